@@ -63,8 +63,8 @@ class Stand:
         return sorted(found - self._waiting())
 
     def _waiting(self) -> set[int]:
-        waiting = self.target._residents._waiting.values() if isinstance(self.target, Local) else ()
-        return {resident.child._process.pid for resident in waiting}
+        waiting = self.target._pool._waiting.values() if isinstance(self.target, Local) else ()
+        return {worker.child._process.pid for worker in waiting}
 
     def left_behind(self) -> list[int]:
         """What still runs a moment later: a killed process is there until its new parent has reaped it."""

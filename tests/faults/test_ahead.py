@@ -23,10 +23,10 @@ import pytest
 from fakes import fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import child, local, setup_queue
+from tollmeter.targets import child, local
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
-from tollmeter.targets.setup_queue import PendingSetup, SetupSchedule
+from tollmeter.targets.worker_pool import PendingSetup, SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -78,8 +78,8 @@ class Place:
         path = self._folder / behaviour / "x86_64" / PROBE
         return str(path if path.exists() else fake(path.parent, PROBE, behaviour))
 
-    def coming(self, behaviour: str, *, is_quick: bool = False, **changed: Any) -> PendingSetup:
-        return PendingSetup(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed), 0, is_quick)
+    def coming(self, behaviour: str, **changed: Any) -> PendingSetup:
+        return PendingSetup(self.executable(behaviour), msgspec.structs.replace(VISIT, **changed))
 
     def expect(self, *behaviours: str, calm: bool = False) -> None:
         self.target.expect(SetupSchedule(0, [self.coming(one) for one in behaviours], is_calm=lambda _, __: calm))
@@ -207,32 +207,6 @@ def test_the_next_is_prepared_beside_a_visit_that_is_calm_and_not_between_two(
     assert (place.executable("slow") in started) == calm
 
 
-@pytest.mark.parametrize("calm", [True, False])
-def test_what_the_host_does_meanwhile_is_done_beside_a_visit_that_is_calm(place: Place, calm: bool) -> None:
-    done: list[bool] = []
-    listens = Path(place.executable("held") + ".listens")
-    place.target.expect(SetupSchedule(0, [], lambda _: True, lambda _, __: calm, lambda: done.append(listens.exists())))
-    place.lets("held", "released")
-    place.process("held")
-    assert len(done) == calm
-    place.process("held")
-    assert done == ([done[0], True] if calm else [])
-
-
-def test_an_error_beside_a_visit_leaves_nobody_behind(place: Place) -> None:
-    """A second Ctrl-C, as it may be."""
-
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    place.lets("held", "released")
-    process = place.process("held")
-    place.target.expect(SetupSchedule(0, [], lambda _: True, lambda _, __: True, stop))
-    with pytest.raises(KeyboardInterrupt):
-        place.process("held")
-    assert state(process) == ""
-
-
 def test_the_next_is_prepared_once_the_first_is_visited(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     started = begun(monkeypatch)
     place.expect("good", "slow", calm=True)
@@ -242,50 +216,6 @@ def test_the_next_is_prepared_once_the_first_is_visited(place: Place, monkeypatc
     second = place.preparing("slow")
     place.lets("slow", "prepared")
     assert place.process("slow") == second
-
-
-def several(place: Place, count: int) -> list[str]:
-    """Behaviours, each of an executable of its own."""
-    names = [f"good{number}" for number in range(count)]
-    for name in names:
-        folder = Path(place.executable("good")).parents[2] / name / "x86_64"
-        fake(folder, PROBE, "good")
-    return names
-
-
-def test_quick_layouts_wait_ready_a_few_at_a_time_behind_what_is_slow(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setup_queue, "_MOST_QUICK", 2)
-    names = several(place, 4)
-    started = begun(monkeypatch)
-    coming = [place.coming(name, is_quick=True) for name in names]
-    place.target.expect(SetupSchedule(0, [*coming, place.coming("slow")], is_calm=lambda _, __: True))
-    place.preparing("slow")
-    assert started == [place.executable("slow")]
-    with place.visiting():
-        place.lets("slow", "prepared")
-        awaited(lambda: place.is_ready(names[1]))
-        assert started[1:] == [place.executable(name) for name in names[:2]], "there is room for two"
-        assert place.is_ready("slow")
-    first = place.preparing(names[0])
-    assert place.process(names[0]) == first
-    awaited(lambda: place.preparing(names[2]))
-
-
-def test_a_quick_layout_is_prepared_while_a_slow_one_waits_for_its_visit_and_no_second_slow_one(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (quick,) = several(place, 1)
-    started = begun(monkeypatch)
-    coming = [place.coming("good"), place.coming("slow"), place.coming(quick, is_quick=True)]
-    place.target.expect(SetupSchedule(0, coming, is_calm=lambda _, __: True))
-    with place.visiting():
-        awaited(lambda: place.is_ready(quick))
-        assert started == [place.executable("good"), place.executable(quick)]
-    place.process("good")
-    place.preparing("slow")
-    place.lets("slow", "prepared")
 
 
 def test_what_is_asked_for_out_of_turn_is_not_prepared_any_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +230,7 @@ def test_what_is_asked_for_out_of_turn_is_not_prepared_any_more(place: Place, mo
 
 @pytest.mark.parametrize("first", ["good", "held"])
 def test_whether_a_visit_is_calm_is_asked_with_the_bytes_of_its_process_alone(place: Place, first: str) -> None:
-    """Of one that was prepared, and of one that laid itself out in its first visit."""
+    """Of one that was prepared, and of one that has served a visit."""
     asked: list[tuple[Point, int]] = []
     coming = [place.coming("good")] if first == "good" else []
     place.lets("held", "released")
@@ -353,7 +283,7 @@ def test_what_nobody_expects_any_more_is_ended_and_what_is_begun_is_not_begun_ag
 def test_one_of_another_seed_is_ended_and_not_waited_for(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.expect("slow")
     preparing = place.preparing("slow")
-    monkeypatch.setattr(place.target._setups, "_wait_for", lambda _: pytest.fail("it may take as long as it wants"))
+    monkeypatch.setattr(place.target._pool, "_wait", lambda *_: pytest.fail("it may take as long as it wants"))
     assert place.process("slow", seed=8) != preparing
     assert state(preparing) == ""
 
@@ -400,7 +330,7 @@ def test_one_that_is_never_ready_costs_its_visit_no_more_than_the_patience_with_
 
 
 def test_what_cannot_be_started_says_so_in_its_visit_and_the_next_is_prepared(place: Place, tmp_path: Path) -> None:
-    missing = PendingSetup(str(tmp_path / "missing"), VISIT, 0)
+    missing = PendingSetup(str(tmp_path / "missing"), VISIT)
     place.target.expect(SetupSchedule(0, [missing, place.coming("good")]))
     assert place.preparing("good") == place.process("good")
     back = outcome(place.target.run(missing.executable, VISIT, 1))
@@ -471,7 +401,7 @@ def test_closing_ends_whoever_prepares_or_is_ready(place: Place, how: str, monke
     place.expect(behaviour, "held")
     preparing = place.preparing(behaviour)
     if how == "halted":
-        place.target._setups.halt()
+        place.target._pool.halt()
         assert state(preparing) == "T"
     started = begun(monkeypatch)
     place.target.close()

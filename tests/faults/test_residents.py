@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -18,10 +17,8 @@ import pytest
 from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import local, residents
-from tollmeter.targets.child import Child
+from tollmeter.targets import worker_pool
 from tollmeter.targets.local import Local
-from tollmeter.targets.setup_queue import IdleWorker, SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -88,78 +85,6 @@ def test_another_seed_has_a_process_of_its_own_and_ends_the_other(place: Place) 
     assert first != second
     assert is_alive(second)
     assert place.process(seed=8) == second
-    assert not is_alive(first), "it had a visit's time to end in"
-
-
-def test_a_large_one_has_ended_before_the_next_of_its_place_begins(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which takes its memory."""
-    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
-    first, second = place.process(seed=7), place.process(seed=8)
-    assert (is_alive(first), is_alive(second)) == (False, True)
-
-
-def test_who_waits_is_told_by_what_it_holds_and_what_its_layout_took(place: Place) -> None:
-    executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
-    where = executable, VISIT.point.parameters, VISIT.cpus
-    assert place.target.idle_worker(where) is None
-    place.process()
-    told = place.target.idle_worker(where)
-    assert told
-    assert told.bytes > 1 << 20, "it is a process of Python"
-    assert told.setup_s == 0, "its visit began with it"
-    place.target.close()
-    assert place.target.idle_worker(where) is None
-
-
-def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Local, "keeps_residents", False)
-    assert place.target.idle_worker(("any", (), ())) == IdleWorker()
-
-
-def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.target.expect(SetupSchedule(0, may_begin=lambda _: True))
-    done: list[str] = []
-    say, cpu_s = Child.send, Child.cpu_s
-
-    def says(self: Child, line: str) -> bool:
-        done.append("prepare" if "--ahead" in line else "visit")
-        return say(self, line)
-
-    def looked(self: Child) -> float:
-        done.append("look")
-        return cpu_s(self)
-
-    monkeypatch.setattr(Child, "send", says)
-    monkeypatch.setattr(Child, "cpu_s", looked)
-    place.process()
-    ((_, one),) = place.target._residents._waiting.items()
-    assert done == ["prepare", "look", "visit"]
-    assert 0.001 < one.setup_s <= one.child.cpu_s(), "to start Python takes some"
-
-
-def test_large_ones_end_for_the_next_where_the_machine_has_less_memory_than_they_may_hold(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A quarter of it, less what small ones hold."""
-    place.process()
-    held = next(iter(place.target._residents._waiting.values())).bytes
-    monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
-    monkeypatch.setattr(residents, "_memory_bytes", lambda: 4 * held * 7 // 2)
-    others = [place.process(cpus=(cpu,)) for cpu in (1, 2)]
-    last = [place.process(cpus=(cpu,)) for cpu in (3, 4)]
-    again = [place.process(cpus=(cpu,)) for cpu in (3, 4)]
-    assert again == last, "whoever has waited longest made room"
-    assert not any(map(is_alive, others))
-
-
-def test_closing_ends_one_that_is_still_on_its_way_out(place: Place) -> None:
-    first = place.process(seed=7)
-    place.process(seed=8)
-    place.target.close()
     assert not is_alive(first)
 
 
@@ -178,76 +103,44 @@ def test_closing_ends_whoever_waits(place: Place) -> None:
 
 
 def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residents, "_memory_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(worker_pool, "_memory_bytes", lambda: 8 << 20)
     first = place.process()
     assert not is_alive(first), "a process of Python holds more than an eighth of 8 MiB"
     assert place.process() != first
 
 
-def test_large_ones_end_for_the_next_and_small_ones_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process of Python is large here, and two of them are as many as may wait."""
-    small = place.process(cpus=(9,))
-    held = next(iter(place.target._residents._waiting.values())).bytes
-    monkeypatch.setattr(residents, "_LARGE_BYTES", held // 2)
-    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
-    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 2)
-    first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
-    assert [is_alive(process) for process in (small, first, second)] == [True, True, True], "it was small when it came"
-    assert place.process(cpus=(0,)) == first
-    large = msgspec.structs.replace(VISIT.point, parameters=(("size", held),))
-    third = place.process(cpus=(2,), point=large)
-    assert [is_alive(process) for process in (first, second, third)] == [True, False, True]
-    monkeypatch.setattr(residents, "_LARGE_BYTES", 2 * held)
-    place.process(cpus=(3,))
-    assert [is_alive(process) for process in (first, third)] == [True, True], "a small one needs no room"
+def test_who_waits_is_told_by_what_its_layout_took(place: Place) -> None:
+    executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
+    where = executable, VISIT.point.parameters, VISIT.cpus
+    assert place.target.setup_s(where) is None
+    place.process()
+    assert place.target.setup_s(where) == 0, "its visit began with it"
+    place.target.close()
+    assert place.target.setup_s(where) is None
 
 
-def test_room_is_made_before_a_known_layout_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is given back and taken anew later takes ten times as long as what is taken at once."""
-    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
-    place.process(cpus=(0,))
-    held = next(iter(place.target._residents._waiting.values())).bytes
-    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 5 // 2)
-    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 2)
-    second, third = place.process(cpus=(1,)), place.process(cpus=(2,))
-    seen: list[tuple[bool, bool]] = []
-    begun = local.Child
-
-    def begin(*command: Any, **options: Any) -> local.Child:
-        seen.append((is_alive(second), is_alive(third)))
-        return begun(*command, **options)
-
-    monkeypatch.setattr(local, "Child", begin)
-    place.process(cpus=(0,), seed=VISIT.seed + 1)
-    assert seen == [(False, True)], "the one that has waited longest is gone by then"
+def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Local, "keeps_residents", False)
+    assert place.target.setup_s(("any", (), ())) == 0
 
 
-def test_a_large_one_keeps_its_pages_till_another_begins(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A guest would return free pages to its host. A layout that was not set up before holds at least its size."""
-    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
-    monkeypatch.setattr(residents, "_LARGE_TOGETHER", 1)
-    first = place.process()
-    held = next(iter(place.target._residents._waiting.values())).bytes
-    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", held * 3 // 2)
+def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the machine's memory, here two processes and a half."""
+    first = place.process(cpus=(0,))
+    held = next(iter(place.target._pool._waiting.values())).bytes
+    monkeypatch.setattr(worker_pool, "_memory_bytes", lambda: 4 * held * 5 // 2)
     second = place.process(cpus=(1,))
-    assert [is_alive(process) for process in (first, second)] == [True, True]
-    large = msgspec.structs.replace(VISIT.point, parameters=(("size", held),))
-    third = place.process(point=large)
-    assert [is_alive(process) for process in (first, second, third)] == [False, False, True]
-
-
-def test_two_layouts_of_any_size_wait_for_each_other_s_visits(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a large last cache one alone holds more than all large ones usually may."""
-    monkeypatch.setattr(residents, "_LARGE_BYTES", 0)
-    monkeypatch.setattr(residents, "_MOST_LARGE_BYTES", 1)
-    first, second = place.process(cpus=(0,)), place.process(cpus=(1,))
-    assert [place.process(cpus=(0,)), place.process(cpus=(1,))] == [first, second]
+    assert place.process(cpus=(0,)) == first
+    third = place.process(cpus=(2,))
+    assert [is_alive(process) for process in (first, second, third)] == [True, False, True]
 
 
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residents, "_MOST_RESIDENTS", 1)
+    monkeypatch.setattr(worker_pool, "_MOST_WORKERS", 1)
     first, second = place.process(), place.process(cpus=(1,))
-    assert (is_alive(first), is_alive(second)) == (True, False)
+    assert (is_alive(first), is_alive(second)) == (False, True)
 
 
 def test_a_place_that_counts_has_a_process_for_each_visit(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from tollmeter.conduct import pinned_to, quiet, realtime_priority
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit
 from tollmeter.plan import Plan
-from tollmeter.plan.effort import EFFORTS, USUAL, VISITS_WANTED, Effort
+from tollmeter.plan.effort import EFFORTS
 from tollmeter.protocol import refused
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.targets import child
@@ -143,30 +143,6 @@ def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -
     assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
 
 
-def samples_by_round(rig: Rig) -> list[int]:
-    """Of visits that are all alike within a round."""
-    found = {(visit.round, visit.samples) for visit in rig.visits}
-    assert len(found) == 1 + max(visit.round for visit in rig.visits)
-    return [samples for _, samples in sorted(found)]
-
-
-def test_longer_visits_wait_until_each_point_has_as_many_as_were_planned(rig: Rig) -> None:
-    """Before that more of them tell more, however long the budget is."""
-    rig.visits_to_settle = VISITS_WANTED + 1
-    plan = rig.plan(ENTER)
-    assert plan.effort.samples > USUAL.samples
-    rig.go(plan)
-    assert samples_by_round(rig) == [USUAL.samples] * VISITS_WANTED + [EFFORTS[0].samples]
-
-
-def test_what_has_as_many_visits_as_were_planned_and_is_open_gets_the_longest(rig: Rig) -> None:
-    """It scatters, and has the rest of the time; before that no visit is longer than was planned."""
-    rig.visits_to_settle = VISITS_WANTED + 2
-    plan = msgspec.structs.replace(rig.plan(ENTER), effort=Effort(samples=12))
-    rig.go(plan)
-    assert samples_by_round(rig) == [12] * VISITS_WANTED + [EFFORTS[0].samples] * 2
-
-
 def test_settled_points_are_left_alone(rig: Rig) -> None:
     rig.visits_to_settle = 2
     plan = rig.plan(LATENCY)
@@ -181,16 +157,6 @@ def test_a_spent_budget_ends_the_run_in_time(rig: Rig) -> None:
     assert session.status == "budget"
     assert session.reason
     assert 4 < session.seconds <= 5
-
-
-def test_visits_that_cost_more_than_was_guessed_are_made_with_less_effort(rig: Rig) -> None:
-    rig.visits_to_settle = 10**9
-    rig.visit_s = 0.03
-    plan = rig.plan(LATENCY, budget=2)
-    rig.go(plan)
-    efforts = {visit.round: visit.samples * visit.sample_ns for visit in rig.visits}
-    assert efforts[1] < efforts[0]
-    assert rig.clock_s <= 2 + 1e-6
 
 
 def test_more_budget_means_more_visits(rig: Rig, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 from machines import MIB, catalog
 from rigs import Rig
 from streams import whole
-from tollmeter.conduct import judge_queries
 from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Point, Select, Visit
@@ -22,11 +21,7 @@ from tollmeter.plan import Costs, Plan, visit_order
 from tollmeter.plan.effort import USUAL
 from tollmeter.store.journal import read
 from tollmeter.targets import PrestagesLayouts
-from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupSchedule
-
-
-def slow_ones(forecast: SetupSchedule) -> list[PendingSetup]:
-    return [one for one in forecast.pending if not one.is_quick]
+from tollmeter.targets.worker_pool import LayoutKey, PendingSetup, SetupSchedule
 
 
 class Foreseeing(Rig):
@@ -36,15 +31,15 @@ class Foreseeing(Rig):
         super().__init__(folder)
         self.told: list[SetupSchedule] = []
         self.waiting: list[PendingSetup] = []
-        self.left_in_memory: dict[LayoutKey, IdleWorker | None] = {}
-        self.holds: Callable[[Visit], IdleWorker | None] = lambda _: IdleWorker()
+        self.left_in_memory: dict[LayoutKey, float | None] = {}
+        self.holds: Callable[[Visit], float | None] = lambda _: 0.0
         self.prepared_after = 2
         self.made_beside = 0
         self.beside = SetupCpu(0, 2 * MIB, catalog().probes())
 
     def expect(self, forecast: SetupSchedule) -> None:
         self.told.append(forecast)
-        self.waiting, self.made_beside = slow_ones(forecast), 0
+        self.waiting, self.made_beside = [*forecast.pending], 0
 
     def is_ready(self, key: LayoutKey) -> bool:
         is_next = bool(self.waiting) and key == self.waiting[0].key
@@ -53,7 +48,7 @@ class Foreseeing(Rig):
     def is_begun(self, key: LayoutKey) -> bool:
         return bool(self.waiting) and key == self.waiting[0].key
 
-    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
+    def setup_s(self, key: LayoutKey) -> float | None:
         return self.left_in_memory.get(key)
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
@@ -67,7 +62,7 @@ class Foreseeing(Rig):
 
     def points_told(self) -> list[list[Point]]:
         """Of slow layouts, by round."""
-        return [[one.visit.point for one in slow_ones(forecast)] for forecast in self.told]
+        return [[one.visit.point for one in forecast.pending] for forecast in self.told]
 
 
 @pytest.fixture
@@ -94,21 +89,18 @@ def first_visits(rig: Rig) -> list[Visit]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_a_place_is_told_of_layouts_in_the_order_of_their_visits(rig: Foreseeing, quick: bool) -> None:
-    """The slow ones among themselves, and so the quick ones."""
+def test_a_place_is_told_of_slow_layouts_in_the_order_of_their_visits(rig: Foreseeing) -> None:
     assert isinstance(rig, PrestagesLayouts)
     plan = rig.plan(LATENCY, ENTER)
     rig.go(plan)
-    told = [one for one in rig.told[0].pending if one.is_quick == quick]
-    asked = [visit for visit in first_visits(rig) if (visit.point in slow_of(plan.points())) != quick]
+    told = rig.told[0].pending
+    asked = [visit for visit in first_visits(rig) if visit.point in slow_of(plan.points())]
     assert told
     assert [one.visit.point for one in told] == [visit.point for visit in asked]
     for one, visit in zip(told, asked, strict=True):
         assert one.executable == catalog().executables[visit.point.probe, visit.point.abi].path
         assert one.seeded_key == (one.key, visit.seed), "it is the layout that is then asked for"
         assert one.key == (one.executable, visit.point.parameters, visit.cpus)
-        assert one.bytes == visit.point.values().get("size", 0)
 
 
 def test_it_is_told_where_to_prepare_and_beside_what(rig: Foreseeing) -> None:
@@ -117,7 +109,6 @@ def test_it_is_told_where_to_prepare_and_beside_what(rig: Foreseeing) -> None:
     assert rig.beside
     for point in plan.points():
         assert rig.told[0].cpu == rig.beside.cpu
-        assert rig.told[0].may_begin(point) == rig.beside.may_begin(point)
         assert rig.told[0].is_calm(point, 4096) == rig.beside.is_calm(point, 4096)
 
 
@@ -155,53 +146,7 @@ def test_nobody_is_left_over_for_longer_than_ten_seconds(rig: Foreseeing) -> Non
     rig.go(plan)
     first = next(visit for visit in rig.visits if visit.point in slow_of(plan.points()))
     left, last = (sum(visit.round < end for visit in rig.visits) * rig.visit_s for end in (1, first.round))
-    before_last = sum(visit.round < first.round - 1 for visit in rig.visits) * rig.visit_s
-    assert before_last < left + 10 <= last, "in the first round that begins so late"
-
-
-def test_visits_are_read_beside_the_next_that_is_calm_and_asked_about(rig: Foreseeing) -> None:
-    """A place calls it then; what it was not called for is read behind the round."""
-    plan = rig.plan(ENTER)
-    asked: list[int] = []
-
-    def answer(visit: Visit) -> bytes:
-        rig.told[-1].meanwhile()
-        asked.append(rig.asked)
-        return whole(visit=visit)
-
-    rig.answer = answer
-    rig.go(plan)
-    assert [len(some) for some in rig.read_together[:4]] == [2, 0, 1, 1], "nothing before all were looked at"
-    assert [told.visit for some in rig.read_together for told in some] == [visit.id for visit in rig.visits]
-    assert asked[3] == asked[2] + 1, "of the first of the second round, beside the second of it"
-
-
-def test_few_are_read_beside_one_visit(rig: Foreseeing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a stretch of visits that were not calm there are hundreds."""
-    monkeypatch.setattr(judge_queries, "_FEW", 2)
-
-    def answer(visit: Visit) -> bytes:
-        if len(rig.visits) in (9, 10):
-            rig.told[-1].meanwhile()
-        return whole(visit=visit)
-
-    rig.answer = answer
-    rig.go(rig.plan(SMALL, ENTER))
-    assert [len(some) for some in rig.read_together[:4]] == [5, 2, 2, 1]
-
-
-def test_nothing_is_read_beside_points_that_stand_against_each_other(rig: Foreseeing) -> None:
-    rig.visits_to_settle = 20
-
-    def answer(visit: Visit) -> bytes:
-        before = len(rig.read_together)
-        rig.told[-1].meanwhile()
-        assert len(rig.read_together) == before
-        return whole(visit=visit)
-
-    rig.answer = answer
-    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": 64 * MIB}), against=("pages=small",)))
-    assert len(rig.visits) > 20
+    assert last == pytest.approx(left + 10, abs=2 * left), "in the first round that ends so late"
 
 
 def test_where_nobody_stays_a_layout_serves_one_visit_and_costs_all_of_its_start(rig: Foreseeing) -> None:
@@ -216,51 +161,28 @@ def test_where_nobody_stays_a_layout_serves_one_visit_and_costs_all_of_its_start
     costs.learn_that_it_ends(point)
     assert costs.of(point, USUAL) == pytest.approx(0.3)
     assert 2 * shared_by_several < 0.3
-    costs.learn_layout(point, 0, 0.0)
+    costs.learn_layout(point, 0.0)
     assert costs.of(point, USUAL) == shared_by_several, "it stayed after all"
 
 
 def test_a_layout_that_ended_is_laid_out_anew_ahead_of_its_next_visit(rig: Foreseeing) -> None:
     """As where others needed its room: that its point was visited in it before is no reason to wait for it."""
     rig.visits_to_settle = LEAST_LAYOUTS
-    rig.holds = lambda visit: None if visit.point.values()["size"] == SLOW[0] else IdleWorker()
+    rig.holds = lambda visit: None if visit.point.values()["size"] == SLOW[0] else 0.0
     rig.go(rig.plan(LATENCY))
-    told = {one.seeded_key for forecast in rig.told for one in slow_ones(forecast)}
+    told = {one.seeded_key for forecast in rig.told for one in forecast.pending}
     seeds = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in SLOW}
     assert [len(seeds[size]) for size in SLOW] == [LEAST_LAYOUTS, 1, 1]
     assert seeds[SLOW[0]] <= {seed for _, seed in told}
 
 
-def test_a_point_that_holds_more_memory_than_its_sizes_say_is_large_from_its_first_visit_on(rig: Foreseeing) -> None:
-    """It is counted among what has to make room."""
-    rig.visits_to_settle = 7
-    rig.holds = lambda _: IdleWorker(bytes=128 * MIB)
-    rig.go(rig.plan(Select(probe="kernel.enter")))
-    assert [one.bytes for one in rig.told[-1].pending] == [128 * MIB]
-
-
-def test_a_point_that_was_seen_to_be_large_comes_last(rig: Foreseeing) -> None:
-    rig.holds = lambda visit: IdleWorker(bytes=128 * MIB * (visit.point.abi == "ia32"))
-    rig.beside = None
-    rig.go(rig.plan(ENTER, SMALL))
-    second = [visit.point.abi for visit in rig.visits if visit.round == 1]
-    assert second.index("ia32") == len(second) - second.count("ia32") > 0
-
-
-def test_what_waits_for_its_visit_comes_before_what_is_laid_out_anew(rig: Foreseeing) -> None:
-    rig.holds = lambda visit: IdleWorker() if visit.point.probe == "memory.latency" else None
-    rig.go(rig.plan(SMALL, ENTER))
-    second = [visit.point.probe for visit in rig.visits if visit.round == 1]
-    assert second == ["memory.latency"] * 3 + ["kernel.enter"] * 2
-
-
 def test_a_layout_is_as_slow_as_the_cpu_time_that_it_took(rig: Foreseeing) -> None:
     """Wherever it was made: what was made ahead, or waited for in part, takes no time of its visit."""
     rig.visits_to_settle = 10
-    rig.holds = lambda _: IdleWorker(setup_s=0.3)
+    rig.holds = lambda _: 0.3
     rig.go(rig.plan(Select(probe="kernel.enter")))
-    assert [one.is_quick for one in rig.told[0].pending] == [True]
-    assert not any(one.is_quick for forecast in rig.told[1:] for one in forecast.pending)
+    assert not rig.told[0].pending
+    assert any(forecast.pending for forecast in rig.told[1:])
 
 
 def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
@@ -269,7 +191,7 @@ def test_a_layout_that_serves_on_is_not_told_of_again(rig: Foreseeing) -> None:
     seeds: dict[Point, list[int]] = {}
     for visit in rig.visits:
         seeds.setdefault(visit.point, []).append(visit.seed)
-    told = [one.seeded_key for forecast in rig.told for one in slow_ones(forecast)]
+    told = [one.seeded_key for forecast in rig.told for one in forecast.pending]
     assert len(told) == len(set(told)) == sum(len(set(seeds[point])) for point in slow_of([*seeds]))
     first, second = (len(points) for points in rig.points_told()[:2])
     assert first == 3 > second
@@ -281,7 +203,6 @@ def test_what_cannot_be_prepared_elsewhere_is_not_told_of(rig: Foreseeing) -> No
     rig.beside = SetupCpu(0, 2 * MIB, {**rig.beside.probes, walk.probe: msgspec.structs.replace(walk, switches=True)})
     rig.go(rig.plan(LATENCY, ENTER))
     assert not any(rig.points_told())
-    assert {one.visit.point.probe for forecast in rig.told for one in forecast.pending} == {"kernel.enter"}
 
 
 def test_a_run_that_is_gone_on_with_tells_of_what_it_still_lacks(rig: Foreseeing) -> None:
@@ -356,7 +277,6 @@ def test_a_visit_that_waits_for_a_begun_layout_does_not_tell_how_long_that_takes
     assert not rig.points_told()[0]
     coming = [one for forecast in rig.told[1:] for one in forecast.pending]
     assert len(coming) > 2
-    assert not any(one.is_quick for one in coming), "slow for each layout"
 
 
 def test_what_was_expected_before_is_replaced_in_every_round(rig: Foreseeing) -> None:
@@ -387,9 +307,9 @@ def test_what_a_quick_program_holds_does_not_make_it_slow() -> None:
     """A process of 5 MiB, most of them its program's."""
     point = Point(probe="kernel.enter", abi="x86_64", target="local")
     costs = Costs(catalog().probes())
-    costs.learn_layout(point, 5 * MIB, 0.0005)
+    costs.learn_layout(point, 0.0005)
     assert not costs.is_slow(point)
-    costs.learn_layout(point, 5 * MIB, 0.05)
+    costs.learn_layout(point, 0.05)
     assert costs.is_slow(point)
 
 

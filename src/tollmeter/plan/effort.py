@@ -8,7 +8,7 @@ root of (ratio of costs x ratio of variances), which gives the most information 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import sqrt
 
 from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
@@ -31,7 +31,7 @@ _EMULATING_A_SYSTEM_S = 0.7
 _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
-"""Memory of a large layout: more than most private caches, and expensive to get (targets/residents.py)."""
+"""Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
 _SLOW_S = 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
@@ -79,7 +79,6 @@ class Effort(Record, frozen=True):
 
 USUAL = Effort()
 EFFORTS = (
-    Effort(samples=20),
     USUAL,
     Effort(samples=12),
     Effort(samples=10),
@@ -89,25 +88,8 @@ EFFORTS = (
     Effort(samples=4, sample_ns=200_000),
 )
 """From the greatest to the least. More than sixteen samples add little information, and leave less time for what
-surrounds a visit: a few are added late, where the budget suffices for all wanted visits. Shorter batches save no time:
-the evidence beside a sample and the work around a visit take as long as they do. All counts are even, so that n and 2n
-come first equally often."""
-
-
-_NEARLY = 0.9
-"""Of a round's points."""
-
-
-def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
-    """The efforts that the visits of a round may use, the greatest first. seen: visits of each of its points so far.
-
-    None beyond the usual one until nearly all points have as many visits as the run was planned with, since more visits
-    add more information than longer ones. After that any: the points that have not converged scatter, and have the
-    remaining time."""
-    nearly_all = sorted(seen)[int((1 - _NEARLY) * len(seen))]
-    if nearly_all >= VISITS_WANTED:
-        return EFFORTS
-    return EFFORTS[EFFORTS.index(max(planned, USUAL, key=EFFORTS.index)) :]
+surrounds a visit. Shorter batches save no time: the evidence beside a sample and the work around a visit take as long
+as they do. All counts are even, so that n and 2n come first equally often."""
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
@@ -117,15 +99,13 @@ def stated_bytes(point: Point, probe: Probe | None) -> int:
 
 
 class Costs:
-    """Wall time of a visit to each point, and memory of its layout: first estimated from its sizes, then learned from
-    the visits."""
+    """Wall time of a visit to each point: first estimated from its sizes, then learned from the visits."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         self._probes = probes
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
         self._alone: dict[Point, float] = {}
-        self._held: dict[Point, int] = {}
         self._serve_once: set[Point] = set()
 
     def learn(
@@ -140,10 +120,8 @@ class Costs:
         if fresh and not ahead:
             self._alone[point] = self._starting[point]
 
-    def learn_layout(self, point: Point, bytes_: int, seconds: float) -> None:
-        """Records the memory that a process of the point holds, and the time of its set-up; 0 where it is unknown. Some
-        programs use more memory than their sizes state."""
-        self._held[point] = max(self.held_bytes(point), bytes_)
+    def learn_layout(self, point: Point, seconds: float) -> None:
+        """Records the time of a layout's set-up, 0 where it is unknown. Its process waits for another visit."""
         self._serve_once.discard(point)
         if seconds:
             self._alone[point] = seconds
@@ -196,10 +174,4 @@ class Costs:
         return max(self._guess(point), self._alone.get(point, 0.0)) > _SLOW_S
 
     def is_large(self, point: Point) -> bool:
-        return self.held_bytes(point) > LARGE_BYTES
-
-    def held_bytes(self, point: Point) -> int:
-        """Memory of the layout, as the point's sizes state or as it was seen."""
-        if point not in self._held:
-            self._held[point] = stated_bytes(point, self._probes.get(point.probe))
-        return self._held[point]
+        return stated_bytes(point, self._probes.get(point.probe)) > LARGE_BYTES

@@ -8,7 +8,7 @@ from math import inf
 from typing import Protocol, runtime_checkable
 
 from tollmeter.model import Visit
-from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, SetupSchedule
+from tollmeter.targets.worker_pool import LayoutKey, SetupSchedule
 
 
 class Target(Protocol):
@@ -50,5 +50,6 @@ class PrestagesLayouts(Protocol):
     def is_begun(self, key: LayoutKey) -> bool:
         """Whether the set-up has begun: the time of the first visit then does not include it."""
 
-    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
-        """The process that waits for another visit of the layout; None where there is none."""
+    def setup_s(self, key: LayoutKey) -> float | None:
+        """CPU time of the set-up of the process that waits for another visit of the layout, 0 where it is unknown; None
+        where there is no process."""

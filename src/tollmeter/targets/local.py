@@ -14,8 +14,7 @@ from tollmeter.targets import native_loader
 from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble_of_visit
-from tollmeter.targets.residents import Resident, Residents
-from tollmeter.targets.setup_queue import IdleWorker, LayoutKey, PendingSetup, SetupQueue, SetupSchedule
+from tollmeter.targets.worker_pool import LayoutKey, PendingSetup, SetupSchedule, Worker, WorkerPool, worker_of
 
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
@@ -23,22 +22,6 @@ _GRACE_S = 2.0
 
 def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
-
-
-def _resident(child: Child, visit: Visit) -> Resident:
-    return Resident(child, visit.seed, bytes=0, own_bytes=child.own_bytes())
-
-
-def _largest_number(key: LayoutKey) -> int:
-    """The largest number among the parameters: for a layout that was not set up before, its size approximates the
-    memory that it will hold. A large count is taken for a size too, and then idle processes only end earlier than they
-    need to."""
-    return max((value for _, value in key[1] if isinstance(value, int)), default=0)
-
-
-def _setup_request(visit: Visit, cpu: int) -> str:
-    """The line that asks a process to set up the layout of a visit, and not to make the visit."""
-    return " ".join((*words(visit), f"--ahead={cpu}"))
 
 
 class Local(Asking):
@@ -51,11 +34,7 @@ class Local(Asking):
         self._child: Child | None = None
         self._is_asked_to_stop = False
         self._schedule = SetupSchedule()
-        self._setups = SetupQueue(
-            self._started_setup, lambda visit: patience_s(visit, _usual_s(visit)), self._interruptible
-        )
-        self._residents = Residents()
-        self._held_bytes: dict[LayoutKey, int] = {}
+        self._pool = WorkerPool(self._started_setup, self._wait)
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
@@ -74,47 +53,33 @@ class Local(Asking):
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
         key = (executable, visit.point.parameters, visit.cpus)
-        resident = self._residents.take(key, visit.seed) or self._set_up(key, visit)
+        worker = self._pool.get(key, visit)
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
-        calm = resident is not None and self._schedule.is_calm(visit.point, resident.own_bytes)
-        ended = self._asked(resident.child, visit, limit_s, calm) if resident else None
-        if resident is None or ended is None:
-            resident = _resident(self._started(key), visit)
-            ended = self._asked(resident.child, visit, limit_s, calm=False)
-        self._keep_resident(key, resident)
-        return ended or resident.child.finish(limit_s), visit
+        ended = self._asked(worker, visit, limit_s) if worker else None
+        if worker is None or ended is None:
+            worker = Worker(self._started(executable), visit.seed, 0, 0)
+            ended = self._asked(worker, visit, limit_s)
+        self._keep(key, worker)
+        return ended or worker.child.finish(limit_s), visit
 
-    def _set_up(self, key: LayoutKey, visit: Visit) -> Resident | None:
-        """A process that has set up the layout before its visit; None where the visit has to do it."""
-        began = time.monotonic()
-        child = self._setups.take(key, visit) or self._prepared(key, later(visit, began))
-        return _resident(child, visit)._replace(setup_s=child.cpu_s()) if child else None
-
-    def _asked(self, child: Child, visit: Visit, limit_s: float, calm: bool) -> Ended | None:
-        """The visit by a resident process. The running set-up continues beside a calm visit, without disturbing it."""
-        if not calm:
-            self._setups.halt()
+    def _asked(self, worker: Worker, visit: Visit, limit_s: float) -> Ended | None:
+        """The visit by a process of the pool. The running set-up continues beside a calm visit, without disturbing it;
+        not beside one that sets itself up."""
+        is_calm = worker.bytes > 0 and self._schedule.is_calm(visit.point, worker.own_bytes)
+        if not is_calm:
+            self._pool.halt()
         try:
-            with self._interruptible(child):
-                if not child.send(" ".join(words(visit))):
-                    return None
-                if calm:
-                    self._meanwhile(child)
-                return child.read_stream(limit_s, self._setups if calm else None)
+            with self._interruptible(worker.child):
+                return worker.child.answer(" ".join(words(visit)), limit_s, self._pool if is_calm else None)
         finally:
-            self._residents.reap_terminated()
-            self._setups.resume()
+            self._pool.resume()
 
-    def _meanwhile(self, visited: Child) -> None:
-        """Short work beside the visit, and not between two. Until its stream is read the process is in no collection:
-        on an error it would be left behind, so it is ended here."""
-        try:
-            self._residents.reap_terminated()
-            self._schedule.meanwhile()
-        except BaseException:
-            visited.end()
-            raise
+    def _keep(self, key: LayoutKey, worker: Worker) -> None:
+        """Keeps the process of a visit. How much memory it holds is read after its first one."""
+        if worker.child.is_alive:
+            is_known = worker.bytes and not worker.is_fresh
+            self._pool.put(key, worker if is_known else worker_of(worker.child, worker.seed, worker.setup_s))
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
@@ -132,53 +97,36 @@ class Local(Asking):
         """Implements targets.PrestagesLayouts. Where each visit has a process of its own, nothing is set up for it."""
         if self.keeps_residents:
             self._schedule = schedule
-            self._setups.expect(schedule.pending)
+            self._pool.prefetch(schedule.pending)
 
     def is_ready(self, key: LayoutKey) -> bool:
-        return self._setups.is_ready(key)
+        return self._pool.is_ready(key)
 
     def is_begun(self, key: LayoutKey) -> bool:
-        return self._setups.is_begun(key)
+        return self._pool.is_begun(key)
 
-    def idle_worker(self, key: LayoutKey) -> IdleWorker | None:
+    def setup_s(self, key: LayoutKey) -> float | None:
         """Where each visit has a process of its own, a layout is never over for lack of a resident one."""
-        return self._residents.idle_worker(key) if self.keeps_residents else IdleWorker()
+        return self._pool.setup_s(key) if self.keeps_residents else 0.0
 
-    def _started(self, key: LayoutKey, bytes_: int = 0) -> Child:
-        """bytes_: memory that its sizes state. Raises OSError where it cannot be started."""
-        self._residents.make_room(self._held_bytes.get(key) or max(bytes_, _largest_number(key)))
-        return Child(self._command(key[0], ("--stay",)), listens=True)
-
-    def _prepared(self, key: LayoutKey, visit: Visit) -> Child | None:
-        """A process that sets up the layout now, on the visit's CPU, so that its memory is known before the visit. None
-        where that has no use, or the set-up failed."""
-        if not self._schedule.may_begin(visit.point):
-            return None
-        child = self._started(key)
-        with self._interruptible(child):
-            child.answer(_setup_request(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._setups)
-        return child if child.is_alive else None
+    def _started(self, executable: str) -> Child:
+        """Raises OSError where it cannot be started."""
+        return Child(self._command(executable, ("--stay",)), listens=True)
 
     def _started_setup(self, pending: PendingSetup) -> Child | None:
         try:
-            child = self._started(pending.key, pending.bytes)
+            child = self._started(pending.executable)
         except OSError:
             return None
-        return child if child.send(_setup_request(pending.visit, self._schedule.cpu)) else None
+        return child if child.send(" ".join((*words(pending.visit), f"--ahead={self._schedule.cpu}"))) else None
 
-    def _keep_resident(self, key: LayoutKey, resident: Resident) -> None:
-        """Keeps the process of a visit. How much memory it holds is read after its first one."""
-        if not resident.child.is_alive:
-            return
-        if not resident.bytes:
-            resident = resident._replace(bytes=resident.child.resident_bytes(), own_bytes=resident.child.own_bytes())
-            self._held_bytes[key] = resident.bytes
-        self._residents.keep(key, resident)
+    def _wait(self, child: Child, visit: Visit) -> None:
+        with self._interruptible(child):
+            child.read_stream(patience_s(visit, _usual_s(visit)))
 
     def close(self) -> None:
         """Ends resident processes and set-ups."""
-        self._setups.close()
-        self._residents.close()
+        self._pool.close()
 
     def interrupt(self) -> None:
         self._is_asked_to_stop = True
