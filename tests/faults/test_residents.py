@@ -18,7 +18,9 @@ from fakes import ENTRY, fake
 from tollmeter.model import Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import worker_pool
+from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
+from tollmeter.targets.worker_pool import SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -117,6 +119,29 @@ def test_who_waits_is_told_by_what_its_layout_took(place: Place) -> None:
     assert place.target.setup_s(where) == 0, "its visit began with it"
     place.target.close()
     assert place.target.setup_s(where) is None
+
+
+def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.target.expect(SetupSchedule(0, may_begin=lambda _: True))
+    done: list[str] = []
+    say, cpu_s = Child.send, Child.cpu_s
+
+    def says(self: Child, line: str) -> bool:
+        done.append("prepare" if "--ahead" in line else "visit")
+        return say(self, line)
+
+    def looked(self: Child) -> float:
+        done.append("look")
+        return cpu_s(self)
+
+    monkeypatch.setattr(Child, "send", says)
+    monkeypatch.setattr(Child, "cpu_s", looked)
+    place.process()
+    ((_, one),) = place.target._pool._waiting.items()
+    assert done == ["prepare", "look", "visit"]
+    assert 0.001 < one.setup_s <= one.child.cpu_s(), "to start Python takes some"
 
 
 def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ def test_it_is_told_where_to_prepare_and_beside_what(rig: Foreseeing) -> None:
     assert rig.beside
     for point in plan.points():
         assert rig.told[0].cpu == rig.beside.cpu
+        assert rig.told[0].may_begin(point) == rig.beside.may_begin(point)
         assert rig.told[0].is_calm(point, 4096) == rig.beside.is_calm(point, 4096)
 
 

@@ -28,15 +28,21 @@ def test_what_a_layout_took_is_not_left_for_the_samples(monkeypatch: pytest.Monk
     def slow(*_: object) -> None:
         time.sleep(TOOK_S)
 
-    def asked(_: Local, worker: Worker, visit: Visit, limit_s: float) -> Ended:
-        left.extend((visit.wall_ms / 1000, limit_s))
+    def set_up(_: Local, __: str, visit: Visit) -> None:
+        left.append(visit.wall_ms / 1000)
+        time.sleep(TOOK_S)
+
+    def asked(_: Local, worker: Worker, __: Visit, limit_s: float) -> Ended:
+        left.append(limit_s)
         worker.child.end()
         return Ended(b"", 0, None)
 
     monkeypatch.setattr(WorkerPool, "get", slow)
+    monkeypatch.setattr(Local, "_set_up", set_up)
     monkeypatch.setattr(Local, "_asked", asked)
     Local().run("/bin/true", VISIT, 1)
-    assert max(left) <= VISIT.wall_ms / 1000 - TOOK_S
+    assert left[0] <= VISIT.wall_ms / 1000 - TOOK_S
+    assert left[1] <= VISIT.wall_ms / 1000 - 2 * TOOK_S
 
 
 def test_a_process_that_came_to_its_limit_is_killed_before_anything_else_is_asked_of_it(

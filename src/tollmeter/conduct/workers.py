@@ -28,7 +28,7 @@ class Workers:
         for target in dict.fromkeys(targets.values()):  # kinds of core share that of this machine
             if beside and isinstance(target, PrestagesLayouts):
                 own = [setup for point, setup in self._pending.items() if targets[point.target] is target]
-                target.expect(SetupSchedule(beside.cpu, own, beside.is_calm))
+                target.expect(SetupSchedule(beside.cpu, own, beside.may_begin, beside.is_calm))
         return {*self._pending}
 
     def is_ready(self, point: Point) -> bool:

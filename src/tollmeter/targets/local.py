@@ -24,6 +24,11 @@ def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
 
 
+def _setup_request(visit: Visit, cpu: int) -> str:
+    """The line that asks a process to set up the layout of a visit, and not to make the visit."""
+    return " ".join((*words(visit), f"--ahead={cpu}"))
+
+
 class Local(Asking):
     """Implements targets.Target. One resident process serves all visits of a layout."""
 
@@ -53,7 +58,7 @@ class Local(Asking):
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
         key = (executable, visit.point.parameters, visit.cpus)
-        worker = self._pool.get(key, visit)
+        worker = self._pool.get(key, visit) or self._set_up(executable, later(visit, began))
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
         ended = self._asked(worker, visit, limit_s) if worker else None
@@ -62,6 +67,17 @@ class Local(Asking):
             ended = self._asked(worker, visit, limit_s)
         self._keep(key, worker)
         return ended or worker.child.finish(limit_s), visit
+
+    def _set_up(self, executable: str, visit: Visit) -> Worker | None:
+        """A process that has set up the layout on the visit's CPU. What the system accounts to a visit then does not
+        depend on whether its layout was set up before: a visit with its own set-up had up to 10 % more page faults.
+        None where the visit has to set it up."""
+        if not self._schedule.may_begin(visit.point):
+            return None
+        child = self._started(executable)
+        with self._interruptible(child):
+            child.answer(_setup_request(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._pool)
+        return worker_of(child, visit.seed, child.cpu_s(), is_fresh=True) if child.is_alive else None
 
     def _asked(self, worker: Worker, visit: Visit, limit_s: float) -> Ended | None:
         """The visit by a process of the pool. The running set-up continues beside a calm visit, without disturbing it;
@@ -118,7 +134,7 @@ class Local(Asking):
             child = self._started(pending.executable)
         except OSError:
             return None
-        return child if child.send(" ".join((*words(pending.visit), f"--ahead={self._schedule.cpu}"))) else None
+        return child if child.send(_setup_request(pending.visit, self._schedule.cpu)) else None
 
     def _wait(self, child: Child, visit: Visit) -> None:
         with self._interruptible(child):

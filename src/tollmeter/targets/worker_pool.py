@@ -43,11 +43,13 @@ class PendingSetup(NamedTuple):
 
 
 class SetupSchedule(NamedTuple):
-    """The set-ups that the next visits need, in order, and the CPU for them. is_calm: whether a set-up on the host's
+    """The set-ups that the next visits need, in order, and the CPU for them. may_begin: whether a point's layout may be
+    set up before its visit, on any CPU. is_calm: whether a set-up on the host's
     CPU leaves a visit of this point undisturbed, if its process holds this many bytes of its own."""
 
     cpu: int = 0
     pending: Sequence[PendingSetup] = ()
+    may_begin: Callable[[Point], bool] = lambda _: False
     is_calm: Callable[[Point, int], bool] = lambda _, __: False
 
 
