@@ -2,7 +2,7 @@
 """Processes that have set up a layout and wait for its next visit, and set-ups that run before their visits.
 
 A set-up may take longer than a visit: a process touches the layout's memory and links a pointer cycle through it. It
-runs on the host's own CPU beside visits that it cannot disturb, and is stopped during every other visit (decision 46).
+runs on the host's own CPU beside visits that it cannot disturb, and is stopped during every other visit (decision 20).
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class WorkerPool:
         """Keeps a process for the next visit of its layout. Those that have waited longest end where all together hold
         too much."""
         most = _MOST_HELD * _memory_bytes() - worker.bytes
-        held = sum(other.bytes for other in self._waiting.values())
+        held = sum(other.bytes for other in (*self._waiting.values(), *self._ready.values()))
         while self._waiting and (held > most or len(self._waiting) >= _most_workers()):
             oldest = self._waiting.pop(next(iter(self._waiting)))
             oldest.child.end()
