@@ -33,36 +33,38 @@ class Workers:
 
     def is_ready(self, point: Point) -> bool:
         """Whether the layout of the point's next visit is set up, or is not set up before its visit."""
-        target, setup = self._stage.targets[point.target], self._pending.get(point)
-        return setup is None or (isinstance(target, PrestagesLayouts) and target.is_ready(setup.key))
+        target, setup = self._target(point), self._pending.get(point)
+        return setup is None or (target is not None and target.is_ready(setup.key))
 
     def is_begun(self, point: Point) -> bool:
         """Whether the set-up of the point's layout is complete or running."""
-        target, setup = self._stage.targets[point.target], self._pending.get(point)
-        return setup is not None and isinstance(target, PrestagesLayouts) and target.is_begun(setup.key)
-
-    def learn(self, visit: Visit) -> None:
-        """Records what the layout of a point that was just visited cost."""
-        target, setup_s = self._stage.targets[visit.point.target], self._setup_s((visit.point, visit.cpus))
-        if setup_s is not None:
-            self._costs.learn_layout(visit.point, setup_s)
-        elif isinstance(target, PrestagesLayouts):
-            self._costs.learn_that_it_ends(visit.point)
+        target, setup = self._target(point), self._pending.get(point)
+        return setup is not None and target is not None and target.is_begun(setup.key)
 
     def has_ended(self, place: tuple[Point, tuple[int, ...]]) -> bool:
         """Whether the process of a visited layout has ended, by itself or to free its memory."""
-        return isinstance(self._stage.targets[place[0].target], PrestagesLayouts) and self._setup_s(place) is None
-
-    def _setup_s(self, place: tuple[Point, tuple[int, ...]]) -> float | None:
         point, cpus = place
-        target = self._stage.targets[point.target]
+        target = self._target(point)
         key = self._stage.executables[point.probe, point.abi], point.parameters, cpus
-        return target.setup_s(key) if isinstance(target, PrestagesLayouts) else None
+        return target is not None and target.setup_s(key) is None
+
+    def learn(self, visit: Visit) -> None:
+        """Records what the layout of a point that was just visited cost."""
+        target = self._target(visit.point)
+        setup_s = target.setup_s(self._of(visit).key) if target else None
+        if setup_s is not None:
+            self._costs.learn_layout(visit.point, setup_s)
+        elif target:
+            self._costs.learn_that_it_ends(visit.point)
+
+    def _target(self, point: Point) -> PrestagesLayouts | None:
+        target = self._stage.targets[point.target]
+        return target if isinstance(target, PrestagesLayouts) else None
 
     def _of(self, visit: Visit) -> PendingSetup:
         return PendingSetup(self._stage.executables[visit.point.probe, visit.point.abi], visit)
 
     def _is_prefetched(self, point: Point) -> bool:
-        beside, target = self._stage.beside, self._stage.targets[point.target]
-        is_here = beside is not None and beside.may_begin(point) and isinstance(target, PrestagesLayouts)
+        beside = self._stage.beside
+        is_here = beside is not None and beside.may_begin(point) and self._target(point) is not None
         return is_here and self._costs.is_slow(point)
