@@ -7,11 +7,22 @@ left out, as there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from tollmeter.model import Index
 from tollmeter.report.columns import clean
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, SummaryColumn, SummaryLine, SummarySection
+from tollmeter.report.lmbench_table import (
+    DESCRIBED,
+    SECTIONS,
+    Number,
+    SummaryColumn,
+    SummaryLine,
+    SummarySection,
+    copies,
+    mhz,
+    of_largest,
+)
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -75,3 +86,41 @@ def cut_number(number: float, width: int) -> str:
     if number < _LEAST:
         return f"{number:{width}.{max(0, width - _SHORTEST_HEAD)}e}"
     return f"{number:{width}.{width - 2}f}"
+
+
+# ---- for a bundle ----------------------------------------------------------------------------------------------------
+
+
+def summary_text() -> str:
+    """What needs more than single rows, such as the line of a cache, is left blank there."""
+    return "".join(line for section in SECTIONS for line in _portable_section(section))
+
+
+def _portable_section(section: SummarySection) -> Iterator[str]:
+    yield from (f"head\t{line}\n" for line in section.head.splitlines())
+    for column in section.columns:
+        yield _portable_column(column)
+    yield "row\n"
+
+
+def _portable_column(column: SummaryColumn) -> str:
+    shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
+    return f"column\t{shape}\t{'|'.join(_cells(column.number))}\n"
+
+
+def _cells(number: Number) -> Iterator[str]:
+    """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean."""
+    if number in (mhz, copies):
+        yield "mhz" if number is mhz else "one"
+    if not isinstance(number, partial):
+        return
+    given = number.keywords
+    if "first" in given:
+        yield from _cells(given["first"])
+        yield from _cells(given["second"])
+    elif "name" in given:
+        yield f"level {given['name']}"
+    elif "probe" in given:
+        words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
+        kind = "largest" if number.func is of_largest else "row"
+        yield f"{kind} {given['unit']:g} {given['probe']} {given['metric']} {words}".strip()

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
 from tollmeter.protocol import clean, clean_suite
-from tollmeter.store import toml
 
 FORMAT = 2
 NAME = "run.toml"
@@ -77,7 +77,7 @@ def places_of(request: Request) -> list[str]:
 
 def write_request(folder: Path, request: Request) -> None:
     table = msgspec.to_builtins(request)
-    text = toml.dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
+    text = dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
     write_whole(folder / NAME, f"# What was asked. Measured values are in journal.jsonl.\n{text}".encode())
 
 
@@ -100,3 +100,44 @@ def read_request(folder: Path) -> Request:
         raise Failure(f"{path} cannot be read: {error.strerror}", exit_code=5) from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", exit_code=5) from error
+
+
+# ---- TOML ------------------------------------------------------------------------------------------------------------
+
+
+def dumps(table: Mapping[str, Any]) -> str:
+    """None has no form in TOML and is left out. Keys are bare or quoted as they need to be."""
+    return "\n".join(_table(table, ())) + "\n"
+
+
+def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    inner = {key: value for key, value in table.items() if _is_table(value) or _is_array_of_tables(value)}
+    for key, value in table.items():
+        if key not in inner and value is not None:
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in inner.items():
+        name = ".".join(map(_key, (*path, key)))
+        for item in [value] if _is_table(value) else value:
+            yield ""
+            yield f"[{name}]" if _is_table(value) else f"[[{name}]]"
+            yield from _table(item, (*path, key))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(map(_is_table, value))
+
+
+def _key(key: str) -> str:
+    bare = key and all(c.isascii() and (c.isalnum() or c in "-_") for c in key)
+    return key if bare else _value(key)
+
+
+def _value(value: Any) -> str:
+    """JSON's strings and numbers are valid TOML, except for the one control character that JSON permits."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

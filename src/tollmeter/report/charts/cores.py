@@ -10,6 +10,7 @@ from statistics import median
 
 import msgspec
 
+from tollmeter.inference.nodes import is_loaded
 from tollmeter.model import Outcome, Row
 from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point
@@ -206,3 +207,41 @@ def _cell(row: Row) -> Datum:
 def _panel(row: Row) -> str:
     home = HOMES.get(str(row.parameters.get("home")), "")
     return ", ".join(text for text in (row.relation or "", home) if text)
+
+
+# ---- memory nodes ----------------------------------------------------------------------------------------------------
+
+
+NODE_SUBJECTS = (
+    Subject("node-latency", "Latency between memory nodes", "How long does a load from each memory node take?",
+            ("latency-of-node",)),
+    Subject("node-bandwidth", "Bandwidth between memory nodes", "How fast is the memory of each node read?",
+            ("bandwidth-of-node", "traffic-of-node")),
+    Subject("page-move", "Pages moved between memory nodes", "What does it cost to move a page to another node?",
+            ("move-of-page",)),
+)  # fmt: skip
+LEAST_CELLS = 2
+
+
+def between_nodes(bench: Bench) -> Iterator[Chart]:
+    """A panel for one CPU that uses the memory, and one for all CPUs of its node."""
+    for subject in NODE_SUBJECTS:
+        chased = bench.meaning("traffic-of-node")  # by one CPU: what a walk reads, and not what could be read
+        rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]
+        if len(rows) < LEAST_CELLS:
+            continue
+        want = Heat(
+            rows="a",
+            columns="b",
+            titles=("CPU of node", "memory of node"),
+            unit=rows[0].unit,
+            tips=(("a", "CPU of node"), ("b", "memory of node"), ("panel", "by")),
+            panel=len({is_loaded(row) for row in rows}) > 1,
+        )
+        yield subject.chart(Cells(tuple(map(_cell_of_nodes, rows)), want), rows)
+
+
+def _cell_of_nodes(row: Row) -> Datum:
+    by = "all CPUs of the node" if is_loaded(row) else "one CPU"
+    place = {"a": row.parameters["node"], "b": row.parameters["home"]}
+    return datum(row, **place, panel=by, said=str(quantity(row.median, row.unit)))

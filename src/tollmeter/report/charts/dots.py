@@ -185,6 +185,5 @@ def _words_of_runs(base: alt.Chart) -> list[alt.Chart]:
 
 def _value_texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
     brief_or_said = by_width("datum.brief", "datum.said")
-    said = base.mark_text(style="value", dy=up, text=brief_or_said)
-    said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)
-    return [label.encode(_y(), x=alt.value(0), text="label:N"), said.encode(_y(), x=alt.value("width"))]
+    value = base.mark_text(style="value", dy=up, text=brief_or_said)
+    return [label.encode(_y(), x=alt.value(0), text="label:N"), value.encode(_y(), x=alt.value("width"))]
