@@ -144,8 +144,8 @@ def read_suite(path: Path) -> Suite:
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
-        if said := _unfit(claim):
-            raise Failure(f"{path}: '{claim.what}' {said}")
+        if reason := _unfit(claim):
+            raise Failure(f"{path}: '{claim.what}' {reason}")
     return suite
 
 

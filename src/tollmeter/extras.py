@@ -89,8 +89,8 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
         raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["pip prints no error"]
-        said = next((line for line in lines if line.startswith("ERROR")), lines[-1])
-        raise Failure(f"{extra.module} cannot be installed: {said.removeprefix('ERROR: ')}", 5)
+        reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
+        raise Failure(f"{extra.module} cannot be installed: {reason.removeprefix('ERROR: ')}", 5)
     return folder
 
 

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-FOUND_NONE = 5
+NO_INSTALLER = 5
 
 
 def wheels() -> list[Path]:
@@ -28,7 +28,7 @@ def main() -> None:
         paths = wheels()
         if not paths:
             sys.stderr.write("toll: no pip here, and Python keeps none to make environments with (ensurepip)\n")
-            sys.exit(FOUND_NONE)
+            sys.exit(NO_INSTALLER)
         sys.path.insert(0, str(paths[0]))
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 

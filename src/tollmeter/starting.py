@@ -25,7 +25,7 @@ _LEAST = {
 }
 """350 MB of address space were enough for a run of one probe, and 300 were not; of private memory 150 and 120."""
 
-_heard: list[int] = []
+_received: list[int] = []
 _holding = False
 
 
@@ -90,8 +90,8 @@ def name_system() -> None:
         os.uname()
     except OSError:
         multiarch = getattr(sys.implementation, "_multiarch", "")
-        told = [_of_kernel(name) for name in ("ostype", "hostname", "osrelease", "version")]
-        answer = os.uname_result((*told, multiarch.partition("-")[0]))
+        names = [_of_kernel(name) for name in ("ostype", "hostname", "osrelease", "version")]
+        answer = os.uname_result((*names, multiarch.partition("-")[0]))
         os.uname = lambda: answer
 
 
@@ -142,9 +142,9 @@ def _mask(how: int) -> None:
 
 def heard() -> bool:
     """Whether one came: what it raised may have been swallowed by a library that lets nothing through."""
-    return bool(_heard)
+    return bool(_received)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    _heard.append(number)
+    _received.append(number)
     raise KeyboardInterrupt

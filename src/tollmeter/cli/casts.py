@@ -65,7 +65,7 @@ def casts(
 
 def _cells(cast: Cast) -> tuple[str, ...]:
     source = linecache.getline(cast.file, cast.line).strip()
-    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.said
+    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.message
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:

@@ -89,9 +89,9 @@ def submit(
     if hosts:
         if shown or partition or nodes or limit or wishes.more:
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
-        found = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
-        ended = len(found.nodes) - len(found.refused)
-        say(f"{ended} of {len(found.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
+        states = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
+        ended = len(states.nodes) - len(states.refused)
+        say(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif shown:
         print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
     else:
@@ -120,21 +120,21 @@ def collect(
     from tollmeter.library.fleet_collecting import collect as collected
 
     runs = out or folder / "runs"
-    found = collected(folder.resolve(), runs.resolve())
-    _print_nodes(found, form)
-    whole = sum(state.run is not None for state in found)
-    say(f"{whole} of {len(found)} nodes have a run in {runs}")
-    return 0 if whole == len(found) else INCOMPLETE
+    states = collected(folder.resolve(), runs.resolve())
+    _print_nodes(states, form)
+    whole = sum(state.run is not None for state in states)
+    say(f"{whole} of {len(states)} nodes have a run in {runs}")
+    return 0 if whole == len(states) else INCOMPLETE
 
 
-def _print_nodes(found: list[NodeState], form: str) -> None:
+def _print_nodes(states: list[NodeState], form: str) -> None:
     names = ("node", "state", "visits", "remarks", "journal", "run")
     rows = [
         (
             state.node, state.state, str(state.attempt.visits if state.attempt else 0), "; ".join(state.remarks),
             str(state.attempt.folder) if state.attempt else "", str(state.run or ""),
         )
-        for state in found
+        for state in states
     ]  # fmt: skip
     print_columns(TableColumns(names, rows, narrow=4, whole=names[:3]), form)
 

@@ -61,8 +61,8 @@ def history(
     from tollmeter.judgement.row_series import row_series
     from tollmeter.library.run_history import read_history, run_folders
 
-    found = read_history(run_folders(runs or []), row or [])
-    series = row_series(found.readings)
+    many_series = read_history(run_folders(runs or []), row or [])
+    series = row_series(many_series.readings)
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
     if form == "table":
@@ -70,7 +70,7 @@ def history(
 
         from tollmeter.report.history import print_history
 
-        print_history(series, found.labels, found.runs, Console(highlight=False), asked=bool(row))
+        print_history(series, many_series.labels, many_series.runs, Console(highlight=False), asked=bool(row))
     else:
         _write(series, form)
 

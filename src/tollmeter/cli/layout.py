@@ -38,7 +38,7 @@ def layout(
     marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
     print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
     if form == "table":
-        _say_what_breaks(apart, tuple(layouts))
+        _print_what_breaks(apart, tuple(layouts))
 
 
 def _known(name: str) -> Abi:
@@ -62,7 +62,7 @@ def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
     return fact.name, values, fact.breaks
 
 
-def _say_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
+def _print_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
     if len(names) < 2:
         return
     in_files = sum(fact.breaks == "file" for fact in apart)

@@ -24,5 +24,5 @@ def new(
 
     check_known("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
-    said = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
-    say(f"{said}; docs/add-a-probe.md describes how a probe is written")
+    next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
+    say(f"{next_step}; docs/add-a-probe.md describes how a probe is written")

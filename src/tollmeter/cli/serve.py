@@ -16,9 +16,9 @@ def serve(
     """Show all runs in a local browser, and update a run in progress."""
     from tollmeter.library.serving import serve as served
 
-    served(port, _tell)
+    served(port, _print_address)
 
 
-def _tell(address: str) -> None:
+def _print_address(address: str) -> None:
     print(address, flush=True)
     print("Ctrl-C ends it. It is for browsers of this machine, and only reads.", flush=True)

@@ -149,13 +149,13 @@ def _progress() -> Callable[[int, float], None]:
     """A line on a terminal that stays in its place, drawn between two runs."""
     shown_at = time.monotonic()
 
-    def tell(rounds: int, share: float) -> None:
+    def show(rounds: int, share: float) -> None:
         nonlocal shown_at
         if sys.stderr.isatty() and time.monotonic() - shown_at >= _SHOWS_EVERY_S:
             sys.stderr.write(f"\r{rounds} rounds, {100 * min(1.0, share):.0f} % of the budget \r")
             shown_at = time.monotonic()
 
-    return tell
+    return show
 
 
 def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
@@ -164,17 +164,17 @@ def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> Non
     from tollmeter.report.columns import clean
     from tollmeter.report.timed import Shown, Wanted, lines
 
-    def told(command: Command, gauge: str) -> list[int]:
+    def values_of(command: Command, gauge: str) -> list[int]:
         return [int(value) for value in gauges_of(book.outcomes, command.name, gauge)]
 
     def mean(command: Command, gauge: str) -> float:
-        values = told(command, gauge)
+        values = values_of(command, gauge)
         return sum(values) / max(1, len(values))
 
     shown = [
         Shown(
-            command.name, command.shell, mean(command, "user"), mean(command, "system"), told(command, EXIT_STATUS),
-            told(command, OUTPUT),
+            command.name, command.shell, mean(command, "user"), mean(command, "system"),
+            values_of(command, EXIT_STATUS), values_of(command, OUTPUT),
         )
         for command in commands
     ]  # fmt: skip

@@ -86,13 +86,13 @@ def follow(folder: Path) -> None:
     with Progress(probes) as progress:
         progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
         seen = Watching(probes, progress)
-        _tell(streams[1:], seen, progress, request)
+        _show(streams[1:], seen, progress, request)
         while tail.is_written():
             time.sleep(LOOK_EVERY_S)
-            _tell(tail.new_streams(), seen, progress, request)
+            _show(tail.new_streams(), seen, progress, request)
 
 
-def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
+def _show(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
     """What has come since the last look."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = min(1.0, elapsed / request.budget_seconds)

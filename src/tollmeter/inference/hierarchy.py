@@ -201,15 +201,15 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
 
 
-def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
+def _agreeing(knee_marks: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
     """For each knee the number of a level, in order: as many as possible whose size lies in the knee's interval, and
     otherwise the nearest levels first, since other workloads hide the far ones."""
 
     def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees_found, numbers, strict=True)]
+        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knee_marks, numbers, strict=True)]
         return -sum(agree), numbers
 
-    return min(combinations(range(len(known)), len(knees_found)), key=disagreement)
+    return min(combinations(range(len(known)), len(knee_marks)), key=disagreement)
 
 
 def _level(name: str, place: int, seen: _Evidence) -> Level:

@@ -49,14 +49,14 @@ def _judged(fleet: Fleet) -> list[Judged]:
     of_models: dict[str, list[int]] = {}
     for column, (_, model) in enumerate(fleet.machines):
         of_models.setdefault(model, []).append(column)
-    found = []
+    effects = []
     for model, columns in sorted(of_models.items(), key=lambda one: -len(one[1])):
         some = slice(None) if len(of_models) == 1 else columns
         names = [fleet.machines[column][0] for column in columns]
-        found.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
-    if all(one.spread.nodes.max() < 2 for one in found):
+        effects.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
+    if all(one.spread.nodes.max() < 2 for one in effects):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
-    return found
+    return effects
 
 
 def _row(cells: dict[str, object]) -> FleetRow:

@@ -127,30 +127,30 @@ def keep(folder: Path, submission: Submission) -> None:
 def read_submission(folder: Path) -> Submission:
     """Raises Failure: 2 where there is none, 5 where it cannot be read."""
     try:
-        found = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
+        submission = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
     except OSError as error:
         raise Failure(f"{folder} is no folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{folder / NAME} cannot be read: {str(error)[:200]}", 5) from error
-    if unsafe := [node for node in found.nodes if plain(node) != node]:
+    if unsafe := [node for node in submission.nodes if plain(node) != node]:
         raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is no name of a node", 5)
-    return found
+    return submission
 
 
 def _chosen(wishes: Wishes) -> tuple[str, ...]:
     """Raises Failure (2) where there are none, or fewer than wanted."""
     if wishes.nodes and not wishes.nodes.isdigit():
         return tuple(slurm.host_names(wishes.nodes))
-    found = slurm.nodes(wishes.partition)
-    if not found:
+    listed = slurm.nodes(wishes.partition)
+    if not listed:
         known = ", ".join(slurm.partitions()) or "none"
         raise Failure(f"Slurm has no nodes in partition {wishes.partition or '(default)'}; its partitions: {known}")
     if not wishes.nodes:
-        return tuple(node.name for node in found)
+        return tuple(node.name for node in listed)
     number = int(wishes.nodes)
     usable = sorted(
-        (node for node in found if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
+        (node for node in listed if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
     )
     if not 0 < number <= len(usable):
-        raise Failure(f"--nodes {number}: {len(usable)} of {len(found)} nodes are up")
+        raise Failure(f"--nodes {number}: {len(usable)} of {len(listed)} nodes are up")
     return tuple(node.name for node in usable[:number])

@@ -44,21 +44,21 @@ class Limits:
 
 def gated(base: str, new: str, limits: Limits) -> Gated:
     """Raises Failure as `compared`."""
-    found = compared([base, new], None, machines=False)
-    known = known_runs(found.books)
-    changes = [(full_name(change.old), change) for change in found.comparisons[0].changes]
+    comparison = compared([base, new], None, machines=False)
+    known = known_runs(comparison.books)
+    changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
-    apart = unlike((found.books[0], found.books[1]))
+    apart = unlike((comparison.books[0], comparison.books[1]))
     if all(one.reason for one in judged):
         apart = (*apart, "no row has enough visits in both runs")
-    return Gated(found, decide(judged), apart, tuple(unused), missing(found))
+    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison))
 
 
-def missing(found: Compared) -> tuple[str, ...]:
+def missing(comparison: Compared) -> tuple[str, ...]:
     """A build that breaks a probe is not faster."""
-    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in found.books)
+    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in comparison.books)
     return tuple(sorted(base - new))
 
 
@@ -146,7 +146,7 @@ def gated_commands(
 
 def _ratio(several: Sequence[Opposed]) -> Opposed:
     """Raises Failure (1) where the pair has no ratio."""
-    found = next((one for one in several if one.metric == TIME), None)
-    if found is None:
+    time_ratio = next((one for one in several if one.metric == TIME), None)
+    if time_ratio is None:
         raise Failure("the two commands have no ratio: too few runs in the budget", 1)
-    return found
+    return time_ratio

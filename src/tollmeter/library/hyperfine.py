@@ -82,8 +82,10 @@ def as_csv(results: Sequence[Result]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*names, *(f"parameter_{name}" for name in parameters)])
     for result in results:
-        told = [getattr(result, name) for name in names]
-        writer.writerow(["" if value is None else value for value in told] + [*map(result.parameters.get, parameters)])
+        values = [getattr(result, name) for name in names]
+        writer.writerow(
+            ["" if value is None else value for value in values] + [*map(result.parameters.get, parameters)]
+        )
     return text.getvalue().encode()
 
 
@@ -102,8 +104,8 @@ def as_markdown(results: Sequence[Result]) -> bytes:
 def read_results(path: Path) -> tuple[Result, ...]:
     """Raises Failure (2) where it is not hyperfine's JSON."""
     try:
-        told = clean(msgspec.json.decode(path.read_bytes()))
-        return msgspec.convert(told, _Results).results
+        document = clean(msgspec.json.decode(path.read_bytes()))
+        return msgspec.convert(document, _Results).results
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -122,8 +124,9 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
             yield f"   no interval: {len(usable)} times are stored, and {_LEAST_TIMES} are needed"
             continue
         layouts, scatter = [*range(len(usable))], Scatter()
-        found = estimate(usable, layouts, scatter, (min(usable), max(usable)))
-        yield f"   time       {found.value:.6g} s ({found.low:.6g} to {found.high:.6g} s, 95 %)   {len(usable)} runs"
+        estimated = estimate(usable, layouts, scatter, (min(usable), max(usable)))
+        interval = f"{estimated.low:.6g} to {estimated.high:.6g} s, 95 %"
+        yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} runs"
         logs = np.log(np.asarray(usable))
         mine = hodges_lehmann(logs), half_width(logs, layouts, scatter)
         if first:
@@ -136,12 +139,12 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
 
 def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
     change, half = second[0] - first[0], sqrt(first[1] ** 2 + second[1] ** 2)
-    said = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
-    said += f"{100 * (exp(change + half) - 1):+.1f} %)"
+    text = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
+    text += f"{100 * (exp(change + half) - 1):+.1f} %)"
     if abs(change) > half:
-        return f"{'slower' if change > 0 else 'faster'}: {said}"
+        return f"{'slower' if change > 0 else 'faster'}: {text}"
     most = log(1.03)
     return (
-        f"same within 3 %: {said}" if abs(change) + half <= most
-        else f"cannot tell: {said}; `toll time` with both commands, interleaved, would tell"
+        f"same within 3 %: {text}" if abs(change) + half <= most
+        else f"cannot tell: {text}; `toll time` with both commands, interleaved, would tell"
     )  # fmt: skip

@@ -53,19 +53,19 @@ class InterleavedProfiles:
         self._sampled = [point for point in points if not is_counted(point.wanted.point)]
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
-    def take(self, tell: Tell, over: Over = never) -> None:
+    def take(self, report: Tell, over: Over = never) -> None:
         """Takes half as many rounds again where a state would then have enough slices of all points, for the points
         that lack them."""
         for number, point in enumerate(self._counted, start=1):
             if over():
                 return
-            tell(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
+            report(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
             point.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
         part = self._whole._replace(ms=max(1, self._whole.ms // self._count))
         for turn, points in enumerate(self._rounds(), start=1):
             if over():
                 return
-            tell(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
+            report(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
             for point in points:
                 point.add(part)
 

@@ -50,16 +50,16 @@ def profile_suite(
     folder: Path,
     wanted: Sequence[ProfilePoint],
     seconds: float,
-    tell: Tell,
+    report: Tell,
     widths: Mapping[Place, float],
     *,
     over: Over = never,
 ) -> None:
-    """Takes the profiles that a suite wants, and stores them in the run's folder, also those that there are after a
-    Ctrl-C. seconds: for each. tell: is called with the progress. widths: of the uncontended core, from earlier runs."""
+    """Takes the profiles of a suite and stores them in the run's folder; after a Ctrl-C stores those that are taken.
+    seconds: of each. report: called with the progress. widths: of the uncontended core, from earlier runs."""
     turns = InterleavedProfiles(wanted, Sampling(round(1000 * seconds)), widths)
     try:
-        turns.take(tell, over)
+        turns.take(report, over)
     finally:
         keep(folder, Profile, turns.profiles())
 

@@ -42,11 +42,11 @@ class History(NamedTuple):
 def run_folders(named: Sequence[Path]) -> list[Path]:
     """Runs below each of the folders, or the folder itself where it is a run; without any name those of `toll list
     runs`. Raises Failure (2) where there is none."""
-    found = [folder for place in named for folder in _below(place)] if named else places.run_folders()
-    if not found:
+    every = [folder for place in named for folder in _below(place)] if named else places.run_folders()
+    if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
         raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
-    return list({folder.resolve(): folder for folder in found}.values())
+    return list({folder.resolve(): folder for folder in every}.values())
 
 
 def _below(place: Path) -> list[Path]:

@@ -118,17 +118,17 @@ class Handler(BaseHTTPRequestHandler):
         known = {folder.name: folder for folder in places.run_folders()}
         unknown = set(names) - set(known)
         if unknown:
-            self._say(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
+            self._answer_with(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
             return
         folders = [known[name] for name in names]
         try:
             page = self.server.page(*folders)
         except (Failure, OSError) as error:
-            self._say(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
+            self._answer_with(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
             return
         self._answer(HTTPStatus.OK, page, KIND, _renewed(any(map(_is_measured, folders))))
 
-    def _say(self, status: HTTPStatus, sentence: str) -> None:
+    def _answer_with(self, status: HTTPStatus, sentence: str) -> None:
         self._answer(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
@@ -195,10 +195,10 @@ def _line(folder: Path) -> str:
     return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 
-def serve(port: int, tell: Any) -> None:
-    """Serves until it is interrupted. tell: called once with the address. Measurements have precedence: this process
-    runs at the lowest CPU priority."""
+def serve(port: int, show_address: Any) -> None:
+    """Serves until it is interrupted, at the lowest CPU priority, since measurements have precedence. show_address:
+    called once with the address."""
     with Server(port) as server:
         os.nice(19)
-        tell(server.address)
+        show_address(server.address)
         server.serve_forever(poll_interval=0.5)

@@ -23,18 +23,18 @@ BROKEN, CANNOT_WRITE, INTERRUPTED = 1, 5, 130
 
 def main(words: Sequence[str]) -> int:
     """Returns the exit status. words: "yes" for the tests, which need the libraries of single probes too."""
-    listen(_say)
+    listen(_message)
     try:
         with starting.hearing_signals():
             return _set_up("yes" in words)
     except Failure as failure:
-        _say(failure.sentence)
+        _message(failure.sentence)
         return failure.exit_code
     except KeyboardInterrupt:
-        _say("interrupted")
+        _message("interrupted")
         return INTERRUPTED
     except OSError as error:
-        _say(f"{error.filename or places.ROOT / 'build'} cannot be written: {error.strerror or error}")
+        _message(f"{error.filename or places.ROOT / 'build'} cannot be written: {error.strerror or error}")
         return CANNOT_WRITE
 
 
@@ -65,15 +65,15 @@ def _compile() -> None:
 
 def _report_broken(catalog: Catalog, script: commands.Popen[bytes]) -> None:
     for (probe, abi), sentence in sorted(catalog.broken.items()):
-        _say(f"left out {probe} for {abi}: {sentence}")
+        _message(f"left out {probe} for {abi}: {sentence}")
     if script.poll() is None:
-        _say("waiting for the script that draws the charts of a page, which is fetched")
+        _message("waiting for the script that draws the charts of a page, which is fetched")
     if script.wait() != 0:
-        _say("the script that draws the charts of a page cannot be fetched now: the first page tries again")
-    _say(f"ready: {len(catalog.probes())} probes for {', '.join(catalog.abis)}")
+        _message("the script that draws the charts of a page cannot be fetched now: the first page tries again")
+    _message(f"ready: {len(catalog.probes())} probes for {', '.join(catalog.abis)}")
 
 
-def _say(sentence: str) -> None:
+def _message(sentence: str) -> None:
     print(f"toll: {sentence}", file=sys.stderr)
 
 

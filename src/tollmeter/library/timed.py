@@ -156,8 +156,8 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
     return open_run(done.folder).index.opposed
 
 
-def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, tell: Tell = _untold) -> Timed:
-    """Measures the commands and keeps the run. tell: is called before each round with the number of rounds so far and
+def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Tell = _untold) -> Timed:
+    """Measures the commands and keeps the run. report: is called before each round with the number of rounds so far and
     the share of the budget that is spent. Raises Failure: 2 for options that contradict each other, 1 where a command
     of --setup, --prepare or --cleanup fails, 5 where nothing can be built or written."""
     _check(options, len(commands))
@@ -173,7 +173,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         with Timer(base.path, jobs.every, options.input, _file_of(options.output)) as process, no_collections():
             stopping.reach([process])
             open_.callback(stopping.reach, ())
-            done = _Timing(jobs, process, journal, base, stopping).to_the_end(tell)
+            done = _Timing(jobs, process, journal, base, stopping).to_the_end(report)
         # Now that the timer has ended, what its commands took is this process's own.
         journal.note(done.session._replace(surroundings=watch.seen()))
         return done
@@ -348,12 +348,12 @@ class _Timing:
         self._next_look = 0
         self._rounds_of_block = 1
 
-    def to_the_end(self, tell: Tell) -> Timed:
+    def to_the_end(self, report: Tell) -> Timed:
         status, trouble = "settled", ""
         try:
             self._each("setup")
             sink = self._proved()
-            status = self._rounds(sink, tell)
+            status = self._rounds(sink, report)
         except _Failed as failed:
             status, trouble = "budget", str(failed)
         if self._is_stopped():
@@ -418,11 +418,11 @@ class _Timing:
         ran = self._process.run(job.place, "n", sink, counts=counts)
         return None if self._is_stopped() and ran.failure else ran
 
-    def _rounds(self, sink: Output, tell: Tell) -> str:
+    def _rounds(self, sink: Output, report: Tell) -> str:
         """Returns how it ended."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():
-            tell(rounds, self._elapsed() / self._budget_s)
+            report(rounds, self._elapsed() / self._budget_s)
             if rounds and (ended := self._ended(rounds, (self._elapsed() - began) / rounds)):
                 return ended
             for job in self._jobs if rounds % 2 == 0 else reversed(self._jobs):

@@ -43,8 +43,8 @@ class Command(NamedTuple):
 def needs_shell(text: str) -> bool:
     """Whether it has syntax of a shell beyond quotes and backslashes."""
 
-    def unquoted(found: re.Match[str]) -> str:
-        return "$" if found[1] and re.search("[$`]", found[1]) else "x"
+    def unquoted(match: re.Match[str]) -> str:
+        return "$" if match[1] and re.search("[$`]", match[1]) else "x"
 
     return bool(_OF_A_SHELL.search(_QUOTED.sub(unquoted, text)))
 
@@ -67,9 +67,9 @@ def words_of(text: str, shell: str | None) -> tuple[Words, str]:
 
 def _path(name: str) -> str:
     """Found once, so that no run is timed with the search for it. Raises Failure (2)."""
-    found = shutil.which(name)
-    if found:
-        return found
+    path = shutil.which(name)
+    if path:
+        return path
     if "/" in name:
         raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
     raise unknown("command", name, sorted(_executables()))

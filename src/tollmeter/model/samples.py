@@ -174,11 +174,11 @@ class Room:
 
     def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
         """Raises Failure where the file cannot be read."""
-        found = self._recent.pop(place.start, None) or self._read(place)
-        self._recent[place.start] = found
+        block = self._recent.pop(place.start, None) or self._read(place)
+        self._recent[place.start] = block
         if len(self._recent) > _RECENT:
             del self._recent[next(iter(self._recent))]
-        return found
+        return block
 
     def _read(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
         import numpy as np

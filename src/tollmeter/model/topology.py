@@ -63,13 +63,13 @@ class Topology(Record, frozen=True):
 def numbers(listed: str) -> tuple[int, ...]:
     """The members of a list, ascending. The text is a target's: a term that is no number is left out, and so is what
     follows the first 65,536 members."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for first, last, step in _TERM.findall(listed):
-        if len(found) >= _MOST:
+        if len(cpus) >= _MOST:
             break
         members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
-        found.update(members[: _MOST - len(found)])
-    return tuple(sorted(found))
+        cpus.update(members[: _MOST - len(cpus)])
+    return tuple(sorted(cpus))
 
 
 _TERM = re.compile(r"(?:^|,)(\d{1,9})(?:-(\d{1,9})?)?(?:/(\d{1,9}))?(?=,|$)", re.ASCII)

@@ -92,8 +92,8 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
-    found = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
-    return [word(one) for one in RELATIONS if one in found - {relation(machine.topology, *cpus[:2])}]
+    seen = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
+    return [word(one) for one in RELATIONS if one in seen - {relation(machine.topology, *cpus[:2])}]
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:

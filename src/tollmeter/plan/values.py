@@ -23,7 +23,7 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _LINE_BYTES = 64
-_LONGEST_TOLD = 60
+_LONGEST_QUOTED = 60
 
 
 def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
@@ -146,5 +146,5 @@ def _plain_number(parameter: Parameter, text: str) -> int:
         raise Failure(f"{parameter.name}={text}: expected {wanted}")
     number = float(size[1]) * unit
     if number >= 2**63 or number != int(number):
-        raise Failure(f"{parameter.name}={text[:_LONGEST_TOLD]} is not a whole number below 2^63")
+        raise Failure(f"{parameter.name}={text[:_LONGEST_QUOTED]} is not a whole number below 2^63")
     return int(number)

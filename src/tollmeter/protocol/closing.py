@@ -37,9 +37,9 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     return reported(visit, revision, [{**record, "reason": reason}])
 
 
-def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **told: Any) -> bytes:
-    """A stream for a visit that the host itself made. told: more of its first record."""
-    return seal([{**_visit_record(visit, revision), **told}, *records])
+def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
+    """A stream for a visit that the host itself made. fields: more of its first record."""
+    return seal([{**_visit_record(visit, revision), **fields}, *records])
 
 
 def _in_order(given: Iterable[Line]) -> list[Line]:

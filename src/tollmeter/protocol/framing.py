@@ -115,7 +115,7 @@ def _numbered(text: bytes, number: int) -> Line:
 
 def joined_lines(text: bytes) -> list[Line]:
     """The whole records in a line whose newlines were lost; empty where one of them is no record."""
-    ends = [found.end() for found in _SEAL.finditer(text)]
+    ends = [seal.end() for seal in _SEAL.finditer(text)]
     begins = [text.find(_START, place) for place in (0, *ends)]
     try:
         return [read_line(text[begin:end]) for begin, end in zip(begins, ends, strict=False)]
@@ -131,7 +131,7 @@ def find_line(text: bytes) -> Line | None:
     begin = text.rfind(_START)
     if begin < 0:
         return None
-    ends = [found.end() for found in _SEAL.finditer(text, begin)]
+    ends = [seal.end() for seal in _SEAL.finditer(text, begin)]
     for end in ends[-1:] + ends[:-1][:4]:
         try:
             return read_line(text[begin:end])

@@ -22,7 +22,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 def listings(book: Book) -> list[tuple[Table, list[str]]]:
     """A table for each place, and the sentences below it."""
-    return [(_table(place), _said(place)) for place in listing(book)]
+    return [(_table(place), _sentences(place)) for place in listing(book)]
 
 
 def _table(place: Place) -> Table:
@@ -55,7 +55,7 @@ def _state(test: Test) -> str:
     return f"{worst}, {test.again} again" if test.again else worst
 
 
-def _said(place: Place) -> list[str]:
+def _sentences(place: Place) -> list[str]:
     virtual = [FREE] if place.clock == "virtual" else []
     differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
     return [lesson(place), *virtual, *_left(place), *dict.fromkeys(differs)]
@@ -88,8 +88,8 @@ def _left(place: Place) -> list[str]:
         return []
     least, most = (pick(test.exits or 0.0 for test in left) for pick in (min, max))
     names = ", ".join(dict.fromkeys(test.listed.test for test in left))
-    said = (
+    sentence = (
         f"{names}: each round trip left the guest {least:.1f} to {most:.1f} times for its host. This /dev/kvm is "
         "a hypervisor in software: these are its prices and not the hardware's."
     )
-    return [said]
+    return [sentence]

@@ -42,8 +42,8 @@ def head(compared: Compared) -> list[Block]:
         book = compared.books[0]
         return [f"{run_name(book)}: {compared.by} {', '.join(others)} over {first}. {_worth(book)}"]
     runs = [_run(label, book) for label, book in zip(compared.labels, compared.books, strict=True)]
-    found = differences(compared.books, compared.labels)
-    listed = [one for one in (found.differ, found.others) if one is not None]
+    differing = differences(compared.books, compared.labels)
+    listed = [one for one in (differing.differ, differing.others) if one is not None]
     apart = not_compared((compared.books[0], compared.books[1])) if len(others) == 1 else []
     return [*runs, *listed, *apart, *_attributed(compared)]
 
@@ -58,8 +58,8 @@ def _worth(book: Book) -> str:
     """The verdict of a run, and what is missing of it."""
     run = book.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
-    said = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
-    return tables.upper(" ".join(filter(None, said)))
+    sentences = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
+    return tables.upper(" ".join(filter(None, sentences)))
 
 
 def _attributed(compared: Compared) -> list[str]:
@@ -128,11 +128,11 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
     """The rows that changed, and the curves of which several did; or every row."""
     by_key = compared.by_key()
     if whole or compared.machines:
-        found = row_table(compared, by_key if whole else [])
-        return [found] if found else []
+        table = row_table(compared, by_key if whole else [])
+        return [table] if table else []
     drawn = [curves(one.changes) for one in compared.comparisons]
     in_curves = {id(change) for some in drawn for curve in some for change in curve.changes}
-    found = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
+    table = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
     naming = Naming(compared)
     sentences = [
         f"{f'{label}: ' if len(compared.labels) > 2 else ''}{curve_in_words(curve, naming, boundaries)}"
@@ -140,7 +140,7 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
         for boundaries in [() if compared.by else moved(compared.books[0].index.hierarchy, book.index.hierarchy)]
         for curve in some
     ]
-    return [*([found] if found else []), *sentences]
+    return [*([table] if table else []), *sentences]
 
 
 def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
@@ -150,12 +150,12 @@ def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
 def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
     """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
     old, *others = compared.labels
-    said: list[Block] = []
+    sentences: list[Block] = []
     for label, one, book in zip(others, compared.comparisons, compared.books[1:], strict=True):
         of = f"{label}: " if len(others) > 1 else ""
         decided = "" if compared.machines else _decided_by(one, book)
-        said += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
-    return [*said, *geometric_mean(compared)]
+        sentences += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
+    return [*sentences, *geometric_mean(compared)]
 
 
 def _counted(comparison: Comparison) -> str:
@@ -196,10 +196,10 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
         return ""
     words = [one.reason if whole else one.reason.partition(":")[0] for one in comparison.refused]
     reasons = Counter(_with_labels(word, labels) for word in words).most_common()
-    told = reasons if whole else reasons[:MOST_REASONS]
-    left = sum(number for _, number in reasons[len(told) :])
+    shown = reasons if whole else reasons[:MOST_REASONS]
+    left = sum(number for _, number in reasons[len(shown) :])
     more = f"; other reasons ({left})" if left else ""
-    listed = "; ".join(f"{reason} ({number})" for reason, number in told)
+    listed = "; ".join(f"{reason} ({number})" for reason, number in shown)
     return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
 
 
@@ -220,9 +220,9 @@ def geometric_mean(compared: Compared) -> list[str]:
     means = [exp(fmean(_log_cost(several[place]) for several in whole)) for place in range(len(compared.comparisons))]
     old, *others = compared.labels
     named = (f"{label} {plain(mean, 4)}" for label, mean in zip(others, means, strict=True))
-    said = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
+    text = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
     return [
-        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {said}."
+        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {text}."
     ]
 
 

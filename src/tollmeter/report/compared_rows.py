@@ -77,12 +77,12 @@ class Naming:
     def row(self, row: Row, *, without: str = "") -> str:
         """without: a parameter that is not named."""
         words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
-        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_told(row, name, without)]
+        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_shown(row, name, without)]
         places = (name for name in ("abi", "target") if name != self._by and len(self._seen["", name]) > 1)
         words += [getattr(row, name) for name in places]
         return " ".join(words)
 
-    def _is_told(self, row: Row, name: str, without: str) -> bool:
+    def _is_shown(self, row: Row, name: str, without: str) -> bool:
         return name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1
 
     def value(self, row: Row, name: str) -> str:
@@ -171,8 +171,8 @@ def _moved(boundary: Moved) -> str:
 
 
 def _without_interval(level: Level) -> Figure:
-    found = size_of_level(level)
-    return Figure(found.number, found.unit)
+    figure = size_of_level(level)
+    return Figure(figure.number, figure.unit)
 
 
 def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:

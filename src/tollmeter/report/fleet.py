@@ -37,9 +37,9 @@ def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
         yield f"{clean(one.model.name)}: {nodes} nodes, {rows} rows that several have."
         yield from (sentence(one, each) for each in one.named)
         yield _tally(one)
-        found = distribution(one, None if whole else MOST_ROWS)
-        if found:
-            yield found
+        table = distribution(one, None if whole else MOST_ROWS)
+        if table:
+            yield table
 
 
 def _tally(one: Judged) -> str:
@@ -54,8 +54,8 @@ def _tally(one: Judged) -> str:
 
 def sentence(one: Judged, named: Named) -> str:
     """Which nodes, in what, by how much, and what of them is like their peers."""
-    said = _several(one, named) if len(named.nodes) > 1 else "; ".join(_effects(one.model, named.effects))
-    return f"{clean(_names(named.nodes))}: {said}."
+    effects = _several(one, named) if len(named.nodes) > 1 else "; ".join(_effects(one.model, named.effects))
+    return f"{clean(_names(named.nodes))}: {effects}."
 
 
 def _names(nodes: Sequence[str]) -> str:
@@ -75,10 +75,10 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
         ends = sorted(
             (effect.cost - effect.half, effect.cost + effect.half), key=lambda cost: abs(_share(model, effect, cost))
         )
-        said = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
+        sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
         interval = " to ".join(_percent(model, effect, end) for end in ends)
         spread = f"95 % interval {interval}; the peers differ by {percent(exp(effect.sd) - 1)}"
-        yield f"{_what(model, effect)} {said} ({spread})"
+        yield f"{_what(model, effect)} {sentence} ({spread})"
     if len(effects) > MOST_EFFECTS:
         yield f"{len(effects) - MOST_EFFECTS} more rows or probes differ"
     elif effects[0].level != "node":
@@ -175,8 +175,8 @@ def _named(one: Judged, named: Named) -> dict[str, Any]:
          "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
         for effect in named.effects
     ]  # fmt: skip
-    said = sentence(one, named)
-    return {"nodes": named.nodes, "said": said, "model": one.model.name, "effects": effects}
+    effect_text = sentence(one, named)
+    return {"nodes": named.nodes, "said": effect_text, "model": one.model.name, "effects": effects}
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------

@@ -111,8 +111,8 @@ def _case(one: Decided, unlike: str) -> Case:
         return Case(name, probe, "passed")
     if one.outcome == "slower" and not unlike:
         return Case(name, probe, "failed", in_words(one))
-    said = unlike or one.judged.reason or f"inconclusive, it shows a change from {shows(one)} on"
-    return Case(name, probe, "skipped", said)
+    message = unlike or one.judged.reason or f"inconclusive, it shows a change from {shows(one)} on"
+    return Case(name, probe, "skipped", message)
 
 
 def in_words(one: Decided) -> str:
@@ -146,11 +146,11 @@ class GateDocument(Record, frozen=True):
 
 
 def document(gated: Gated) -> str:
-    told = GateDocument(
+    gate_document = GateDocument(
         format=FORMAT, passes=None if gated.unlike else gated.decision.passes, unlike=gated.unlike,
         unused=gated.unused, missing=gated.missing, decision=gated.decision,
     )  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(gate_document)).decode() + "\n"
 
 
 # ---- two commands ---------------------------------------------------------------------------------------------------
@@ -180,13 +180,13 @@ class GatedCommands:
 
 def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
     """The result first, then each measurement."""
-    told = [
+    sentences = [
         f"Measurement {number}: {gated.new} takes {_change(one)} of {gated.base}, {one.blocks} blocks."
         for number, one in enumerate(gated.measured, 1)
     ]
     result = f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit))}."
     unconfirmed = "A second measurement did not confirm that it is slower."
-    return [result, *told, *([unconfirmed] if len(gated.measured) > 1 and gated.decision.passes else [])]
+    return [result, *sentences, *([unconfirmed] if len(gated.measured) > 1 and gated.decision.passes else [])]
 
 
 def _change(one: Opposed) -> str:

@@ -108,10 +108,10 @@ def _print_series(series: RowSeries, console: Console, width: int) -> None:
 
 def _closing(series: RowSeries) -> str:
     many = len(series.readings)
-    said = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
+    sentence = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
     several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
     lacking = f"{several} this row without an interval (fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts)."
-    return " ".join([said] * (not series.steps) + [lacking] * bool(series.left_out))
+    return " ".join([sentence] * (not series.steps) + [lacking] * bool(series.left_out))
 
 
 def series_table(series: RowSeries) -> Table:

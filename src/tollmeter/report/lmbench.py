@@ -51,8 +51,8 @@ def _line_of(index: Index) -> SummaryLine:
 
 def _section(lines: Sequence[SummaryLine], section: SummarySection, place: int) -> str:
     """A machine without a number of its own has no line, and a table without a machine is left out."""
-    told = [line for line in lines if _has_any(section, line.numbers[place])]
-    return section.head + "".join(_line(section, line, place) for line in told) if told else ""
+    shown = [line for line in lines if _has_any(section, line.numbers[place])]
+    return section.head + "".join(_line(section, line, place) for line in shown) if shown else ""
 
 
 def _has_any(section: SummarySection, numbers: Sequence[float | None]) -> bool:

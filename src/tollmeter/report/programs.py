@@ -24,38 +24,38 @@ _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches
 
 def program_tables(book: Book) -> list[Table]:
     """Programs first, then the primitives below them; none for a run of no such study."""
-    told = book.index.study.relatives if book.index.study else ()
-    return [_table(book, [one for one in told if one.measure == measure]) for measure in TITLES if told]
+    relatives = book.index.study.relatives if book.index.study else ()
+    return [_table(book, [one for one in relatives if one.measure == measure]) for measure in TITLES if relatives]
 
 
 def program_remarks(book: Book) -> list[str]:
     """Why there is no number, each reason once, with whom it is about."""
-    told = book.index.study.relatives if book.index.study else ()
+    relatives = book.index.study.relatives if book.index.study else ()
     about: dict[str, dict[str, None]] = {}
-    for one in told:
+    for one in relatives:
         if one.reason:
             about.setdefault(one.reason, {})[f"{one.abi}, {TITLES[one.measure]}"] = None
     return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
-def _table(book: Book, told: Sequence[Relative]) -> Table:
-    abis = list(dict.fromkeys(one.abi for one in told))
-    lines = dict.fromkeys((one.primitive, one.what) for one in told)
-    published = {one.what: one.published for one in told if one.published}
-    cells = {(one.what, one.abi): _change(one) for one in told}
+def _table(book: Book, relatives: Sequence[Relative]) -> Table:
+    abis = list(dict.fromkeys(one.abi for one in relatives))
+    lines = dict.fromkeys((one.primitive, one.what) for one in relatives)
+    published = {one.what: one.published for one in relatives if one.published}
+    cells = {(one.what, one.abi): _change(one) for one in relatives}
     rows = [
         Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")))
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
-    title = f"{TITLES[told[0].measure]}, against {told[0].over}"
+    title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
     about = book.suite.worth if book.suite else ""
-    columns = [Column(title), *(Column(_placed(told, abi), right=True) for abi in abis)]
+    columns = [Column(title), *(Column(_placed(relatives, abi), right=True) for abi in abis)]
     return table(title, [*columns, Column(f"published, {about}".rstrip(", "))], rows)
 
 
-def _placed(told: Sequence[Relative], abi: str) -> str:
+def _placed(relatives: Sequence[Relative], abi: str) -> str:
     """With where it was, if not on this machine itself."""
-    places = sorted({one.target or HERE for one in told if one.abi == abi} - {HERE})
+    places = sorted({one.target or HERE for one in relatives if one.abi == abi} - {HERE})
     return f"{abi} in {', '.join(places)}" if places else abi
 
 
@@ -81,13 +81,16 @@ def _signed(share: float) -> str:
 # ---- attribution ----------------------------------------------------------------------------------------------------
 
 
-def attribution_table(told: Sequence[Attribution]) -> Table:
+def attribution_table(attributions: Sequence[Attribution]) -> Table:
     """A line a program and size: what it takes under both, and what the second saves by each part."""
     columns = [
-        Column("What is saved"), Column(told[0].abis[0], right=True), Column(told[0].abis[1], right=True),
-        *(Column(part.name, right=True) for part in told[0].parts),
+        Column("What is saved"), *(Column(abi, right=True) for abi in attributions[0].abis),
+        *(Column(part.name, right=True) for part in attributions[0].parts),
     ]  # fmt: skip
-    rows = [Line((named(one), *(_time(one, ns) for ns in (one.first_ns, one.second_ns)), *_saved(one))) for one in told]
+    rows = [
+        Line((named(one), *(_time(one, ns) for ns in (one.first_ns, one.second_ns)), *_saved(one)))
+        for one in attributions
+    ]
     return table("What is saved", columns, rows)
 
 
@@ -110,12 +113,12 @@ def in_words(one: Attribution) -> str:
     """As one says it: memory, then of how much time what is saved in what, and what is left."""
     first, second = one.abis
     memory = f"{second} needs {_beside(one.memory)} {first}; " if one.memory else ""
-    told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
+    parts = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
     costs = one.is_whole and one.saved_ns < 0
-    saved = ", ".join(_part(one, part, costs) for part in told)
+    saved = ", ".join(_part(one, part, costs) for part in parts)
     if not one.is_whole:
-        beyond = f", beyond {saved}" if any(_amount(one, part.ns or 0.0) for part in told) else ""
-        return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} cannot be told{beyond}."
+        beyond = f", beyond {saved}" if any(_amount(one, part.ns or 0.0) for part in parts) else ""
+        return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} is unknown{beyond}."
     guess = "about " if one.thin else ""
     verb = "costs" if costs else "saves"
     verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
@@ -154,11 +157,11 @@ def _of(one: Attribution, part: Part) -> str:
     return f" ({', '.join(one.levels)})" if part.name == "caches" and one.levels else ""
 
 
-def why_not(told: Sequence[Attribution]) -> list[str]:
-    """Each reason for parts that could not be told, once, with the programs that it is about."""
+def why_not(attributions: Sequence[Attribution]) -> list[str]:
+    """Each reason for parts that could not be attributed, once, with the programs that it is about."""
     parts: dict[str, dict[str, None]] = {}
     programs: dict[str, dict[str, None]] = {}
-    for one in told:
+    for one in attributions:
         for part in one.parts:
             if part.ns is None:
                 parts.setdefault(part.reason, {})[part.name] = None

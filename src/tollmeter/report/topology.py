@@ -131,7 +131,7 @@ def limits(machine: Machine) -> Table:
     reserved = [f"{pool.pages} of {size(pool.bytes)}" for pool in topology.hugetlb if pool.pages]
     pages = [f"{size(machine.page_bytes)}"]
     pages += [f"huge {size(topology.huge_page_bytes)}"] if topology.huge_page_bytes else []
-    said = {
+    values = {
         "CPUs that may be used": listed(machine.allowed_cpus),
         "memory nodes that may be used": topology.allowed_nodes,
         "CPU quota": _quota(machine.facts.get("cpu_quota", "")),
@@ -140,5 +140,5 @@ def limits(machine: Machine) -> Table:
         "CPUs without ticks (nohz_full)": topology.nohz_full,
         "pages": ", ".join([*pages, *reserved]),
     }
-    lines = [Line((name, value)) for name, value in said.items() if value]
+    lines = [Line((name, value)) for name, value in values.items() if value]
     return table("Limits", [Column("Limits"), Column("value")], lines)

@@ -43,7 +43,7 @@ class Capture(NamedTuple):
 
 def captured(path: Path) -> Capture:
     """Raises Failure: 2 where there is no such file, 5 where it holds no run of a bundle."""
-    return _found(path, _content(path))
+    return _capture(path, _content(path))
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
 # ---- its streams ----------------------------------------------------------------------------------------------------
 
 
-def _found(path: Path, content: bytes) -> Capture:
+def _capture(path: Path, content: bytes) -> Capture:
     """Raises Failure (5) where the first stream is missing, or is no bundle's."""
     first: tuple[Line, ...] | None = None
     described: Head | None = None

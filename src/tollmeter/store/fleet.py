@@ -75,12 +75,12 @@ def read_fleet(folder: Path) -> Fleet:
 
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
     """The hardware model of each."""
-    found: dict[str, str] = {}
+    by_folder: dict[str, str] = {}
     for some in _parts(_files(folder, "machines")):
         for readable, read in _readable(db, _MODELS, some):
             for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
-                found[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
-    return dict(sorted(found.items()))
+                by_folder[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+    return dict(sorted(by_folder.items()))
 
 
 @cache

@@ -185,11 +185,11 @@ class Journal:
 
 def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
     """The journal's whole streams. damage: gets a sentence, with the line's number, for each one that is damaged."""
-    found = _Gathering([] if damage is None else damage)
+    gathering = _Gathering([] if damage is None else damage)
     number = end = 0
     with open_regular(_regular(folder)) as file:
         for piece in _pieces(file):
-            if (records := records_of_visit(piece)) and found.is_between():
+            if (records := records_of_visit(piece)) and gathering.is_between():
                 yield Stream(piece, number + 1, end + len(piece))
                 number, end = number + records, end + len(piece)
                 continue
@@ -198,7 +198,7 @@ def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
                 number, end = number + 1, end + len(text)
                 if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
                     return
-                for whole, first in found.add(text[:-1] if text.endswith(b"\n") else text, number):
+                for whole, first in gathering.add(text[:-1] if text.endswith(b"\n") else text, number):
                     yield Stream(joined(whole), first, end)
 
 
@@ -208,7 +208,7 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     held = b""
     while block := file.read(_BLOCK_BYTES):
         held, begin = held + block, 0
-        while (found := held.find(_END, begin)) >= 0 and (stop := held.find(b"\n", found + 1) + 1):
+        while (seal := held.find(_END, begin)) >= 0 and (stop := held.find(b"\n", seal + 1) + 1):
             yield held[begin:stop]
             begin = stop
         held = held[begin:]
@@ -275,7 +275,7 @@ class _Gathering:
 def read(folder: Path) -> Contents:
     """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
     there twice, or where more visits are missing than are damaged."""
-    told: Head | None = None
+    described: Head | None = None
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     once = _Once()
@@ -286,17 +286,17 @@ def read(folder: Path) -> Contents:
                 outcomes.append(visits.of_text(stream.text))
                 once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
-            elif told is None:
-                told = head(stream.lines)
+            elif described is None:
+                described = head(stream.lines)
             elif stream.lines[0].kind == "run":
                 session = _session(stream.lines[0], len(outcomes), len(damage))
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
             raise Failure(f"{folder}: {error.sentence}", error.exit_code) from error
-    if told is None or told.machine is None:
+    if described is None or described.machine is None:
         raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
-    return Contents(told, tuple(outcomes), session, tuple(damage))
+    return Contents(described, tuple(outcomes), session, tuple(damage))
 
 
 def opening(folder: Path) -> Head:
@@ -329,13 +329,13 @@ class _Once:
         self._numbers: set[int] = set()
         self._moments: set[tuple[int, int, tuple[int, ...]]] = set()
 
-    def see(self, told: Outcome) -> None:
+    def see(self, outcome: Outcome) -> None:
         """Raises Failure (5) for a visit that was seen before."""
-        moment = told.seed, told.at_ns, told.cpus
-        timed = told.at_ns > 0 and told.clock.kind == "hardware"
-        if told.visit in self._numbers or (timed and moment in self._moments):
-            raise Failure(f"visit {told.visit} is in the journal twice", 5)
-        self._numbers.add(told.visit)
+        moment = outcome.seed, outcome.at_ns, outcome.cpus
+        timed = outcome.at_ns > 0 and outcome.clock.kind == "hardware"
+        if outcome.visit in self._numbers or (timed and moment in self._moments):
+            raise Failure(f"visit {outcome.visit} is in the journal twice", 5)
+        self._numbers.add(outcome.visit)
         self._moments.add(moment)
 
 

@@ -61,9 +61,9 @@ def own_reason(book: Book, wanted: RowOf) -> str:
             "not among them. A guest (--target guest) or a board times it."
         )
     virtual = next((row for row in same if row.clock == VIRTUAL), None)
-    said = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
-    return said and with_mend(said, book)
+    reason = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
+    return reason and with_mend(reason, book)
 
 
-def with_mend(said: str, book: Book) -> str:
-    return f"{said} {book.suite.mend}" if book.suite and book.suite.mend else said
+def with_mend(reason: str, book: Book) -> str:
+    return f"{reason} {book.suite.mend}" if book.suite and book.suite.mend else reason

@@ -63,9 +63,9 @@ class Place(NamedTuple):
 def listing(book: Book) -> tuple[Place, ...]:
     """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
     listed = book.suite.listing if book.suite else ()
-    found = [(one, row) for one in listed for row in picked(book, one.row)]
-    places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in found)
-    return tuple(_place(book, found, *place) for place in places)
+    pairs = [(one, row) for one in listed for row in picked(book, one.row)]
+    places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
+    return tuple(_place(book, pairs, *place) for place in places)
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
@@ -77,8 +77,8 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
-    own = [(one, row) for one, row in found if (row.target, row.abi, row.clock) == (target, abi, clock)]
+def _place(book: Book, pairs: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
+    own = [(one, row) for one, row in pairs if (row.target, row.abi, row.clock) == (target, abi, clock)]
     samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
     usual = _usual_hz(samples.values())
     tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
@@ -105,7 +105,7 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
     """What is to be visited again: points of the suite's listing of whose five attempts one differs, and which have no
     further attempt to put in its place."""
     listed = [point for point in seen if _is_listed(point, suite, probes)]
-    samples = {point: _in_turn(told for told in seen[point] if told.status == "ok") for point in listed}
+    samples = {point: _in_turn(outcome for outcome in seen[point] if outcome.status == "ok") for point in listed}
     places: dict[tuple[str, str], list[Point]] = {}
     for point in listed:
         places.setdefault((point.target, point.abi), []).append(point)
@@ -162,17 +162,17 @@ def control_around(sample: Sample) -> float:
 def outcomes_of(book: Book, row: Row) -> list[Outcome]:
     """The visits that a row was made of."""
     return [
-        told
-        for told in book.outcomes
-        if told.status == "ok"
-        and (told.point.probe, told.point.abi, told.point.target) == (row.probe, row.abi, row.target)
-        and told.point.values() == row.parameters
+        outcome
+        for outcome in book.outcomes
+        if outcome.status == "ok"
+        and (outcome.point.probe, outcome.point.abi, outcome.point.target) == (row.probe, row.abi, row.target)
+        and outcome.point.values() == row.parameters
     ]
 
 
 def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
     """The first sample of each visit, then the second of each: attempts far apart. With operations an iteration."""
-    visits = [[(sample, told.work.operations or 1.0) for sample in told.samples] for told in outcomes]
+    visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]
 

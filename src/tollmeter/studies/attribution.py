@@ -96,8 +96,10 @@ def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
     under both in a guest; the greatest relative difference first, and empty where there is none.
     """
     prices, abis = prices_of(book), (first, second)
-    found = [told for program in _programs(book) for told in _told(book, program, prices, abis)]
-    return tuple(sorted(found, key=lambda told: -abs(told.saved_ns) / told.first_ns))
+    attributions = [
+        attribution for program in _programs(book) for attribution in _attributed(book, program, prices, abis)
+    ]
+    return tuple(sorted(attributions, key=lambda attribution: -abs(attribution.saved_ns) / attribution.first_ns))
 
 
 # ---- what was measured --------------------------------------------------------------------------------------------
@@ -121,12 +123,12 @@ class Pair(NamedTuple):
 def _programs(book: Book) -> Iterator[Timed]:
     """Apart by the probe's choices: another choice is another program."""
     rows = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
-    found: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
+    programs: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
     for row in rows:
         point = tuple(sorted(row.parameters.items()))
         choices = tuple((name, value) for name, value in point if isinstance(value, str))
-        found.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
-    for (probe, target, _), points in found.items():
+        programs.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
+    for (probe, target, _), points in programs.items():
         yield Timed(probe, target, points)
 
 
@@ -151,8 +153,8 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
 
 def _beside(book: Book, timed: Row, means: str) -> float | None:
     """The row of that meaning that was measured with this one."""
-    found = [row for row in with_meaning(book.index.rows, book.probes, means) if _same_point(row, timed)]
-    return next((row.median for row in found if row.target == timed.target and row.clock == timed.clock), None)
+    rows = [row for row in with_meaning(book.index.rows, book.probes, means) if _same_point(row, timed)]
+    return next((row.median for row in rows if row.target == timed.target and row.clock == timed.clock), None)
 
 
 def _count(book: Book, timed: Row, kind: Clock) -> float | None:
@@ -191,7 +193,7 @@ class Known(NamedTuple):
         return self.fits if isinstance(self.fits, str) else self.fits[point]
 
 
-def _told(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+def _attributed(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
     """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
     both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
@@ -265,10 +267,10 @@ def _fitted(
 def split(one: Need, other: Need, known: Known, fitted: Fit | str) -> tuple[Part, ...]:
     """What the second saves, part by part, and what that leaves."""
     named = [*_computed(one, other, known, fitted), _faulted(one, other, known.prices)]
-    told = sum(part.ns for part in named if part.ns is not None)
+    explained_ns = sum(part.ns for part in named if part.ns is not None)
     if one.time_ns is None or other.time_ns is None:
         return (*named, Part(name="unexplained", ns=None, reason="no clock of its own timed the second"))
-    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - told))
+    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns))
 
 
 def _computed(one: Need, other: Need, known: Known, fitted: Fit | str) -> Iterator[Part]:
@@ -310,15 +312,17 @@ def largest(book: Book) -> tuple[Attribution, ...]:
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
     about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    found = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
-    return next((tuple(sorted(told, key=_is_below(book))[:LARGEST]) for told in found if told), ())
+    candidates = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
+    return next(
+        (tuple(sorted(attributions, key=_is_below(book))[:LARGEST]) for attributions in candidates if attributions), ()
+    )
 
 
 def _is_below(book: Book) -> Callable[[Attribution], bool]:
     """Whether it is none of the study's programs, at the size that stands in its tables."""
     programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
 
-    def is_below(told: Attribution) -> bool:
-        return not any(told.is_of(one.probe, one.parameters) for one in programs)
+    def is_below(attribution: Attribution) -> bool:
+        return not any(attribution.is_of(one.probe, one.parameters) for one in programs)
 
     return is_below

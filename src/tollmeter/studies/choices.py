@@ -94,8 +94,8 @@ def ranked(book: Book, suite: Suite) -> list[Ranked]:
         return []
     own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
     places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
-    found = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
-    return [one for one in found if one is not None]
+    rankings = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
+    return [one for one in rankings if one is not None]
 
 
 def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | None:
@@ -103,7 +103,7 @@ def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | Non
     if len(rows) < 2:
         return None
     base = rows[0][1]
-    return Ranked(place, base, tuple(sorted(rows, key=lambda told: -gain(base, told[1]))))
+    return Ranked(place, base, tuple(sorted(rows, key=lambda option_row: -gain(base, option_row[1]))))
 
 
 def is_narrow(row: Row) -> bool:

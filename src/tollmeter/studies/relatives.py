@@ -41,8 +41,8 @@ def relatives(book: Book) -> tuple[Relative, ...]:
 
 def published_ratio(one: Relative) -> float | None:
     """Its published change in per cent as a ratio; None where the study gives none."""
-    found = _PER_CENT.search(one.published)
-    return 1 + float(found[1].replace("−", "-")) / 100 if found else None
+    match = _PER_CENT.search(one.published)
+    return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
 
 def _others(book: Book, program: Program, main: str) -> Iterator[str]:

@@ -58,8 +58,8 @@ def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
         status, reason = "infrastructure", "it refused its words"
     else:
         reason = f"exit status {ended.status}"
-    said = _last_words(ended.output)
-    return status, f"{reason}: {said}" if said else reason
+    message = _last_words(ended.output)
+    return status, f"{reason}: {message}" if message else reason
 
 
 def _signal_name(number: int) -> str:

@@ -110,21 +110,21 @@ class ModelledMisses(NamedTuple):
 def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> MeasuredDistances:
     """The stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
-    ended, told = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
-    lines = (line.split() for line in told.splitlines())
+    ended, output = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
+    lines = (line.split() for line in output.splitlines())
     return MeasuredDistances(
         ended, tuple((LINE_BYTES * float(held), int(foreseen), int(others)) for held, foreseen, others in lines)
     )
 
 
 def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
-    """The misses of a model of a cache (emulator/misses.c). Raises Failure as `_observed`, and where the plugin told
+    """The misses of a model of a cache (emulator/misses.c). Raises Failure as `_observed`, and where the plugin printed
     nothing."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
-    ended, told = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
-    numbers = told.split()
+    ended, output = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
+    numbers = output.split()
     if len(numbers) != 3:
-        raise Failure(f"the model of a cache under {target} told nothing", 6)
+        raise Failure(f"the model of a cache under {target} printed nothing", 6)
     return ModelledMisses(ended, int(numbers[1]), int(numbers[2]))
 
 

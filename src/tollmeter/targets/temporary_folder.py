@@ -78,19 +78,19 @@ class TemporaryFolder:
 
     def _first_line(self, limit_s: float) -> str:
         assert self._shell.stdout and self._shell.stderr
-        said, deadline = b"", time.monotonic() + limit_s
-        while not said.endswith(b"\n") and len(said) < _LONGEST_PATH:
+        line, deadline = b"", time.monotonic() + limit_s
+        while not line.endswith(b"\n") and len(line) < _LONGEST_PATH:
             ready, _, _ = select.select([self._shell.stdout], [], [], max(0.0, deadline - time.monotonic()))
             chunk = os.read(self._shell.stdout.fileno(), _LONGEST_PATH) if ready else b""
             if not chunk:
                 break
-            said += chunk
-        if said.startswith(b"/") and said.endswith(b"\n"):
-            return os.fsdecode(said[:-1])
+            line += chunk
+        if line.startswith(b"/") and line.endswith(b"\n"):
+            return os.fsdecode(line[:-1])
         self._shell.kill()
         self._shell.wait()
         os.set_blocking(self._shell.stderr.fileno(), False)
-        complaint = said + (self._shell.stderr.read() or b"")
+        complaint = line + (self._shell.stderr.read() or b"")
         self.close()
         raise Failure(clean(complaint.decode(errors="replace").strip())[:200] or "it does not answer", 5)
 

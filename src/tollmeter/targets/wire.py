@@ -35,8 +35,8 @@ class Slow(Gone):
 class Wire:
     """Raises OSError where the process cannot be started. It dies with this process, whatever that one died of."""
 
-    def __init__(self, command: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
-        with said.open("wb") as log:
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
+        with output.open("wb") as log:
             self._process = commands.start(
                 "checkout",
                 leashed(command),

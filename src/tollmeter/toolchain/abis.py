@@ -28,7 +28,7 @@ _TRIAL_S = 20
 _UNASKED = "stands in this folder, and is used only where it is asked for"
 
 
-class Found(NamedTuple):
+class AbiFiles(NamedTuple):
     """refused: the sentence for each file that cannot be read, by the ABI's name."""
 
     abis: dict[str, Abi]
@@ -58,7 +58,7 @@ def folders(root: Path) -> list[Path]:
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
-def find(root: Path, asked: Collection[str] = ()) -> Found:
+def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
     """All ABIs; of the current folder only those that were named. A file that cannot be read does not prevent the
     others from being found."""
     abis: dict[str, Abi] = {}
@@ -80,7 +80,7 @@ def find(root: Path, asked: Collection[str] = ()) -> Found:
             abis[name] = abi
         except Failure as failure:
             refused[name] = failure.sentence
-    return Found(abis, refused)
+    return AbiFiles(abis, refused)
 
 
 def _is_foreign(path: Path, root: Path) -> bool:
@@ -169,8 +169,8 @@ def make_beside(root: Path, need: str) -> None:
         cwd=root, capture_output=True, text=True, env=outside_make(),
     )  # fmt: skip
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
-        raise Failure(f"build/emulator/{need} cannot be made: {said}", 5)
+        reason = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
+        raise Failure(f"build/emulator/{need} cannot be made: {reason}", 5)
 
 
 def needs(target: str) -> tuple[str, ...]:

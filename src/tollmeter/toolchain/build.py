@@ -148,10 +148,10 @@ def find_compiler(abi: Abi) -> str | Gap:
 
 def compiler_of(abi: Abi) -> str:
     """As find_compiler. Raises Failure (5) where there is none."""
-    found = find_compiler(abi)
-    if isinstance(found, Gap):
-        raise Failure(f"{found.reason}: {found.mend}", 5)
-    return found
+    compiler = find_compiler(abi)
+    if isinstance(compiler, Gap):
+        raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
+    return compiler
 
 
 def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
@@ -201,14 +201,13 @@ class Task(NamedTuple):
     probes: Collection[str]
 
 
-def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[BuildResult | Failure]:
-    """Builds each, and returns the failure in place of one that did not build. tell: is called with the number of files
-    that are made, and of all."""
+def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int], None]) -> list[BuildResult | Failure]:
+    """The result of each build, or its failure. report: called with the number of files that are made, and of all."""
     numbers, turn = itertools.count(1), Lock()
 
     def one_more() -> None:
         with turn:
-            tell(next(numbers), total)
+            report(next(numbers), total)
 
     def built(task: Task) -> BuildResult | Failure:
         try:
@@ -222,18 +221,22 @@ def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], 
 
 
 def build_abi(
-    root: Path, abi: Abi, compiler: str, probes: Collection[str] | None = None, tell: Callable[[], None] = lambda: None
+    root: Path,
+    abi: Abi,
+    compiler: str,
+    probes: Collection[str] | None = None,
+    report: Callable[[], None] = lambda: None,
 ) -> BuildResult:
     """Builds and checks probes for one ABI, all of them unless some are named, where that is not done already. A probe
     that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
-    Raises Failure where none is left. tell: called for each file that is made."""
+    Raises Failure where none is left. report: called for each file that is made."""
     every = probe_names(root / "probes")
     with locked(root, abi):
         wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
         if not wanted:
             return BuildResult(abi.name)
         proven.begin(root, abi)
-        made = _made(root, Task(abi, compiler, wanted), tell)
+        made = _made(root, Task(abi, compiler, wanted), report)
         proven.drop_forgotten(root / "build" / abi.name, every)
         return made
 
@@ -269,9 +272,9 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
         yield
 
 
-def _made(root: Path, task: Task, tell: Callable[[], None]) -> BuildResult:
+def _made(root: Path, task: Task, report: Callable[[], None]) -> BuildResult:
     abi, folder = task.abi, root / "build" / task.abi.name
-    ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
+    ran = make(root, abi, task.compiler, _goals(abi, task.probes), report)
     built = [probe for probe in task.probes if probe not in ran.broken]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         verdicts = dict(zip(built, pool.map(lambda probe: accepted(root, folder / probe, abi), built), strict=True))

@@ -244,13 +244,13 @@ def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None
 
 def _address(library: Library, scratch: Path) -> str:
     """Where it lies, by the system's lists; where these do not know the package, by our own."""
-    address, said = _looked_up(library, scratch, [])
+    address, output = _looked_up(library, scratch, [])
     if address is None:
         own = own_lists(scratch / "apt")
         run_apt(["apt-get", "-q", *own, "update"], scratch, _MISSING)
-        address, said = _looked_up(library, scratch, own)
+        address, output = _looked_up(library, scratch, own)
     if address is None:
-        raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {said}", 5)
+        raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {output}", 5)
     return address
 
 

@@ -147,5 +147,5 @@ def _run(words: Sequence[str], folder: Path, what: str) -> None:
         raise Failure(f"{what} cannot be built: {error}", 1) from error
     if done.returncode != 0:
         lines = done.stderr.splitlines()
-        said = [line for line in lines if "error" in line] or lines or ["it says nothing"]
-        raise Failure(f"{what} does not build: {said[0].strip()}", 1)
+        reasons = [line for line in lines if "error" in line] or lines or ["it says nothing"]
+        raise Failure(f"{what} does not build: {reasons[0].strip()}", 1)

@@ -125,7 +125,7 @@ def _has_points(chart: Chart) -> bool:
 
 
 def _with_sentence(chart: Chart, bench: Bench) -> Chart:
-    return replace(chart, said=sentences.said(chart, bench))
+    return replace(chart, caption=sentences.caption(chart, bench))
 
 
 def _any(bench: Bench) -> Iterator[Chart]:

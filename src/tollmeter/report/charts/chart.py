@@ -57,8 +57,8 @@ class Picture(Drawing):
 
 @dataclass(frozen=True)
 class Chart:
-    """general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws. said: what
-    it shows, in a sentence, for those who cannot see it too.
+    """general: it answers a question about the whole machine; otherwise it belongs to the probe that it draws. caption:
+    what it shows, in a sentence; also read by screen readers.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Chart:
     means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
-    said: str = ""
+    caption: str = ""
 
     @property
     def spec(self) -> Spec:
@@ -88,9 +88,9 @@ class Subject:
     question: str
     means: tuple[str, ...]
 
-    def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], said: str = "") -> Chart:
+    def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], caption: str = "") -> Chart:
         drawing = drawn if isinstance(drawn, Drawing) else Picture(drawn)
-        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), said=said)
+        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), caption=caption)
 
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",

@@ -105,7 +105,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
         unit=rows[0].unit,
         tips=(("a", "CPU"), ("b", "and CPU")),
         step=max(LEAST_CELL, min(WIDEST_CELL, MATRIX_PIXELS // len(cpus))),
-        said=not many,
+        labelled=not many,
         panel=panel is not None,
         square=True,
         mirrored=many,
@@ -120,14 +120,14 @@ def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
     pair = cpus_of(row)
     if pair is None:
         return
-    said = quantity(row.median, row.unit)
+    figure = quantity(row.median, row.unit)
     if many:
-        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{said.number} {said.unit}"} | (
+        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{figure.number} {figure.unit}"} | (
             {"panel": panel} if panel else {}
         )
         return
     for first, second in (pair, pair[::-1]):
-        yield datum(row, a=first, b=second, panel=panel, said=said.number)
+        yield datum(row, a=first, b=second, panel=panel, figure=figure.number)
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:

@@ -184,6 +184,6 @@ def _words_of_runs(base: alt.Chart) -> list[alt.Chart]:
 
 
 def _value_texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
-    brief_or_said = by_width("datum.brief", "datum.said")
-    value = base.mark_text(style="value", dy=up, text=brief_or_said)
+    shown = by_width("datum.brief", "datum.said")
+    value = base.mark_text(style="value", dy=up, text=shown)
     return [label.encode(_y(), x=alt.value(0), text="label:N"), value.encode(_y(), x=alt.value("width"))]

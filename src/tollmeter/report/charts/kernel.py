@@ -92,8 +92,8 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
     if len(alike) < 2:
         return
     labels = _labels(bench, alike)
-    said = (str(of_row(row)) for row in alike)
-    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True))
+    texts = (str(of_row(row)) for row in alike)
+    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, texts, strict=True))
     yield subject.chart(Rungs(rungs, alike[0].unit, x_title), alike)
 
 

@@ -89,9 +89,11 @@ def beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
     """One chart of both runs; or two, with the run in the title of each."""
     drawings = pair[0].drawing.beside(pair[1].drawing, runs)
     if len(drawings) == 1:
-        said = " ".join(f"{side}: {chart.said}" for side, chart in zip(SIDES, pair, strict=True) if chart.said)
+        sentences = " ".join(
+            f"{side}: {chart.caption}" for side, chart in zip(SIDES, pair, strict=True) if chart.caption
+        )
         probes = tuple(sorted({*pair[0].probes, *pair[1].probes}))
-        return (replace(pair[0], drawing=drawings[0], probes=probes, said=said),)
+        return (replace(pair[0], drawing=drawings[0], probes=probes, caption=sentences),)
     return tuple(
         replace(chart, drawing=drawing, name=f"{chart.name}-{side.lower()}", title=f"{chart.title}: {run}")
         for chart, drawing, side, run in zip(pair, drawings, SIDES, runs, strict=True)

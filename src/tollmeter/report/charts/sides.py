@@ -35,7 +35,7 @@ from tollmeter.studies.relatives import published_ratio
 STEP, ROOM = 15, 44
 PUBLISHED, HERE = "published", "here"
 BUILDS = (PUBLISHED, "published, rebuilt")
-MOST_TOLD = 3
+MOST_FIGURES = 3
 
 
 # ---- a listing ----------------------------------------------------------------------------------------------------
@@ -100,7 +100,11 @@ def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     here = {str(d["series"]) for d in data if _is_ours(str(d["series"]))}
     if suite is not None and bench.is_first and here:
         chart = _chart(figure, data, sorted({program.probe for program in suite.program}), log=False)
-        yield chart if suite.worth in here else replace(chart, said=f"{chart.said} No {suite.worth} here: {suite.mend}")
+        yield (
+            chart
+            if suite.worth in here
+            else replace(chart, caption=f"{chart.caption} No {suite.worth} here: {suite.mend}")
+        )
 
 
 def _relative(one: Relative) -> Iterator[Datum]:
@@ -140,7 +144,13 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
     spec = finished(alt.layer(reach, dot), len(labels) * len(order) * STEP + ROOM)
     return Chart(
-        f"published-{figure.name}", figure.what, figure.shows, Picture(spec), (), tuple(probes), said=_sentence(data)
+        f"published-{figure.name}",
+        figure.what,
+        figure.shows,
+        Picture(spec),
+        (),
+        tuple(probes),
+        caption=_sentence(data),
     )
 
 
@@ -166,8 +176,8 @@ def _sentence(data: Sequence[Datum]) -> str:
                        for side in (False, True))  # fmt: skip
         if there and here:
             compared.append(f"{label}: {_list([*there, *here])}")
-    both = f"{'; '.join(compared[:MOST_TOLD])}." if compared else "Nothing that was published has its like here yet."
-    return both + (f" {len(compared) - MOST_TOLD} more below." if len(compared) > MOST_TOLD else "")
+    both = f"{'; '.join(compared[:MOST_FIGURES])}." if compared else "Nothing that was published has its like here yet."
+    return both + (f" {len(compared) - MOST_FIGURES} more below." if len(compared) > MOST_FIGURES else "")
 
 
 def _list(data: Sequence[Datum]) -> str:
