@@ -22,8 +22,8 @@ from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet import report
 from tollmeter.model import Book, Failure
+from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
-from tollmeter.saying import listen
 from tollmeter.store.dataset import machine_name, write_run
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import add_summary, print_blocks, say, write
+from tollmeter.cli.printing import add_summary, print_blocks, print_notice, write
 from tollmeter.files import plain
 from tollmeter.library.options import share
 from tollmeter.model import Failure
@@ -71,7 +71,7 @@ def _print(comparison: Compared, *, whole: bool) -> None:
         try:
             console.print(f"Page  {_page(comparison, None)}", soft_wrap=True, markup=False)
         except Failure as failure:
-            say(f"the page is not written: {failure.sentence}")
+            print_notice(f"the page is not written: {failure.sentence}")
 
 
 def _page(comparison: Compared, out: Path | None) -> Path:

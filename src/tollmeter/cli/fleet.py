@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tollmeter.catalog import check_known, unknown
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, say, write
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure
 from tollmeter.root import typed
@@ -91,12 +91,14 @@ def submit(
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
         states = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
-        say(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
+        print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif shown:
         print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
     else:
         made = fleet_jobs.submit(asked, out.resolve(), wishes)
-        say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
+        print_notice(
+            f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`"
+        )
 
 
 def status(
@@ -116,14 +118,14 @@ def collect(
     out: Annotated[Path | None, typer.Option(help="folder of the runs, one for each node [FOLDER/runs]")] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """Make a run of each node's whole journal, while jobs run and after."""
+    """Create a run from each node's complete journal, while jobs run or after."""
     from tollmeter.library.fleet_collecting import collect as collected
 
     runs = out or folder / "runs"
     states = collected(folder.resolve(), runs.resolve())
     _print_nodes(states, form)
     whole = sum(state.run is not None for state in states)
-    say(f"{whole} of {len(states)} nodes have a run in {runs}")
+    print_notice(f"{whole} of {len(states)} nodes have a run in {runs}")
     return 0 if whole == len(states) else INCOMPLETE
 
 

@@ -27,14 +27,14 @@ def gate(
     *,
     base: Annotated[str | None, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")] = None,
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
-    limit: Annotated[str | None, typer.Option(help="how much slower a row may be; 5% unless the file says")] = None,
+    limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
     limits: Annotated[Path | None, typer.Option(help="a TOML file with limits by globs of rows")] = None,
     budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="end with 4 where the runs cannot decide")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """End with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
+    """Exit with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     check_known("format", form, FORMATS)
     from tollmeter.library.gating import gated, read_limits
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.root import COMMAND, ROOT
@@ -85,7 +85,7 @@ def _write(series: Sequence[RowSeries], form: str) -> None:
         several = dict.fromkeys(machine_key(one.machine) for one in series)
         last = max(series, key=lambda one: one.readings[-1].source.started).machine
         if len(several) > 1:
-            say(f"{len(several)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
+            print_notice(f"{len(several)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
         table = otava_lines([one for one in series if machine_key(one.machine) == machine_key(last)])
     else:
         table = list(lines(series))

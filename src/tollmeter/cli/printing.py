@@ -36,7 +36,7 @@ class TableColumns(NamedTuple):
     below: Sequence[tuple[str, str]] = ()
 
 
-def say(sentence: str) -> None:
+def print_notice(sentence: str) -> None:
     """One line for the person, beside whatever goes to standard output."""
     print(f"toll: {clean(sentence)}", file=sys.stderr)
 

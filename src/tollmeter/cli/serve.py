@@ -11,7 +11,7 @@ MOST_PORTS = 65535
 
 
 def serve(
-    port: Annotated[int, typer.Option(min=0, max=MOST_PORTS, help="0: any that is free")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=MOST_PORTS, help="TCP port; 0 selects a free one")] = 0,
 ) -> None:
     """Show all runs in a local browser, and update a run in progress."""
     from tollmeter.library.serving import serve as served

@@ -40,7 +40,7 @@ from tollmeter.store.request import Request, places_of, read_request
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
 
-from tollmeter.store.dataset import write_run
+from tollmeter.store.dataset import write_tables
 
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
@@ -368,8 +368,8 @@ def _fingerprint(folder: Path) -> str:
 # ---- datasets -------------------------------------------------------------------------------------------------------
 
 
-def add_run(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
+def add_to_dataset(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
     """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
     book = open_run(folder)
     tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in names)
-    write_run(dataset, book.index, tables)
+    write_tables(dataset, book.index, tables)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library import places
-from tollmeter.library.derive import add_run
+from tollmeter.library.derive import add_to_dataset
 from tollmeter.model import Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
 
 NOTHING = 6
@@ -28,7 +28,7 @@ def report(names: Sequence[str]) -> list[Judged]:
         failures = [(name, failure) for name in names if (failure := _added(name, Path(scratch)))]
         none = len(failures) == len(names)
         for name, failure in failures[none:]:
-            say(f"{name} is left out: {failure.sentence}")
+            notify(f"{name} is left out: {failure.sentence}")
         if none:
             raise failures[0][1]
         return _judged(read_fleet(Path(scratch)))
@@ -36,7 +36,7 @@ def report(names: Sequence[str]) -> list[Judged]:
 
 def _added(name: str, dataset: Path) -> Failure | None:
     try:
-        add_run(places.find_run(name), dataset, ("rows", "machines"))
+        add_to_dataset(places.find_run(name), dataset, ("rows", "machines"))
     except Failure as failure:
         return failure
     return None

@@ -15,7 +15,7 @@ from tollmeter.files import plain
 from tollmeter.library.bundling import Asked, planned_s
 from tollmeter.library.fleet_jobs import JOURNALS, MARGIN_S, PAYLOAD, Submission, keep, new_name, prepare
 from tollmeter.model import Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets.openssh import LOST, Connection, check_host
 from tollmeter.version import VERSION
@@ -60,7 +60,7 @@ def measure_hosts(asked: Asked, folder: Path, hosts: Sequence[str], at_once: int
                 for one in ended:
                     if reason := one.result():
                         submission.refused[plain(running[one])] = reason
-                        say(f"{running[one]}: {reason}")
+                        notify(f"{running[one]}: {reason}")
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)

@@ -23,8 +23,8 @@ import msgspec
 from tollmeter.files import plain, read_regular, write_whole
 from tollmeter.library.bundling import FAST, Asked, bundled, planned_s
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import typed
-from tollmeter.saying import say
 from tollmeter.targets import slurm
 from tollmeter.version import VERSION
 
@@ -100,7 +100,7 @@ def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
                 submission.refused[node] = failure.sentence
                 if not submission.jobs and (node == nodes[-1] or len(submission.refused) == _ENOUGH_REFUSED):
                     raise
-                say(f"{node}: {failure.sentence}")
+                notify(f"{node}: {failure.sentence}")
     finally:
         keep(folder, submission)
     return submission

@@ -63,7 +63,7 @@ def missing(comparison: Compared) -> tuple[str, ...]:
 
 
 def unlike(books: tuple[Book, Book]) -> tuple[str, ...]:
-    """Only two quiet runs of one CPU model, kernel and system setting tell of the code."""
+    """Only two quiet runs of one CPU model, kernel and system setting show a change of the code."""
     base, new = (book.index for book in books)
     systems = [part for part in machine_differences(base.machine, new.machine) if not part.startswith(f"{_OF_A_NAME} ")]
     named = (("base", base.run.verdict), ("new", new.run.verdict))

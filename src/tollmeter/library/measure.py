@@ -41,10 +41,10 @@ from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
 from tollmeter.model.topology import KIND
+from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
-from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.studies import attempts
@@ -104,7 +104,7 @@ def measured(
 
 def _copied_visits(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
     """The other run's visits, now in this journal too."""
-    say(earlier.sentence)
+    notify(earlier.sentence)
     for stream in earlier.streams:
         journal.append(stream)
     return earlier.outcomes
@@ -231,7 +231,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     ):
         eyes.stopping.reach(dict.fromkeys(targets.values()))
         if complaint:
-            say(complaint)
+            notify(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
             plan = work.plan
             ahead = beside(plan.cpus[0], plan.host_cpu, plan.probes)
@@ -247,7 +247,7 @@ def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch
     if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
         yield None
         return
-    with hold_machine_lock(say, lambda: stopping.asked, beside=options.beside) as company:
+    with hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside) as company:
         yield Watch(plan.cpus, company=company)
 
 

@@ -20,7 +20,7 @@ from tollmeter.files import plain
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Select, Suite
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
@@ -103,7 +103,7 @@ def made_ready(
         own = own[1:]  # Native is the first ABI that can be built.
     _check_any(wanted, named, failures)
     for abi in sorted(failures.keys() - standing.keys()):
-        say(failures[abi].sentence)
+        notify(failures[abi].sentence)
     ready = wanted.keys() - failures.keys()
     loaded = catalog.load(ROOT / "build", platform.machine(), ready)
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
@@ -166,11 +166,11 @@ def _install_libraries(wanted: Wanted, known: Libraries) -> None:
     abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
     for name in missing if any(not isinstance(find_compiler(abi), Gap) for abi in abis) else ():
         library = libraries.known(ROOT)[name]
-        say(f"bringing {library.summary}, once")
+        notify(f"bringing {library.summary}, once")
         try:
             libraries.bring(ROOT, name, library)
         except Failure as failure:
-            say(failure.sentence)
+            notify(failure.sentence)
 
 
 def _check_known(abis: Iterable[str]) -> None:
@@ -215,7 +215,7 @@ def report_left_out(loaded: Catalog, suite: Suite) -> None:
     named = dict.fromkeys(select.probe for select in suite.select)
     for (probe, abi), sentence in sorted(loaded.broken.items()):
         if any(fnmatchcase(probe, form) for form in named):
-            say(f"left out {probe} for {abi}: {sentence}")
+            notify(f"left out {probe} for {abi}: {sentence}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
@@ -280,7 +280,7 @@ def new_folder(suite: str) -> Path:
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        say(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
+        notify(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
 

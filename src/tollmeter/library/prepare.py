@@ -35,9 +35,9 @@ from tollmeter.library.options import (
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
+from tollmeter.notices import notify
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
-from tollmeter.saying import say
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
@@ -116,7 +116,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     if plan.asked_s > plan.budget_seconds:
         planned_s = _budget_for(plan.asked_s, request)
         request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
-        say(request.narrowed)
+        notify(request.narrowed)
     request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)

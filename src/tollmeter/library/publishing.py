@@ -9,10 +9,10 @@ from pathlib import Path
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Failure
+from tollmeter.notices import notify
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
 from tollmeter.report.charts.memory import beside
-from tollmeter.saying import say
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 
 
@@ -33,7 +33,7 @@ def published(names: Sequence[str]) -> list[Published]:
         except Failure as failure:
             failures.append((name, failure))
     for name, why in failures if by_name else failures[1:]:
-        say(f"{name} is left out: {why.sentence}")
+        notify(f"{name} is left out: {why.sentence}")
     if not by_name:
         raise failures[0][1]
     return list(by_name.values())

@@ -18,10 +18,10 @@ from tollmeter.library import places
 from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import open_index
 from tollmeter.model import Build, Failure, Level, Machine, Parameter, Row, Value
+from tollmeter.notices import notify
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.plan.values import read
 from tollmeter.root import typed
-from tollmeter.saying import say
 from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import opening
@@ -101,9 +101,9 @@ def _excerpts(folders: Sequence[Path], probes: str | None) -> Iterator[tuple[Sou
                 excerpt = _excerpt(folder, probes)
                 several.append((_source(folder, excerpt), excerpt))
             except Failure as failure:
-                say(f"{places.shown(folder)} is left out: {failure.sentence}")
+                notify(f"{places.shown(folder)} is left out: {failure.sentence}")
             except OSError as error:
-                say(f"{places.shown(folder)} is left out: {error.strerror or error}")
+                notify(f"{places.shown(folder)} is left out: {error.strerror or error}")
             counting(number, len(folders))
     return iter(sorted(several, key=lambda pair: pair[0].started))
 

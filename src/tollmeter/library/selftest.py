@@ -184,7 +184,7 @@ def _check_honest(book: Book) -> None:
 
 def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     """A program on every CPU, which takes it in turns with the loop: the samples in which it ran are discarded. Without
-    a clock of the scheduler's delays the finding tells of them."""
+    a clock of the scheduler's delays the finding names them."""
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))

@@ -16,7 +16,7 @@ from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
 from tollmeter.library import places, timed
 from tollmeter.model import Failure
-from tollmeter.saying import listen
+from tollmeter.notices import listen
 
 BROKEN, CANNOT_WRITE, INTERRUPTED = 1, 5, 130
 

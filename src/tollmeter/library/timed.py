@@ -52,12 +52,12 @@ from tollmeter.model import (
     Unit,
     Visit,
 )  # fmt: skip
+from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, nothing_made
 from tollmeter.numbers.meanings import PROGRAM
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.protocol import Outcomes
 from tollmeter.report.timed import COMMAND, TIME
-from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.targets.timer import Output, Ran, Timer, Words
@@ -164,7 +164,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     base = _base()
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
-        company = open_.enter_context(hold_machine_lock(say, lambda: stopping.asked, beside=options.beside))
+        company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
         jobs = _Jobs(commands, options)
         journal = open_.enter_context(
             Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
@@ -405,7 +405,7 @@ class _Timing:
         if not self._options.verify and not self._options.output:
             kept = "m" if most <= _MOST_KEPT else "n"
         if most > _MOST_KEPT and kept == "n":
-            say(f"the output of a command has {most >> 20} MiB: while it is timed it goes nowhere, and is not compared")
+            notify(f"the output of a command has {most >> 20} MiB: it is discarded while timed, and not compared")
         for job in self._jobs * self._options.warmup:
             self._run_one(job, kept)
         return kept

@@ -17,8 +17,8 @@ from tollmeter import commands
 from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import ROOT
-from tollmeter.saying import say
 
 MAKE = """
 import sys
@@ -48,7 +48,7 @@ def harmless(script: str) -> str:
 
 
 def _made_in_passing() -> str:
-    say("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
+    notify("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
     with tempfile.TemporaryDirectory() as scratch:
         return _made(str(fetched(ROOT, CHARTS, scratch)))
 

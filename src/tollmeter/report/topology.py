@@ -65,12 +65,12 @@ def _levels(machine: Machine, topology: Topology) -> list[Level]:
 
 
 def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
-    """The parts of some CPUs; those that a level does not tell of are of the next one."""
+    """The parts of some CPUs; those that a level does not report are of the next one."""
     if not levels or not cpus:
         return ()
     found: Level = []
     rest = cpus
-    for what, one in levels[0]:  # a target may tell of one CPU twice
+    for what, one in levels[0]:  # a target may report one CPU twice
         if one & rest:
             found.append((what, one & rest))
             rest -= one

@@ -45,7 +45,7 @@ def _keyed(table: Table) -> Table:
     return table._replace(columns=(*table.columns, "key"), stretches=stretches)
 
 
-def write_run(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
+def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
     """Writes a run's tables into the dataset, each file whole or not at all. tables: with their names. Raises
     Failure (5)."""
     started = _STARTED.match(index.run.started)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import ROOT
-from tollmeter.saying import say
 
 if TYPE_CHECKING:
     import duckdb
@@ -119,7 +119,7 @@ def _readable(
         yield files, db.execute(words, [files]).fetchnumpy()
     except duckdb.Error as error:
         if len(files) == 1:
-            say(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
+            notify(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
             return
         for half in (files[: len(files) // 2], files[len(files) // 2 :]):
             yield from _readable(db, words, half)

@@ -69,7 +69,7 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
 
 
 def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:
-    """The study tells of one ABI alone."""
+    """Whether the study describes one ABI alone."""
     about = (book.suite.worth if book.suite else "") or abi
     return (program.memory if measure == "memory" else program.time) if abi == about else ""
 

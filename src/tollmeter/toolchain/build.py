@@ -23,8 +23,8 @@ from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
+from tollmeter.notices import notify
 from tollmeter.protocol import clean
-from tollmeter.saying import say
 from tollmeter.toolchain import elf, proven, zig
 from tollmeter.toolchain.accepting import accept
 from tollmeter.toolchain.making import count, make
@@ -267,7 +267,7 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another process builds for {abi.name}; waiting for it")
+            notify(f"another process builds for {abi.name}; waiting for it")
             fcntl.flock(held, fcntl.LOCK_EX)
         yield
 

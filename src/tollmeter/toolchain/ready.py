@@ -20,7 +20,7 @@ from pathlib import Path
 from tollmeter.counting import Counting
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig
@@ -92,7 +92,7 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
         compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
         if isinstance(compilers[abi.name], Gap) and zig.can_install(abi.compiler):
-            say(f"installing {zig.WORD} for {abi.name}: 100 MB to fetch, 400 MB here, and a C library to compile, once")
+            notify(f"installing {zig.WORD} for {abi.name} once: 100 MB to fetch, 400 MB here, a C library to compile")
             zig.install(root)
             compilers[abi.name] = find_compiler(abi)
     return compilers
@@ -106,7 +106,7 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
     if sentence := in_words([result for result in done if isinstance(result, BuildResult)]):
-        say(f"{sentence}: {time.monotonic() - began:.0f} s")
+        notify(f"{sentence}: {time.monotonic() - began:.0f} s")
     failed = {task.abi.name: result for task, result in zip(tasks, done, strict=True) if isinstance(result, Failure)}
     return {name: Failure(f"{name}: {result.sentence}", result.exit_code) for name, result in failed.items()}
 

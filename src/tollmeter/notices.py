@@ -9,7 +9,7 @@ from collections.abc import Callable
 _listeners: list[Callable[[str], None]] = []
 
 
-def say(sentence: str) -> None:
+def notify(sentence: str) -> None:
     for listener in _listeners:
         listener(sentence)
 
