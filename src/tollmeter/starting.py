@@ -140,8 +140,8 @@ def _mask(how: int) -> None:
         signal.pthread_sigmask(how, SIGNALS)
 
 
-def heard() -> bool:
-    """Whether one came: what it raised may have been swallowed by a library that lets nothing through."""
+def signal_received() -> bool:
+    """Whether a signal came: a library may have swallowed its KeyboardInterrupt."""
     return bool(_received)
 
 

@@ -90,7 +90,7 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt as error:
             raise Failure("interrupted", INTERRUPTED) from error
         except Exception as error:
-            if starting.heard():
+            if starting.signal_received():
                 raise Failure("interrupted", INTERRUPTED) from error
             raise
 

@@ -155,7 +155,7 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
     """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
     written. Returns the exit code of the whole run."""
     with Stopping(answer=_promise) as stopping:
-        if starting.heard():
+        if starting.signal_received():
             raise KeyboardInterrupt
         code = finished(measuring(stopping), options)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
