@@ -94,8 +94,8 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     first, *others = (
         {key_without(row, by): row for row in book.index.rows if _of(row, by) == value} for value in values
     )
-    partial_comparisons = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
-    comparisons = tuple(_explained(one, known) for one in partial_comparisons)
+    compared_parts = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
+    comparisons = tuple(_explained(part, known) for part in compared_parts)
     return Compared((book,) * len(values), tuple(map(str, values)), comparisons, by=by)
 
 
@@ -112,8 +112,8 @@ def _values(book: Book, by: str) -> list[Value]:
         parameters = {name for row in rows for name in row.parameters}
         raise unknown("property of this run's rows", by, sorted({*_OWN, *parameters}))
     own = {"abi": book.index.machine.architecture, "target": "local"}.get(by)
-    choices = [choice for probe in book.probes.values() for one in probe.parameters if one.name == by
-               for choice in one.choices]  # fmt: skip
+    choices = [choice for probe in book.probes.values() for parameter in probe.parameters if parameter.name == by
+               for choice in parameter.choices]  # fmt: skip
 
     def place(value: Value) -> tuple[object, ...]:
         chosen = choices.index(str(value)) if value in choices else len(choices)
@@ -160,10 +160,10 @@ def visit_values(book: Book) -> Iterator[VisitValues]:
 
 def visit_lines(book: Book) -> Iterator[VisitLine]:
     """The same under the names that Go gives to benchmarks."""
-    for one in visit_values(book):
-        point = one.point
-        name = go_name(point.probe, one.metric.name, point.parameters, point.abi, point.target)
-        yield VisitLine(name, one.metric.unit, one.values)
+    for visit_value in visit_values(book):
+        point = visit_value.point
+        name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
+        yield VisitLine(name, visit_value.metric.unit, visit_value.values)
 
 
 def _of_point(group: list[Outcome], book: Book, known: Known) -> Iterator[VisitValues]:

@@ -54,7 +54,7 @@ def _judged(fleet: Fleet) -> list[Judged]:
         some = slice(None) if len(of_models) == 1 else columns
         names = [fleet.machines[column][0] for column in columns]
         effects.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
-    if all(one.spread.nodes.max() < 2 for one in effects):
+    if all(effect.spread.nodes.max() < 2 for effect in effects):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
     return effects
 

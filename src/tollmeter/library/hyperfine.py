@@ -49,7 +49,11 @@ def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list
 
 
 def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
-    mine = [one for one in outcomes if one.status == "ok" and dict(one.point.parameters)[COMMAND] == command.name]
+    mine = [
+        outcome
+        for outcome in outcomes
+        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == command.name
+    ]
     if not mine:
         return None
     times, user, system = (
@@ -93,10 +97,12 @@ def as_markdown(results: Sequence[Result]) -> bytes:
     """hyperfine's columns. Relative: to the first command, by the medians."""
     base = (results[0].median or 0.0) if results else 0.0
     lines = ["| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |", "|:---|---:|---:|---:|---:|"]
-    for one in results:
-        mean, low, high, middle = ((value or 0.0) * 1e3 for value in (one.mean, one.min, one.max, one.median))
-        spread = "" if one.stddev is None else f" ± {one.stddev * 1e3:.1f}"
-        command = one.command.replace("|", "\\|")
+    for result in results:
+        mean, low, high, middle = (
+            (value or 0.0) * 1e3 for value in (result.mean, result.min, result.max, result.median)
+        )
+        spread = "" if result.stddev is None else f" ± {result.stddev * 1e3:.1f}"
+        command = result.command.replace("|", "\\|")
         lines.append(f"| `{command}` | {mean:.1f}{spread} | {low:.1f} | {high:.1f} | {middle / base / 1e3:.2f} |")
     return ("\n".join(lines) + "\n").encode()
 

@@ -109,7 +109,7 @@ def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
 
 
 def _named(text: str, parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(one for one in parameters if f"{{{one[0]}}}" in text)
+    return tuple(parameter for parameter in parameters if f"{{{parameter[0]}}}" in text)
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -254,7 +254,7 @@ class Samples(Sequence[Sample]):
     def of(cls, samples: Sequence[Sample]) -> Samples:
         if isinstance(samples, Samples):
             return samples
-        return Columns().add(samples, [one.witness for one in samples])
+        return Columns().add(samples, [sample.witness for sample in samples])
 
     def column(self, name: str) -> NDArray[Any]:
         return self.columns.column(name)[self.start : self.stop]

@@ -372,16 +372,16 @@ def _nothing(by_form: _ByForm) -> tuple[Status, str]:
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
     """Samples, each with its witness behind it. is_cut: the stream failed, and may lack the last witness."""
-    records_of_samples = [record for record in records if type(record) is _Sample or type(record) is _Witness]
-    if is_cut and len(records_of_samples) % 2:
-        records_of_samples.pop()
-    pairs = len(records_of_samples) // 2
-    numbers = [one.i for one in records_of_samples]
-    if [*map(type, records_of_samples)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [
+    kept = [record for record in records if type(record) is _Sample or type(record) is _Witness]
+    if is_cut and len(kept) % 2:
+        kept.pop()
+    pairs = len(kept) // 2
+    numbers = [record.i for record in kept]
+    if [*map(type, kept)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [
         *range(pairs)
     ]:
-        return records_of_samples
-    for place, record in enumerate(records_of_samples):
+        return kept
+    for place, record in enumerate(kept):
         due = (_Sample, _Witness)[place % 2]
         if type(record) is not due or record.i != place // 2:
             number = next(number for number, one in enumerate(records) if one is record)

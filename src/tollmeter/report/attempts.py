@@ -44,13 +44,13 @@ def _each(row: Row) -> Figure | str:
 
 def by_attempt(attempts: Sequence[Attempt]) -> str:
     """All in one unit; `?` behind a suspect one, `!` behind one whose control loop differs."""
-    most = max((one.loops_hz for one in attempts), default=0.0)
+    most = max((attempt.loops_hz for attempt in attempts), default=0.0)
     scale, letter = next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
     return " ".join(f"{one.loops_hz / scale:.4g}{_MARKS[one.state]}" for one in attempts) + f" {letter}/s"
 
 
 def _state(test: Test) -> str:
-    states = {one.state for one in test.attempts}
+    states = {attempt.state for attempt in test.attempts}
     worst = next((state for state in ("differs", "suspect", "valid") if state in states), "")
     return f"{worst}, {test.again} again" if test.again else worst
 
@@ -65,7 +65,7 @@ def lesson(place: Place) -> str:
     """What the study learned by its own control loop, said of this place."""
     if not place.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
-    states = [one.state for test in place.tests for one in test.attempts]
+    states = [attempt.state for test in place.tests for attempt in test.attempts]
     usual = f"The control loop around all attempts: {place.control_hz / 1e9:.3g} G additions a second"
     if "differs" in states:
         flagged = states.count("differs")

@@ -130,7 +130,7 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
     if whole or compared.machines:
         table = row_table(compared, by_key if whole else [])
         return [table] if table else []
-    drawn = [curves(one.changes) for one in compared.comparisons]
+    drawn = [curves(comparison.changes) for comparison in compared.comparisons]
     in_curves = {id(change) for some in drawn for curve in some for change in curve.changes}
     table = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
     naming = Naming(compared)

@@ -93,7 +93,7 @@ def annotated(compared: Compared) -> list[Annotation]:
     """An error for each row that is slower, the worst first; a warning for each run whose changes are the machine's."""
     blamed = (attribution(one, label) for label, one in zip(compared.labels[1:], compared.comparisons, strict=True))
     warnings = [Annotation("warning", "toll compare", sentence) for sentence in blamed if sentence]
-    slower = [one for each in compared.comparisons for one in each.changes if one.verdict == "slower"]
+    slower = [change for each in compared.comparisons for change in each.changes if change.verdict == "slower"]
     worst = sorted((one for one in slower if one.cause != "machine"), key=lambda one: -abs(log(one.ratio.value)))
     return [*(Annotation("error", full_name(one.old), verdict(one)) for one in worst), *warnings]
 

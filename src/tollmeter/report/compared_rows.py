@@ -67,7 +67,7 @@ class Naming:
     def __init__(self, compared: Compared) -> None:
         self._book, self._by = compared.books[0], compared.by
         self._seen: dict[tuple[str, str], set[object]] = {}
-        for row in (change.old for one in compared.comparisons for change in one.changes):
+        for row in (change.old for comparison in compared.comparisons for change in comparison.changes):
             own = {f" {name}": value for name, value in row.parameters.items()}
             for name, value in {"metric": row.metric, **own}.items():
                 self._seen.setdefault((row.probe, name), set()).add(value)
@@ -159,7 +159,7 @@ def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) ->
     """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
     row = curve.changes[0].old
     parts = [_moved(one) for one in explaining(curve, boundaries)]
-    directions = dict.fromkeys(direction(one) for one in curve.changes)
+    directions = dict.fromkeys(direction(change) for change in curve.changes)
     parts += [_at(curve, [one for one in curve.changes if direction(one) == each], naming) for each in directions]
     blamed = " (machine)" if any(one.cause == "machine" for one in curve.changes) else ""
     return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
@@ -178,7 +178,7 @@ def _without_interval(level: Level) -> Figure:
 def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
     plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"
     ends = [naming.value(one.old, curve.over) for one in (changes[0], changes[-1])]
-    by = [f"{by_how_much(one)}" for one in sorted(changes, key=lambda one: abs(one.ratio.value - 1))]
+    by = [f"{by_how_much(change)}" for change in sorted(changes, key=lambda change: abs(change.ratio.value - 1))]
     where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"
     return f"{direction(changes[0])} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"

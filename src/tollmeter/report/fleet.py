@@ -101,7 +101,7 @@ def _only(model: HardwareModel, effect: Effect) -> str:
     show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
     for name in show[0] if show and others else ():
         own = list(dict.fromkeys(str(one.get(name)) for one in show))
-        if len(own) <= MOST_VALUES and not {*own} & {str(one.get(name)) for one in others}:
+        if len(own) <= MOST_VALUES and not {*own} & {str(other.get(name)) for other in others}:
             return f": only {name}={','.join(own)}"
     return ""
 

@@ -28,9 +28,9 @@ def write_site(machines: Sequence[Published], folder: Path) -> None:
         raise Failure(f"{folder / FOLDER} is a link to another place", 5)
     try:
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-        for one in machines:
-            text = f"show({island(_whole(one))});\n"
-            write_whole(folder / FOLDER / f"{one.id}.js", text.encode())
+        for machine in machines:
+            text = f"show({island(_whole(machine))});\n"
+            write_whole(folder / FOLDER / f"{machine.id}.js", text.encode())
         names = {f"{one.id}.js" for one in machines}
         for path in (folder / FOLDER).iterdir():
             if _OF_A_MACHINE.fullmatch(path.name) and path.name not in names:

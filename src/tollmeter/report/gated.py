@@ -79,7 +79,7 @@ def _floor(decision: Decision) -> str:
 
 
 def _excluded(decision: Decision) -> str:
-    reasons = [one.judged.reason for one in decision.rows if one.judged.reason]
+    reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
     listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
     return f"Not judged are {len(reasons)} rows ({listed})." if reasons else ""
 

@@ -55,7 +55,7 @@ def _by_machine(series: Sequence[RowSeries]) -> Iterator[tuple[Machine, list[Row
 
 
 def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
-    sources = sorted({(one.source.started, one.source.name) for each in series for one in each.readings})
+    sources = sorted({(reading.source.started, reading.source.name) for each in series for reading in each.readings})
     days = [started.date().isoformat() for started, _ in (sources[0], sources[-1])]
     when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"

@@ -203,7 +203,7 @@ def _distinct_abis(group: _Group) -> tuple[list[Series], list[str]]:
     alike: dict[tuple[str, str], list[Series]] = {}
     for series in group.series:
         heads = (same[0] for same in alike.values())
-        first = next((one for one in heads if one.way == series.way and _is_same(one, series)), series)
+        first = next((head for head in heads if head.way == series.way and _is_same(head, series)), series)
         alike.setdefault((first.abi, first.way), []).append(series)
     return [same[0] for same in alike.values()], [_listed(same) for same in alike.values() if len(same) > 1]
 

@@ -25,23 +25,27 @@ _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches
 def program_tables(book: Book) -> list[Table]:
     """Programs first, then the primitives below them; none for a run of no such study."""
     relatives = book.index.study.relatives if book.index.study else ()
-    return [_table(book, [one for one in relatives if one.measure == measure]) for measure in TITLES if relatives]
+    return [
+        _table(book, [relative for relative in relatives if relative.measure == measure])
+        for measure in TITLES
+        if relatives
+    ]
 
 
 def program_remarks(book: Book) -> list[str]:
     """Why there is no number, each reason once, with whom it is about."""
     relatives = book.index.study.relatives if book.index.study else ()
     about: dict[str, dict[str, None]] = {}
-    for one in relatives:
-        if one.reason:
-            about.setdefault(one.reason, {})[f"{one.abi}, {TITLES[one.measure]}"] = None
+    for relative in relatives:
+        if relative.reason:
+            about.setdefault(relative.reason, {})[f"{relative.abi}, {TITLES[relative.measure]}"] = None
     return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
 def _table(book: Book, relatives: Sequence[Relative]) -> Table:
     abis = list(dict.fromkeys(one.abi for one in relatives))
     lines = dict.fromkeys((one.primitive, one.what) for one in relatives)
-    published = {one.what: one.published for one in relatives if one.published}
+    published = {relative.what: relative.published for relative in relatives if relative.published}
     cells = {(one.what, one.abi): _change(one) for one in relatives}
     rows = [
         Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")))
@@ -55,7 +59,7 @@ def _table(book: Book, relatives: Sequence[Relative]) -> Table:
 
 def _placed(relatives: Sequence[Relative], abi: str) -> str:
     """With where it was, if not on this machine itself."""
-    places = sorted({one.target or HERE for one in relatives if one.abi == abi} - {HERE})
+    places = sorted({relative.target or HERE for relative in relatives if relative.abi == abi} - {HERE})
     return f"{abi} in {', '.join(places)}" if places else abi
 
 
@@ -88,8 +92,14 @@ def attribution_table(attributions: Sequence[Attribution]) -> Table:
         *(Column(part.name, right=True) for part in attributions[0].parts),
     ]  # fmt: skip
     rows = [
-        Line((named(one), *(_time(one, ns) for ns in (one.first_ns, one.second_ns)), *_saved(one)))
-        for one in attributions
+        Line(
+            (
+                named(attribution),
+                *(_time(attribution, ns) for ns in (attribution.first_ns, attribution.second_ns)),
+                *_saved(attribution),
+            )
+        )
+        for attribution in attributions
     ]
     return table("What is saved", columns, rows)
 
@@ -161,9 +171,9 @@ def why_not(attributions: Sequence[Attribution]) -> list[str]:
     """Each reason for parts that could not be attributed, once, with the programs that it is about."""
     parts: dict[str, dict[str, None]] = {}
     programs: dict[str, dict[str, None]] = {}
-    for one in attributions:
-        for part in one.parts:
+    for attribution in attributions:
+        for part in attribution.parts:
             if part.ns is None:
                 parts.setdefault(part.reason, {})[part.name] = None
-                programs.setdefault(part.reason, {})[one.probe] = None
+                programs.setdefault(part.reason, {})[attribution.probe] = None
     return [f"{', '.join(parts[reason])}: {reason} ({', '.join(programs[reason])})." for reason in parts]

@@ -98,10 +98,10 @@ def claims_table(answers: Sequence[Answer]) -> Table:
     numbers = {remark: number for number, remark in remarks(answers)}
     rows = [
         Line((
-            one.claim.what, one.claim.figure, _here(one.of.found), verdict_in_words(one.claim),
-            one.claim.holds_at or DASH, numbers.get(one.remark) or one.above * ABOVE,
+            answer.claim.what, answer.claim.figure, _here(answer.of.found), verdict_in_words(answer.claim),
+            answer.claim.holds_at or DASH, numbers.get(answer.remark) or answer.above * ABOVE,
         ))
-        for one in answers
+        for answer in answers
     ]  # fmt: skip
     columns = [
         Column("What"), Column("published"), Column("here", right=True), Column("verdict"),

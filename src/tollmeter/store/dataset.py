@@ -41,7 +41,9 @@ def row_key(row: Mapping[str, Any]) -> int:
 
 
 def _keyed(table: Table) -> Table:
-    stretches = (one._replace(shared={**one.shared, "key": row_key(one.shared)}) for one in table.stretches)
+    stretches = (
+        stretch._replace(shared={**stretch.shared, "key": row_key(stretch.shared)}) for stretch in table.stretches
+    )
     return table._replace(columns=(*table.columns, "key"), stretches=stretches)
 
 

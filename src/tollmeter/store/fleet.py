@@ -88,8 +88,8 @@ def _caches(text: str) -> str:
     """In words. What is no list of caches stays as it is: it only has to be equal."""
     try:
         caches = [
-            (f"L{one['level']}{one['kind'][0] if one['kind'] != 'unified' else ''}", int(one["size_bytes"]))
-            for one in json.loads(text)
+            (f"L{load['level']}{load['kind'][0] if load['kind'] != 'unified' else ''}", int(load["size_bytes"]))
+            for load in json.loads(text)
         ]
         return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not reported"
     except (ValueError, TypeError, KeyError, IndexError):

@@ -56,7 +56,7 @@ class Place(NamedTuple):
 
     @property
     def spread(self) -> float:
-        seen = [one.control_hz for test in self.tests for one in test.attempts if one.control_hz]
+        seen = [attempt.control_hz for test in self.tests for attempt in test.attempts if attempt.control_hz]
         return max(seen) / min(seen) - 1 if seen else 0.0
 
 
@@ -115,7 +115,7 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
 
 
 def _differs(attempts: Iterable[Attempt]) -> bool:
-    return any(one.state == "differs" for one in attempts)
+    return any(attempt.state == "differs" for attempt in attempts)
 
 
 def _is_listed(point: Point, suite: Suite, probes: Mapping[str, Probe]) -> bool:

@@ -323,6 +323,6 @@ def _is_below(book: Book) -> Callable[[Attribution], bool]:
     programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
 
     def is_below(attribution: Attribution) -> bool:
-        return not any(attribution.is_of(one.probe, one.parameters) for one in programs)
+        return not any(attribution.is_of(program.probe, program.parameters) for program in programs)
 
     return is_below

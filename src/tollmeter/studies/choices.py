@@ -67,7 +67,11 @@ def pairs(book: Book, suite: Suite) -> list[Pair]:
     if asked is None:
         return []
     lefts, rights = (
-        {(one.abi, one.target): one for one in book.index.profiles if not one.reason and _is(one, wanted)}
+        {
+            (profile.abi, profile.target): profile
+            for profile in book.index.profiles
+            if not profile.reason and _is(profile, wanted)
+        }
         for wanted in (asked.left, asked.right)
     )
     return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(book, asked, place))
@@ -95,7 +99,7 @@ def ranked(book: Book, suite: Suite) -> list[Ranked]:
     own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
     places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
     rankings = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
-    return [one for one in rankings if one is not None]
+    return [ranking for ranking in rankings if ranking is not None]
 
 
 def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | None:

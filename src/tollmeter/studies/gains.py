@@ -23,9 +23,9 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     mend: what would let its time be measured, where it was not. counted: what it would save then by counts, as a share
     of the time, of the programs of which each part is known.
     """
-    programs = [one for one in relatives if one.abi == abi and not one.primitive]
+    programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
     numbers = [one for one in programs if one.value is not None]
-    memory = [one for one in numbers if one.measure == "memory" and not one.thin]
+    memory = [number for number in numbers if number.measure == "memory" and not number.thin]
     time = [one for one in numbers if one.measure == "time" and not one.thin]
     if not programs:
         return ""
