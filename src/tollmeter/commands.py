@@ -39,7 +39,7 @@ def start(origin: Origin, words: Sequence[Word], **options: Any) -> Popen[Any]:
 
 
 def _refuse(origin: Origin, words: Sequence[Word]) -> None:
-    for word in [os.fspath(one) for one in words]:
+    for word in [os.fspath(word) for word in words]:
         if word.startswith("/") and len(word) < 4096 and _is_of_a_run(Path(word)):
             raise Failure(f"{word} is in a run's folder ({origin}): no command with a path of one is started", 5)
 

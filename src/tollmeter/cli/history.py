@@ -82,11 +82,13 @@ def _write(series: Sequence[RowSeries], form: str) -> None:
     from tollmeter.store.parquet import Stretch, Table
 
     if form == "otava-csv":
-        several = dict.fromkeys(machine_key(one.machine) for one in series)
+        several = dict.fromkeys(machine_key(row_series.machine) for row_series in series)
         last = max(series, key=lambda one: one.readings[-1].source.started).machine
         if len(several) > 1:
             print_notice(f"{len(several)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
-        table = otava_lines([one for one in series if machine_key(one.machine) == machine_key(last)])
+        table = otava_lines(
+            [row_series for row_series in series if machine_key(row_series.machine) == machine_key(last)]
+        )
     else:
         table = list(lines(series))
     made = Table(tuple(table[0]), [Stretch(line, {}) for line in table])

@@ -36,8 +36,8 @@ def compared(names: Sequence[str], by: str | None, *, machines: bool, least: flo
     for what names no such comparison, 5 for a damaged run, 6 where no row has a number in both."""
     folders = [places.find_run(name) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
-    if not any(one.changes for one in comparisons.comparisons):
-        reasons = [refusal.reason for one in comparisons.comparisons for refusal in one.refused]
+    if not any(comparison.changes for comparison in comparisons.comparisons):
+        reasons = [refusal.reason for comparison in comparisons.comparisons for refusal in comparison.refused]
         raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING)
     return comparisons
 

@@ -174,7 +174,7 @@ def _judged(bare: Book) -> Book:
     from tollmeter.studies.study import study
 
     study_answers, run = study(bare), bare.index.run
-    compared = len({(one.point, one.against) for one in bare.index.opposed})
+    compared = len({(pair.point, pair.against) for pair in bare.index.opposed})
     run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, study_answers, compared))
     findings = all_findings(bare)
     known = _of_known_rows(bare)

@@ -57,10 +57,10 @@ def measure_hosts(asked: Asked, folder: Path, hosts: Sequence[str], at_once: int
             waiting = set(running)
             while waiting:
                 ended, waiting = wait(waiting, timeout=_TICK_S, return_when=FIRST_EXCEPTION)
-                for one in ended:
-                    if reason := one.result():
-                        submission.refused[plain(running[one])] = reason
-                        notify(f"{running[one]}: {reason}")
+                for future in ended:
+                    if reason := future.result():
+                        submission.refused[plain(running[future])] = reason
+                        notify(f"{running[future]}: {reason}")
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)

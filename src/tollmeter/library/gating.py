@@ -51,7 +51,7 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
     apart = unlike((comparison.books[0], comparison.books[1]))
-    if all(one.reason for one in judged):
+    if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
     return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison))
 
@@ -146,7 +146,7 @@ def gated_commands(
 
 def _ratio(several: Sequence[Opposed]) -> Opposed:
     """Raises Failure (1) where the pair has no ratio."""
-    time_ratio = next((one for one in several if one.metric == TIME), None)
+    time_ratio = next((change for change in several if change.metric == TIME), None)
     if time_ratio is None:
         raise Failure("the two commands have no ratio: too few runs in the budget", 1)
     return time_ratio

@@ -62,8 +62,8 @@ def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
     return Result(
         command=command.name, mean=statistics.fmean(times), stddev=statistics.stdev(times) if len(times) > 1 else None,
         median=statistics.median(times), user=statistics.fmean(user), system=statistics.fmean(system), min=min(times),
-        max=max(times), times=tuple(times), exit_codes=tuple(int(one.gauges.get(EXIT_STATUS, 0)) for one in mine),
-        parameters=dict(command.parameters),
+        max=max(times), times=tuple(times), parameters=dict(command.parameters),
+        exit_codes=tuple(int(outcome.gauges.get(EXIT_STATUS, 0)) for outcome in mine),
     )  # fmt: skip
 
 

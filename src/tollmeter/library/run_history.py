@@ -114,8 +114,8 @@ def _excerpt(folder: Path, probes: str | None) -> Excerpt:
     if kept is not None:
         return kept
     index = open_index(folder)
-    tolls = tuple((one.toll, one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls)
-    keys = {_toll_key(one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls}
+    tolls = tuple((toll.toll, toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls)
+    keys = {_toll_key(toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls}
     rows = tuple(
         row for row in index.rows
         if (row_key(row) in keys and row.clock == "hardware" if probes is None else fnmatchcase(row.probe, probes))

@@ -273,7 +273,7 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
         id=(options.out.resolve() if options.out else places.new_folder("time")).name,
         suite=Suite(name="time", question=question), started=datetime.now(UTC).isoformat(timespec="seconds"), seed=1,
         budget_seconds=options.budget_s or BUDGET_S, tollmeter=VERSION,
-        words=options.words or tuple(one.text for one in commands),
+        words=options.words or tuple(command.text for command in commands),
         precision=options.precision * (RATIO_SHARE if several else 1),
         against=(commands[0].name,) if several else (),
         pairs=tuple(Pair(point=point, against=first) for point in others),

@@ -57,7 +57,7 @@ def _is_known(name: str, sources: Libraries) -> bool:
 
 def selects_of(suite: Suite) -> list[Select]:
     """All that a suite measures, profiles or models. A workload is no probe, but runs where its ABI's probes do."""
-    workloads = (Select(probe=f"{_WORKLOAD}{one.name}", abi=one.abi) for one in suite.workload)
+    workloads = (Select(probe=f"{_WORKLOAD}{workload.name}", abi=workload.abi) for workload in suite.workload)
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 

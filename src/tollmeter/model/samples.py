@@ -115,7 +115,7 @@ class Columns:
 
         samples = len(self._taken)
         self._columns, least = _packed(_tables(self._taken, self._seen))
-        lanes = [one.lanes for one in self._taken]
+        lanes = [sample.lanes for sample in self._taken]
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and samples:
@@ -198,7 +198,7 @@ def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:
     """A row a sample, of the columns in their order: first what is no rate."""
     import numpy as np
 
-    controls = [one.control or _NO_CONTROL for one in taken]
+    controls = [sample.control or _NO_CONTROL for sample in taken]
     parts: list[list[Any]] = [[*map(_once_of, taken)], [*map(_body_of, taken)], controls, [*map(_counts_of, seen)]]
     widths = len(_ONCE), 2, 2, len(_COUNTS)
     whole = [_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)]

@@ -102,7 +102,7 @@ class Plan(Record, frozen=True):
         where the budget is too short for all: each point's share of them is the same."""
         if len(self.placements(point)) < 2:
             return 0
-        several = {one: self._placing().pairs(one) for one in self.points() if len(self.placements(one)) > 1}
+        several = {point: self._placing().pairs(point) for point in self.points() if len(self.placements(point)) > 1}
         share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
         each_s = self.costs().of(point, self.effort_of(point, self.effort))
         part = min(1.0, share * self.budget_seconds / (each_s * max(1, sum(several.values()))))

@@ -20,7 +20,9 @@ _INSTRUCTIONS = "instructions"
 def on_machine(suite: Suite, machine: Machine) -> Suite:
     """The suite whose claims name the rows that this machine will have."""
     claims = tuple(_claim(claim, machine) for claim in suite.published)
-    return msgspec.structs.replace(suite, published=claims, figure=tuple(_figure(one, machine) for one in suite.figure))
+    return msgspec.structs.replace(
+        suite, published=claims, figure=tuple(_figure(figure, machine) for figure in suite.figure)
+    )
 
 
 def _claim(claim: Published, machine: Machine) -> Published:

@@ -377,9 +377,7 @@ def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
         kept.pop()
     pairs = len(kept) // 2
     numbers = [record.i for record in kept]
-    if [*map(type, kept)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [
-        *range(pairs)
-    ]:
+    if [*map(type, kept)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [*range(pairs)]:
         return kept
     for place, record in enumerate(kept):
         due = (_Sample, _Witness)[place % 2]

@@ -46,7 +46,7 @@ def by_attempt(attempts: Sequence[Attempt]) -> str:
     """All in one unit; `?` behind a suspect one, `!` behind one whose control loop differs."""
     most = max((attempt.loops_hz for attempt in attempts), default=0.0)
     scale, letter = next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
-    return " ".join(f"{one.loops_hz / scale:.4g}{_MARKS[one.state]}" for one in attempts) + f" {letter}/s"
+    return " ".join(f"{attempt.loops_hz / scale:.4g}{_MARKS[attempt.state]}" for attempt in attempts) + f" {letter}/s"
 
 
 def _state(test: Test) -> str:

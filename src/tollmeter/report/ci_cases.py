@@ -74,7 +74,10 @@ def _ktap_case(number: int, case: Case) -> str:
 def github(several: Iterable[Annotation]) -> str:
     """The errors first; at most ten in all."""
     ordered = sorted(several, key=lambda one: one.level != "error")[:MOST_ANNOTATIONS]
-    return "".join(f"::{one.level} title={_escaped(one.title, ',:')}::{_escaped(one.message)}\n" for one in ordered)
+    return "".join(
+        f"::{annotation.level} title={_escaped(annotation.title, ',:')}::{_escaped(annotation.message)}\n"
+        for annotation in ordered
+    )
 
 
 def _escaped(text: str, more: str = "") -> str:

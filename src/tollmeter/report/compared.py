@@ -144,7 +144,9 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
 
 
 def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
-    return any(one is not None and one.verdict not in UNCHANGED and id(one) not in in_curves for one in several)
+    return any(
+        change is not None and change.verdict not in UNCHANGED and id(change) not in in_curves for change in several
+    )
 
 
 def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
@@ -194,7 +196,7 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
     """The reasons why rows are not compared, the most frequent first."""
     if not comparison.refused:
         return ""
-    words = [one.reason if whole else one.reason.partition(":")[0] for one in comparison.refused]
+    words = [refusal.reason if whole else refusal.reason.partition(":")[0] for refusal in comparison.refused]
     reasons = Counter(_with_labels(word, labels) for word in words).most_common()
     shown = reasons if whole else reasons[:MOST_REASONS]
     left = sum(number for _, number in reasons[len(shown) :])
@@ -213,7 +215,7 @@ def _with_labels(reason: str, labels: tuple[str, str]) -> str:
 
 def geometric_mean(compared: Compared) -> list[str]:
     """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
-    every = [[one for one in several if one is not None] for several in compared.by_key().values()]
+    every = [[change for change in several if change is not None] for several in compared.by_key().values()]
     whole = [several for several in every if len(several) == len(compared.comparisons) and _is_timed(several[0])]
     if len(whole) < 2:
         return []

@@ -106,7 +106,7 @@ def _line(naming: Naming, several: Sequence[Change | None]) -> Line:
     cells = (naming.row(first.old), _bare(first.old))
     if len(several) == 1:
         return Line((*cells, _bare(first.new), ratio(first), verdict(first)))
-    return Line((*cells, *(DASH if one is None else _with_sign(one) for one in several)))
+    return Line((*cells, *(DASH if change is None else _with_sign(change) for change in several)))
 
 
 def _bare(row: Row) -> Figure:
@@ -160,8 +160,10 @@ def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) ->
     row = curve.changes[0].old
     parts = [_moved(one) for one in explaining(curve, boundaries)]
     directions = dict.fromkeys(direction(change) for change in curve.changes)
-    parts += [_at(curve, [one for one in curve.changes if direction(one) == each], naming) for each in directions]
-    blamed = " (machine)" if any(one.cause == "machine" for one in curve.changes) else ""
+    parts += [
+        _at(curve, [change for change in curve.changes if direction(change) == each], naming) for each in directions
+    ]
+    blamed = " (machine)" if any(change.cause == "machine" for change in curve.changes) else ""
     return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
 
 
@@ -177,7 +179,7 @@ def _without_interval(level: Level) -> Figure:
 
 def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
     plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"
-    ends = [naming.value(one.old, curve.over) for one in (changes[0], changes[-1])]
+    ends = [naming.value(change.old, curve.over) for change in (changes[0], changes[-1])]
     by = [f"{by_how_much(change)}" for change in sorted(changes, key=lambda change: abs(change.ratio.value - 1))]
     where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"

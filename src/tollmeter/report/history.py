@@ -39,18 +39,23 @@ def print_history(
         wrapped(console, _machine_line(machine, of_machine), width, style="bold")
         console.print()
         if asked and len(of_machine) <= MOST_TABLES:
-            for one in of_machine:
-                _print_series(one, console, width)
+            for row_series in of_machine:
+                _print_series(row_series, console, width)
         else:
-            _print_overview(of_machine if asked else [one for one in of_machine if one.steps], labels, console, width)
+            _print_overview(
+                of_machine if asked else [row_series for row_series in of_machine if row_series.steps],
+                labels,
+                console,
+                width,
+            )
             wrapped(console, _tally(of_machine), width)
     if runs == 1:
         wrapped(console, "There is one run, and one point has no change.", width)
 
 
 def _by_machine(series: Sequence[RowSeries]) -> Iterator[tuple[Machine, list[RowSeries]]]:
-    for key in dict.fromkeys(machine_key(one.machine) for one in series):
-        of_machine = [one for one in series if machine_key(one.machine) == key]
+    for key in dict.fromkeys(machine_key(row_series.machine) for row_series in series):
+        of_machine = [row_series for row_series in series if machine_key(row_series.machine) == key]
         yield of_machine[-1].machine, of_machine
 
 
@@ -64,8 +69,8 @@ def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
 
 
 def _tally(series: Sequence[RowSeries]) -> str:
-    changed = sum(bool(one.steps) for one in series)
-    longest = max(len(one.readings) for one in series)
+    changed = sum(bool(row_series.steps) for row_series in series)
+    longest = max(len(row_series.readings) for row_series in series)
     return f"{changed} of {len(series)} series changed; the longest has {longest} run{'' if longest == 1 else 's'}."
 
 
@@ -75,7 +80,7 @@ def _tally(series: Sequence[RowSeries]) -> str:
 def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console, width: int) -> None:
     if series:
         columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
-        lines = [_overview_line(one, labels) for one in series]
+        lines = [_overview_line(row_series, labels) for row_series in series]
         print_table(table("Rows", columns, lines), console, width)
         console.print()
 
@@ -150,7 +155,9 @@ def blocks(series: RowSeries, width: int) -> str:
     """A block for each run, or for several where there are more than fit, and a line before each change. The heights
     span the values, and at least twice the usual interval, so that scatter does not look like a change."""
     values = [log(compared_value(series, reading)) for reading in series.readings]
-    usual = median(log(one.row.high / one.row.low) for one in series.readings if one.row.high and one.row.low)
+    usual = median(
+        log(reading.row.high / reading.row.low) for reading in series.readings if reading.row.high and reading.row.low
+    )
     middle = (max(values) + min(values)) / 2
     span = max(max(values) - min(values), 2 * usual) or 1.0
     each = -(-len(values) // max(1, width - len(series.steps)))
@@ -173,10 +180,10 @@ def compared_value(series: RowSeries, reading: Reading) -> float:
 def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
     """One for each run of each series. `ratio` and its interval, `verdict` and `differences` stand at the first run of
     each new level."""
-    for one in series:
-        steps = {step.place: step for step in one.steps}
-        for place, reading in enumerate(one.readings):
-            yield {**_place(reading), **_numbers(reading, one), **_changed(steps.get(place))}
+    for row_series in series:
+        steps = {step.place: step for step in row_series.steps}
+        for place, reading in enumerate(row_series.readings):
+            yield {**_place(reading), **_numbers(reading, row_series), **_changed(steps.get(place))}
 
 
 def _place(reading: Reading) -> dict[str, Any]:
@@ -210,10 +217,12 @@ def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
     that have all of them."""
     longest = max(series, key=lambda one: len(one.readings))
     runs = {reading.source.name for reading in longest.readings}
-    whole = [one for one in series if {reading.source.name for reading in one.readings} >= runs]
+    whole = [row_series for row_series in series if {reading.source.name for reading in row_series.readings} >= runs]
     columns = {
-        named(one).replace(",", ";"): {reading.source.name: compared_value(one, reading) for reading in one.readings}
-        for one in whole
+        named(row_series).replace(",", ";"): {
+            reading.source.name: compared_value(row_series, reading) for reading in row_series.readings
+        }
+        for row_series in whole
     }
     return [
         {

@@ -167,7 +167,7 @@ def _change(name: str, left: Profile, right: Profile) -> str:
 
 def _within(name: str, left: Profile, right: Profile) -> float:
     """Of the change between two, in points; 0 where it was not recorded."""
-    known = [share.within or 0.0 for one in (left, right) for share in one.shares if share.function == name]
+    known = [share.within or 0.0 for profile in (left, right) for share in profile.shares if share.function == name]
     return math.hypot(*known)
 
 

@@ -43,10 +43,10 @@ def program_remarks(book: Book) -> list[str]:
 
 
 def _table(book: Book, relatives: Sequence[Relative]) -> Table:
-    abis = list(dict.fromkeys(one.abi for one in relatives))
-    lines = dict.fromkeys((one.primitive, one.what) for one in relatives)
+    abis = list(dict.fromkeys(relative.abi for relative in relatives))
+    lines = dict.fromkeys((relative.primitive, relative.what) for relative in relatives)
     published = {relative.what: relative.published for relative in relatives if relative.published}
-    cells = {(one.what, one.abi): _change(one) for one in relatives}
+    cells = {(relative.what, relative.abi): _change(relative) for relative in relatives}
     rows = [
         Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")))
         for primitive, what in sorted(lines, key=lambda line: line[0])
@@ -63,17 +63,17 @@ def _placed(relatives: Sequence[Relative], abi: str) -> str:
     return f"{abi} in {', '.join(places)}" if places else abi
 
 
-def _change(one: Relative) -> Cell:
+def _change(relative: Relative) -> Cell:
     """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
-    if one.value is None or one.low is None or one.high is None:
+    if relative.value is None or relative.low is None or relative.high is None:
         return DASH
-    guess = "~ " if one.thin else ""
-    half = (one.high - one.low) / 2
-    if one.value >= MULTIPLE:
-        sure = "" if one.thin else plus_minus(one.value, one.low, one.high)
-        return Figure(f"{guess}{plain(one.value)}", "×", sure)
-    sure = f"±{100 * half:.0f}" if half >= _LEAST_HALF and not one.thin else ""
-    return Figure(f"{guess}{_signed(one.value - 1)}", "%", sure)
+    guess = "~ " if relative.thin else ""
+    half = (relative.high - relative.low) / 2
+    if relative.value >= MULTIPLE:
+        sure = "" if relative.thin else plus_minus(relative.value, relative.low, relative.high)
+        return Figure(f"{guess}{plain(relative.value)}", "×", sure)
+    sure = f"±{100 * half:.0f}" if half >= _LEAST_HALF and not relative.thin else ""
+    return Figure(f"{guess}{_signed(relative.value - 1)}", "%", sure)
 
 
 def _signed(share: float) -> str:
@@ -104,55 +104,62 @@ def attribution_table(attributions: Sequence[Attribution]) -> Table:
     return table("What is saved", columns, rows)
 
 
-def named(one: Attribution) -> str:
-    values = " ".join(f"{name}={value}" for name, value in one.parameters.items())
-    return f"{one.probe} {values}".rstrip()
+def named(attribution: Attribution) -> str:
+    values = " ".join(f"{name}={value}" for name, value in attribution.parameters.items())
+    return f"{attribution.probe} {values}".rstrip()
 
 
-def _time(one: Attribution, ns: float | None) -> Cell:
-    return f"~ {quantity(ns, 'ns')}" if one.thin and ns is not None else quantity(ns, "ns")
+def _time(attribution: Attribution, ns: float | None) -> Cell:
+    return f"~ {quantity(ns, 'ns')}" if attribution.thin and ns is not None else quantity(ns, "ns")
 
 
-def _saved(one: Attribution) -> Iterator[Cell]:
-    for part in one.parts:
-        shown = DASH if part.ns is None else _amount(one, part.ns) or "0"
+def _saved(attribution: Attribution) -> Iterator[Cell]:
+    for part in attribution.parts:
+        shown = DASH if part.ns is None else _amount(attribution, part.ns) or "0"
         yield f"{MINUS}{shown}" if shown != "0" and (part.ns or 0.0) < 0 else shown
 
 
-def in_words(one: Attribution) -> str:
+def in_words(attribution: Attribution) -> str:
     """As one says it: memory, then of how much time what is saved in what, and what is left."""
-    first, second = one.abis
-    memory = f"{second} needs {_beside(one.memory)} {first}; " if one.memory else ""
-    parts = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
-    costs = one.is_whole and one.saved_ns < 0
-    saved = ", ".join(_part(one, part, costs) for part in parts)
-    if not one.is_whole:
-        beyond = f", beyond {saved}" if any(_amount(one, part.ns or 0.0) for part in parts) else ""
-        return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} is unknown{beyond}."
-    guess = "about " if one.thin else ""
+    first, second = attribution.abis
+    memory = f"{second} needs {_beside(attribution.memory)} {first}; " if attribution.memory else ""
+    parts = [part for part in attribution.parts if part.ns is not None and part.name != "unexplained"]
+    costs = attribution.is_whole and attribution.saved_ns < 0
+    saved = ", ".join(_part(attribution, part, costs) for part in parts)
+    if not attribution.is_whole:
+        beyond = f", beyond {saved}" if any(_amount(attribution, part.ns or 0.0) for part in parts) else ""
+        time = quantity(attribution.first_ns, "ns")
+        return f"{named(attribution)}: {memory}what it would save of {time} is unknown{beyond}."
+    guess = "about " if attribution.thin else ""
     verb = "costs" if costs else "saves"
-    verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
-    whole = quantity(abs(one.saved_ns), "ns") if one.second_ns is not None else _amount(one, one.saved_ns)
-    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {guess}{whole or 'nothing'}"
-    rest = one.parts[-1]
-    tail = "by counts, since its time was not measured" if rest.ns is None else _part(one, rest, costs)
+    verb = verb if attribution.second_ns is not None else f"would {verb[:-1]}"
+    whole = (
+        quantity(abs(attribution.saved_ns), "ns")
+        if attribution.second_ns is not None
+        else _amount(attribution, attribution.saved_ns)
+    )
+    head = (
+        f"{named(attribution)}: {memory}of {quantity(attribution.first_ns, 'ns')} it {verb} {guess}{whole or 'nothing'}"
+    )
+    rest = attribution.parts[-1]
+    tail = "by counts, since its time was not measured" if rest.ns is None else _part(attribution, rest, costs)
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
-def _part(one: Attribution, part: Part, costs: bool) -> str:
+def _part(attribution: Attribution, part: Part, costs: bool) -> str:
     """`3.8 µs in cache misses`, and `270 ns lost in instructions` where all in all something is saved."""
     ns, where = part.ns or 0.0, _WORDS.get(part.name, part.name)
-    amount, against = _amount(one, ns), (ns > 0) == costs
+    amount, against = _amount(attribution, ns), (ns > 0) == costs
     if not amount:
         return f"nothing {where}"
     if part.name not in _WORDS:
         return f"{MINUS if against else ''}{amount} {where}"
-    return f"{amount}{(' saved' if costs else ' lost') if against else ''} {where}{_of(one, part)}"
+    return f"{amount}{(' saved' if costs else ' lost') if against else ''} {where}{_of(attribution, part)}"
 
 
-def _amount(one: Attribution, ns: float) -> str:
+def _amount(attribution: Attribution, ns: float) -> str:
     """With two digits, since a part is known no better; empty where it is nothing beside all that the program takes."""
-    return "" if abs(ns) < _NOTHING * one.first_ns else str(two_digits(abs(ns), "ns"))
+    return "" if abs(ns) < _NOTHING * attribution.first_ns else str(two_digits(abs(ns), "ns"))
 
 
 def _beside(ratio: float) -> str:
@@ -163,8 +170,8 @@ def _beside(ratio: float) -> str:
     return f"{percent(ratio - 1)} {'less' if ratio < 1 else 'more'} memory than"
 
 
-def _of(one: Attribution, part: Part) -> str:
-    return f" ({', '.join(one.levels)})" if part.name == "caches" and one.levels else ""
+def _of(attribution: Attribution, part: Part) -> str:
+    return f" ({', '.join(attribution.levels)})" if part.name == "caches" and attribution.levels else ""
 
 
 def why_not(attributions: Sequence[Attribution]) -> list[str]:

@@ -73,7 +73,7 @@ def tally_in_words(counts: Tally) -> str:
 
 def answers_of(book: Book, suite: Suite) -> StudyAnswers:
     """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
-    answers = [Answer(one, one.reasons) for one in answered(book, suite)]
+    answers = [Answer(answer, answer.reasons) for answer in answered(book, suite)]
     counts = Counter(reason for answer in answers for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
     common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())

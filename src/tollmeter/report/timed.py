@@ -87,7 +87,7 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
     if command.failed:
         several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
         yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
-    if different := sum(one != command.outputs[0] for one in command.outputs):
+    if different := sum(output != command.outputs[0] for output in command.outputs):
         yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
 
 

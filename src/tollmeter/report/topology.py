@@ -96,7 +96,7 @@ def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> Part:
 
 
 def _shape(part: Part) -> tuple[object, ...]:
-    return part.what, len(numbers(part.cpus[0])), tuple((len(one.cpus), *_shape(one)) for one in part.parts)
+    return part.what, len(numbers(part.cpus[0])), tuple((len(inner.cpus), *_shape(inner)) for inner in part.parts)
 
 
 def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:

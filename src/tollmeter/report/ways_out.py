@@ -50,7 +50,11 @@ def answer(book: Book, suite: Suite) -> list[Block]:
 
 def unprofiled(book: Book) -> list[str]:
     """Why a point has no profile, each reason once."""
-    return list(dict.fromkeys(f"{one.abi}, {one.target}: {one.reason}" for one in book.index.profiles if one.reason))
+    return list(
+        dict.fromkeys(
+            f"{profile.abi}, {profile.target}: {profile.reason}" for profile in book.index.profiles if profile.reason
+        )
+    )
 
 
 def published(suite: Suite, pair: Pair) -> list[Table]:
@@ -75,7 +79,7 @@ def _here(forms: Sequence[str], pair: Pair) -> tuple[str, str]:
 
 
 def ways_out(book: Book, suite: Suite) -> list[Ways]:
-    return [_ways(one) for one in ranked(book, suite)]
+    return [_ways(ranking) for ranking in ranked(book, suite)]
 
 
 def _ways(ranking: Ranked) -> Ways:

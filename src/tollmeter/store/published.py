@@ -103,7 +103,7 @@ def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], kn
         hierarchy=tuple(map(_level, index.hierarchy)), tolls=tuple(tolls),
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
-    load = tuple(msgspec.structs.replace(one, mix=scrub(one.mix)) for one in load)
+    load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
     return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(clean, pairs, load), clean, pairs, load)
 
 

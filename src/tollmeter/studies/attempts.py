@@ -63,7 +63,7 @@ class Place(NamedTuple):
 def listing(book: Book) -> tuple[Place, ...]:
     """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
     listed = book.suite.listing if book.suite else ()
-    pairs = [(one, row) for one in listed for row in picked(book, one.row)]
+    pairs = [(listed_row, row) for listed_row in listed for row in picked(book, listed_row.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
     return tuple(_place(book, pairs, *place) for place in places)
 
@@ -120,7 +120,7 @@ def _differs(attempts: Iterable[Attempt]) -> bool:
 
 def _is_listed(point: Point, suite: Suite, probes: Mapping[str, Probe]) -> bool:
     meanings = {metric.means for metric in probes[point.probe].metrics}
-    return any(_picks(one.row, point, meanings) for one in suite.listing)
+    return any(_picks(listed_row.row, point, meanings) for listed_row in suite.listing)
 
 
 def _picks(wanted: RowOf, point: Point, meanings: set[str | None]) -> bool:

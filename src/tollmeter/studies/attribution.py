@@ -312,7 +312,10 @@ def largest(book: Book) -> tuple[Attribution, ...]:
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
     about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    candidates = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
+    candidates = (
+        [attribution for attribution in attributed(book, main, abi) if attribution.is_whole and not attribution.thin]
+        for abi in others
+    )
     return next(
         (tuple(sorted(attributions, key=_is_below(book))[:LARGEST]) for attributions in candidates if attributions), ()
     )
@@ -320,7 +323,7 @@ def largest(book: Book) -> tuple[Attribution, ...]:
 
 def _is_below(book: Book) -> Callable[[Attribution], bool]:
     """Whether it is none of the study's programs, at the size that stands in its tables."""
-    programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
+    programs = [program for program in book.suite.program if not program.primitive] if book.suite else []
 
     def is_below(attribution: Attribution) -> bool:
         return not any(attribution.is_of(program.probe, program.parameters) for program in programs)

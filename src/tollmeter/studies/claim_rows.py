@@ -117,7 +117,7 @@ def _in_state(row: Row, name: str | None) -> Row | None:
 
 def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
     """As a multiple of the cache's size, by the system."""
-    level = next((one for one in book.index.hierarchy if one.level == bend.level), None)
+    level = next((level for level in book.index.hierarchy if level.level == bend.level), None)
     system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
     if not system_bytes:
         return Measured(gap=claim.missing or f"The system does not tell the size of {bend.level}.")
@@ -142,7 +142,7 @@ def _end_of(level: Level, system_bytes: int) -> Measured:
 def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
     """The first fall of a rate; of one that is not its cache's, that it is not."""
     rates = {(row.probe, row.metric, row.abi, row.target): row for row in _of_one_place(picked(book, wanted))}
-    lengths = next((one for one in book.index.lengths if _is_of(one, rates, wanted)), None)
+    lengths = next((lengths for lengths in book.index.lengths if _is_of(lengths, rates, wanted)), None)
     if lengths is None:
         return Measured(gap=_why(book, claim, wanted))
     if not lengths.falls:

@@ -24,9 +24,9 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     of the time, of the programs of which each part is known.
     """
     programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
-    numbers = [one for one in programs if one.value is not None]
+    numbers = [relative for relative in programs if relative.value is not None]
     memory = [number for number in numbers if number.measure == "memory" and not number.thin]
-    time = [one for one in numbers if one.measure == "time" and not one.thin]
+    time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
     if not programs:
         return ""
     if not memory and not time:
@@ -36,7 +36,7 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
-    late = any(one.measure == "time" for one in numbers)
+    late = any(relative.measure == "time" for relative in numbers)
     why = _lower(THIN if late else mend)
     if counted:
         return f"{head} {_by_counts(counted)}; its time was not measured: {why}"
@@ -67,7 +67,7 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
-    smaller = [one for one in memory if (one.value or 1) < 1 - _FLOOR]
+    smaller = [relative for relative in memory if (relative.value or 1) < 1 - _FLOOR]
     if 2 * len(smaller) > len(memory):
         most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
         return f"{abi} is worth it here where memory is short{most}{_but(time, slower)}."

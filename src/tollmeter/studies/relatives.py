@@ -39,9 +39,9 @@ def relatives(book: Book) -> tuple[Relative, ...]:
     )
 
 
-def published_ratio(one: Relative) -> float | None:
+def published_ratio(relative: Relative) -> float | None:
     """Its published change in per cent as a ratio; None where the study gives none."""
-    match = _PER_CENT.search(one.published)
+    match = _PER_CENT.search(relative.published)
     return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
 

@@ -48,7 +48,7 @@ def study(book: Book) -> Study | None:
     if suite is None or not suite.published:
         return None
     programs = relatives(book)
-    claims = tuple(one.claim for one in answered(book, suite))
+    claims = tuple(answer.claim for answer in answered(book, suite))
     return Study(
         source=suite.source,
         claims=claims,
@@ -60,12 +60,16 @@ def study(book: Book) -> Study | None:
 
 def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
     """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
-    taken = [one for one in largest(book) if one.second_ns is None and one.abis[1] == suite.worth and one.first_ns]
+    taken = [
+        attribution
+        for attribution in largest(book)
+        if attribution.second_ns is None and attribution.abis[1] == suite.worth and attribution.first_ns
+    ]
     return [
-        (program.what, one.saved_ns / one.first_ns)
-        for one in taken
+        (program.what, attribution.saved_ns / attribution.first_ns)
+        for attribution in taken
         for program in suite.program
-        if not program.primitive and one.is_of(program.probe, program.parameters)
+        if not program.primitive and attribution.is_of(program.probe, program.parameters)
     ]
 
 
@@ -103,7 +107,10 @@ def judge(claim: Published, number: Measured) -> Claim:
     """here: the middle one of several rows; low, high: the ends of them all."""
     values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
-    low, high = min((one.low for one in values), default=None), max((one.high for one in values), default=None)
+    low, high = (
+        min((estimate.low for estimate in values), default=None),
+        max((estimate.high for estimate in values), default=None),
+    )
     verdict, times, reason = _verdict(claim, number, here, low, high)
     return Claim(
         what=claim.what, figure=claim.figure, value=claim.value, verdict=verdict, reason=reason, here=here, low=low,

@@ -34,12 +34,12 @@ BREAK_EVEN = Subject(
 
 def profiles(bench: Bench) -> Iterator[Chart]:
     """A bar a profile, of the functions that have most of all; the machine's own ABI alone."""
-    taken = [one for one in bench.book.index.profiles if one.target == bench.target and one.shares]
-    own = [one for one in taken if one.abi == bench.abis[0]]
+    taken = [profile for profile in bench.book.index.profiles if profile.target == bench.target and profile.shares]
+    own = [profile for profile in taken if profile.abi == bench.abis[0]]
     if not own:
         return
     names = _names(own)
-    data = [datum for one in own for datum in _bar(one, names)]
+    data = [datum for profile in own for datum in _bar(profile, names)]
     x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
     y = alt.Y("label:N", sort=None, axis=None)
     by = series_colour("series", [*names, OTHERS])
@@ -48,7 +48,7 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     bars = base.mark_bar(height=BAR, yOffset=BAR / 2).encode(x, by["color"], order="rank:Q", tooltip=tips)
     labels = base.mark_text(style="label", dy=-BAR / 2, fontSize=by_width(9.5, 12), limit=alt.expr("width"))
     named = labels.encode(text="label:N", x=alt.value(0)).transform_filter("datum.rank == 0")
-    probes = {one.probe for one in own}
+    probes = {profile.probe for profile in own}
     rows = [row for row in bench.rows if row.probe in probes]
     yield PROFILES.chart(finished(alt.layer(bars, named), len(own) * STEP + 20), rows, _change(bench, own))
 
@@ -60,24 +60,27 @@ def _change(bench: Bench, own: list[Profile]) -> str:
     if pairs_shown:
         left, right = pairs_shown[0].titles
         return f"From {left} to {right}: {verdict(pairs_shown[0].left, pairs_shown[0].right, pairs_shown[0].gain)}"
-    most = (f"{title_of(one)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %" for one in own)
+    most = (
+        f"{title_of(profile)}: {profile.shares[0].function}, {100 * profile.part(profile.shares[0].function):.0f} %"
+        for profile in own
+    )
     return f"Most of the time: {'; '.join(most)}."
 
 
 def _names(taken: list[Profile]) -> list[str]:
     """Those that have most of all profiles together."""
     whole: Counter[str] = Counter()
-    for one in taken:
-        for share in one.shares:
-            whole[share.function] += round(1e6 * one.part(share.function))
+    for profile in taken:
+        for share in profile.shares:
+            whole[share.function] += round(1e6 * profile.part(share.function))
     return [name for name, _ in whole.most_common(MOST_FUNCTIONS)]
 
 
-def _bar(one: Profile, names: list[str]) -> Iterator[Datum]:
-    parts = {name: 100 * one.part(name) for name in names}
+def _bar(profile: Profile, names: list[str]) -> Iterator[Datum]:
+    parts = {name: 100 * profile.part(name) for name in names}
     for rank, (name, part) in enumerate({**parts, OTHERS: 100 - sum(parts.values())}.items()):
         percentage = f"{part:.1f} %"
-        yield {"y": round(part, 2), "label": title_of(one), "series": name, "rank": rank, "value": percentage}
+        yield {"y": round(part, 2), "label": title_of(profile), "series": name, "rank": rank, "value": percentage}
 
 
 def break_even(bench: Bench) -> Iterator[Chart]:

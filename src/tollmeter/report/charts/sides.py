@@ -107,13 +107,17 @@ def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         )
 
 
-def _relative(one: Relative) -> Iterator[Datum]:
-    ratio = published_ratio(one)
+def _relative(relative: Relative) -> Iterator[Datum]:
+    ratio = published_ratio(relative)
     if ratio is not None:
-        yield _published(one.what, f"{PUBLISHED}, {one.abi}", ratio, "ratio")
-    if one.value:
-        low, high = (one.value, one.value) if one.thin else (one.low or one.value, one.high or one.value)
-        yield _here(one.what, one.abi, Estimate(one.value, low, high), "ratio")
+        yield _published(relative.what, f"{PUBLISHED}, {relative.abi}", ratio, "ratio")
+    if relative.value:
+        low, high = (
+            (relative.value, relative.value)
+            if relative.thin
+            else (relative.low or relative.value, relative.high or relative.value)
+        )
+        yield _here(relative.what, relative.abi, Estimate(relative.value, low, high), "ratio")
 
 
 # ---- what they have in common ---------------------------------------------------------------------------------------
