@@ -35,8 +35,7 @@ def _redraws() -> bool:
 
 
 class Counting:
-    """Is called with the number that is done, and of all. Work that ends before the first line is due prints
-    nothing."""
+    """Called with the number done and the total. Work that ends before the first line is due prints nothing."""
 
     def __init__(self, what: str) -> None:
         self._what = what

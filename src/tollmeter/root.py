@@ -21,9 +21,8 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home at home.
-    In a container the home folder is often one that the user may not write to: then a substitute holds it.
-    """
+    """The user's folder for Tollmeter, below the XDG variable's folder or at_home. A substitute where that cannot be
+    written, as in many containers."""
     if named := os.environ.get(variable):
         return Path(named) / "tollmeter"
     home = Path.home()
@@ -41,9 +40,8 @@ def have_home() -> None:
 
 
 def _substitute_home() -> Path:
-    """A folder of this user's among the temporary files. A folder that another user made under its name is not used: it
-    could hold ABI files, which name programs to start.
-    """
+    """A folder of this user among the temporary files; never another user's: its ABI files could name programs to
+    start."""
     folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)
@@ -54,9 +52,7 @@ def _substitute_home() -> Path:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether this user may write there, or may make the folder where it does not exist. A folder that may not be
-    searched hides what is in it; Path.exists raises then.
-    """
+    """Whether this user may write there, or create it. Path.exists raises in a folder that may not be searched."""
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))  # noqa: PTH110
     return os.access(nearest, os.W_OK)
 

@@ -30,9 +30,7 @@ _holding = False
 
 
 def open_descriptors() -> None:
-    """What is closed leads to nowhere: what is written to standard output is then refused, and so does not seem to have
-    been printed; what is said on standard error is lost. The lowest free number is the one that is opened.
-    """
+    """Opens closed descriptors 0 to 2 on nothing: writes to standard output then fail, and standard error is lost."""
     for number, way in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -62,9 +60,8 @@ class _Forgiving(io.FileIO):
 
 
 def make_room() -> str | None:
-    """Why the command cannot run in the memory that it may have, if so. The libraries that compute would each
-    start as many threads as there are CPUs, and take memory for all of them: nothing here is large enough for that.
-    """
+    """Why the command cannot run in its memory, if so. Numeric libraries would start a thread, with its memory, for
+    each CPU: one suffices."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for limit, (least, what, typed) in _LEAST.items():
         with contextlib.suppress(OSError):

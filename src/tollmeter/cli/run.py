@@ -152,8 +152,7 @@ GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, FAILED, NOTHING, DONE)
 
 
 def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> int:
-    """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
-    written. Returns the exit code of the whole run."""
+    """Measures, prints and writes the report; after a signal the report is still written. Returns the exit code."""
     with Stopping(answer=_promise) as stopping:
         if starting.signal_received():
             raise KeyboardInterrupt
@@ -202,8 +201,7 @@ def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:
 
 
 def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
-    """A closed pipe or a full disk loses the printed text, and nothing of the run. rich turns a closed pipe into an
-    exit."""
+    """A closed pipe (rich turns it into an exit) or a full disk loses the printed text, and nothing of the run."""
     try:
         print_book(book, form, page=str(Path(book.index.run.folder) / PAGE))
         sys.stdout.flush()

@@ -83,8 +83,7 @@ def time_(
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """The command line with the values of --parameter-scan and --parameter-list in one word each, since typer has no
-    option that is repeated and takes several."""
+    """The command line with the values of -P and -L in one word each: typer has no such repeated option."""
     left, made = [*words], []
     while left:
         word = left.pop(0)

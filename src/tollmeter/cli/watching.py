@@ -75,8 +75,7 @@ class Watching:
 
 
 def follow(folder: Path) -> None:
-    """Shows a run that another process measures, until it ends. It is only read, once a second. Raises Failure where it
-    is no run."""
+    """Shows a run of another process until it ends; reads it once a second. Raises Failure where it is no run."""
     request, tail = read_request(folder), Tail(folder)
     streams = tail.new_streams()
     first = head(streams[0]) if streams else None

@@ -126,8 +126,7 @@ class _Run:
         raise AssertionError("rounds do not end by themselves")
 
     def _review(self, round_: int) -> None:
-        """Refines curves and notes the state, which takes as long as two visits: after a short round it is postponed,
-        as long as there are points to visit without it."""
+        """Refines curves and notes the state: the time of two visits, so it is postponed after a short round."""
         self._asking.read()
         began = self._stage.now()
         adds = round_ - 1 in self._first_round.values() and round_ > 1
@@ -139,8 +138,7 @@ class _Run:
         self._next_review = ended + (ended - began) / _MOST_REVIEWING
 
     def _ended(self) -> tuple[str, str | None]:
-        """Nothing is left to visit: all points have converged, or are as narrow as the between-run variance; or no
-        visit fits the remaining budget."""
+        """Whether all points have converged or reached the between-run variance, or no visit fits the budget."""
         if all(self._is_done(point) for point in self._first_round):
             return "settled", None
         return "budget", self._spent()
@@ -196,9 +194,8 @@ class _Run:
         return differing
 
     def _claims_first(self, points: list[Point]) -> list[Point]:
-        """The points of a study's claims that lack visits for an interval, where the time suffices for one; then those
-        of its tables; else all points. A budget that is soon spent answers the question of the study before it begins
-        other points."""
+        """The points of a study's claims that lack visits for an interval, if there is time for one; then those of its
+        tables; else all points."""
         if self._plan.against:
             return points
         ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
@@ -212,8 +209,7 @@ class _Run:
         return [point for point in lacking if ranks[point] == first] or points
 
     def _due_interleaved(self) -> list[Point]:
-        """The points whose ratio to a reference point is not precise enough, and that reference point, if it
-        answers."""
+        """Points whose ratio to their reference point is not precise enough, each with that reference point."""
         due: list[Point] = []
         for *several, other in groups(self._plan.against):
             still = [point for point in several if not self._is_done(point)]

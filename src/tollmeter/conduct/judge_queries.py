@@ -56,8 +56,7 @@ class JudgeQueries:
             self.visits_wanted(point)
 
     def look(self) -> bool:
-        """Lets the judge look at all visits, if there are enough new ones. Returns whether it did: what the points want
-        is then computed anew."""
+        """Lets the judge look at all visits if enough are new. Returns whether it did, and wants are recomputed."""
         seen = sum(map(len, self._seen.values()))
         if seen < _LOOKED_AGAIN * self._looked_at:
             return False

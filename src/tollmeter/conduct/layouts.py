@@ -44,9 +44,8 @@ class Layouts:
 
 
 class RoundOrder:
-    """The order of one round's visits. A slow set-up is visited as soon as it is ready, and of the others those that
-    are ready come first. A slow point that is not ready when all others are done comes last, or, if it is in may_wait,
-    is `left`: points of the next round are visited during its set-up."""
+    """The order of one round's visits: ready set-ups first. A slow point that is not ready when all others are done
+    comes last, or, if it is in may_wait, is `left` for the next round."""
 
     def __init__(self, order: Iterable[Point], slow: Container[Point] = (), may_wait: Container[Point] = ()) -> None:
         self._slow, self._others = deque[Point](), deque[Point]()

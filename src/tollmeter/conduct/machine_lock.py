@@ -53,9 +53,8 @@ def _acquired(descriptor: int) -> bool:
 
 
 def _open_lock() -> int | None:
-    """Opens the lock file. TOLL_LOCK names another folder, such as one that the containers of one machine share. In a
-    folder that all users may write, the kernel refuses O_CREAT on a file that another user owns (fs.protected_regular),
-    so the file is first opened without it."""
+    """Opens the lock file; TOLL_LOCK names another folder, shared by containers. First without O_CREAT, which the
+    kernel refuses on another user's file in a folder that all may write (fs.protected_regular)."""
     named = os.environ.get("TOLL_LOCK")
     for folder in (Path(named),) if named else _USUAL:
         for making in (0, os.O_CREAT):

@@ -13,8 +13,7 @@ from tollmeter.targets.setup_queue import IdleWorker, PendingSetup, SetupSchedul
 
 
 class SetupPlanner:
-    """Of one run. costs: what layouts have cost, and so which are slow. meanwhile: work of the host beside a calm
-    visit."""
+    """costs: measured set-up times, which show the slow layouts. meanwhile: host work beside a calm visit."""
 
     def __init__(self, stage: Stage, costs: Costs, meanwhile: Callable[[], None]) -> None:
         self._stage = stage

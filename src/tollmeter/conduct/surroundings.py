@@ -32,8 +32,7 @@ PROC = Path("/proc")
 
 
 class _Spent(NamedTuple):
-    """Seconds of the measured CPUs, all of them and those that they worked; and those that this process and all that it
-    started worked."""
+    """CPU seconds: available on the measured CPUs, busy there, and used by this process and its children."""
 
     whole: float
     worked: float
@@ -152,8 +151,7 @@ def _filters(status: Mapping[str, int]) -> int | None:
 
 
 def _traced(status: Mapping[str, int]) -> bool | None:
-    """Whether a living probe is traced, since a tracer need not follow the processes that its target starts; where no
-    probe lives, whether this process is."""
+    """Whether a living probe, or without one this process, is traced: a tracer need not follow children."""
     living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
     traced = [fields["TracerPid"] > 0 for fields in living if "TracerPid" in fields]
     return any(traced) if traced else status["TracerPid"] > 0 if "TracerPid" in status else None

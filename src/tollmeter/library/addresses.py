@@ -100,8 +100,7 @@ def _program(wanted: ProfilePoint) -> tuple[object, ...]:
 
 
 def distances(wanted: ProfilePoint, over: Over) -> Distances:
-    """The distances of one point. A failure becomes its reason, and does not stop the others. Once time is over, only
-    stored results are returned."""
+    """The distances of one point, or why there are none. Once time is over, only stored results are returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:

@@ -320,9 +320,8 @@ def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """The request as a person would say it; command: what to type to measure the same again; anew: the same but for
-    its seed and budget; planned_s: the budget that the plan names for all that was asked; places: what --resume needs
-    typed again."""
+    """The request in words. command: repeats the run; anew: without its seed and budget; planned_s: the budget for all
+    that was requested; places: what --resume needs typed again."""
     return {
         "question": request.suite.question,
         "command": command(request),

@@ -19,9 +19,8 @@ NOTHING = 6
 
 
 def report(names: Sequence[str]) -> list[Judged]:
-    """names: one dataset, or runs; those that cannot be read are named and left out. One answer for each hardware
-    model, the largest first. Raises Failure: 2 for what is neither, 5 where nothing can be read, 6 where no row can be
-    judged."""
+    """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
+    Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be judged."""
     if len(names) == 1 and is_dataset(Path(names[0])):
         return _judged(read_fleet(Path(names[0])))
     with tempfile.TemporaryDirectory() as scratch:

@@ -58,9 +58,8 @@ class Attempt(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """state: measured, running, waiting, partial (ended before its end), missing (no journal), damaged, refused, or
-    unknown while Slurm does not answer.
-    attempt: that counts; of a node that is not measured, the one with most visits. remarks: sentences."""
+    """state: measured, running, waiting, partial (ended early), missing (no journal), damaged, refused, or unknown
+    while Slurm is silent. attempt: the one that counts, or has most visits. remarks: sentences."""
 
     node: str
     state: str

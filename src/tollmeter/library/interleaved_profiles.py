@@ -54,8 +54,7 @@ class InterleavedProfiles:
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
     def take(self, report: Tell, over: Over = never) -> None:
-        """Takes half as many rounds again where a state would then have enough slices of all points, for the points
-        that lack them."""
+        """Takes half as many rounds again for points that lack slices, if a state then has enough slices of all."""
         for number, point in enumerate(self._counted, start=1):
             if over():
                 return

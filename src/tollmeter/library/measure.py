@@ -68,9 +68,8 @@ class MeasuredRun(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What is to be measured with what, and what was already: outcomes, and seconds of wall time. built_s: no part of
-    the budget, since it is paid once.
-    """
+    """What is to be measured, and what was: outcomes, and seconds of wall time. built_s: paid once, so not part of the
+    budget."""
 
     plan: Plan
     machine: Machine

@@ -154,8 +154,7 @@ def _needs(package: str, function: str) -> Failure:
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
-    """A run folder, the name of a run, LAST, or LAST~1 for the run before it. Raises Failure: 2 where it is none or a
-    newer one, 5 where it is damaged."""
+    """A folder, a run's name, LAST or LAST~1. Raises Failure: 2 if it is no run or a newer one, 5 if damaged."""
     folder = places.find_run(str(run))
     return Run(folder, open_index(folder))
 

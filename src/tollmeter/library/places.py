@@ -198,9 +198,8 @@ def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Where an ABI that was named runs in a guest only, the others that were named run in that guest too, beside where
-    they run otherwise: two ABIs are compared by rows of one place.
-    """
+    """Where a named ABI runs only in a guest, the other named ABIs also run in that guest: ABIs are compared by rows of
+    one place."""
     asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
     guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
     joined = {
@@ -219,8 +218,7 @@ def report_left_out(loaded: Catalog, suite: Suite) -> None:
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
-    """An ABI of this CPU that a suite names and that was not requested is no hole in the answer but a row that states
-    it."""
+    """An ABI that a suite names for this CPU, and that was not requested, becomes a row that states it."""
     named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
     own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
     gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
@@ -235,9 +233,8 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
-    named. Where no ABI is left, that is what is wrong. Raises Failure then.
-    """
+    """Every executable on those targets that run its ABI. A named ABI that none runs is a gap. Raises Failure where
+    none is left."""
     known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
@@ -293,8 +290,7 @@ def _why_unwritable(folder: Path) -> str:
 
 
 def find_run(name: str) -> Path:
-    """A folder, a name under runs/, LAST, or LAST~2 for the second run before it. Raises Failure (2) with the nearest
-    names."""
+    """A folder, a name under runs/, LAST or LAST~2 (two before). Raises Failure (2) with the nearest names."""
     if not name:
         raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
     if before := _BEFORE_LAST.fullmatch(name):

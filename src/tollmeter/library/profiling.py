@@ -72,7 +72,6 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile
 
 
 def lines_of(words: Sequence[str], ms: int = 1000) -> Met:
-    """How often each line of a probe's sources was met, at its typical values where the words name no others. Raises
-    Failure."""
+    """How often each line of a probe's sources ran, at typical values unless the words name others. Raises Failure."""
     wanted = points_of(words, (), ())[0]
     return Symbols(Path(wanted.executable.path)).met(sampled(wanted, Sampling(ms)).hits)

@@ -49,9 +49,8 @@ while time.monotonic() < end and os.path.exists("/proc/{parent}"):
 
 
 class Caught(NamedTuple):
-    """name, planted: of the lie. outcome: `caught` for the reason that it was planted for, `caught otherwise`, `passed`
-    or `not measured`. by: the sentence.
-    """
+    """name, planted: of the lie. outcome: `caught` for its own reason, `caught otherwise`, `passed` or `not measured`.
+    by: the sentence."""
 
     name: str
     planted: str
@@ -60,9 +59,8 @@ class Caught(NamedTuple):
 
 
 def selftest(stopping: Stopping) -> Iterator[Caught]:
-    """One after the other, as it is known. Raises Failure: 5 where nothing can be built here,
-    1 where the honest probes beside the lies are caught too.
-    """
+    """Each result as it is known. Raises Failure: 5 where nothing can be built, 1 where honest probes beside the lies
+    are caught too."""
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)

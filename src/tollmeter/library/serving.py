@@ -196,8 +196,7 @@ def _line(folder: Path) -> str:
 
 
 def serve(port: int, show_address: Any) -> None:
-    """Serves until it is interrupted, at the lowest CPU priority, since measurements have precedence. show_address:
-    called once with the address."""
+    """Serves at the lowest CPU priority until it is interrupted. show_address: called once with the address."""
     with Server(port) as server:
         os.nice(19)
         show_address(server.address)

@@ -157,9 +157,9 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
 
 
 def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Tell = _untold) -> Timed:
-    """Measures the commands and keeps the run. report: is called before each round with the number of rounds so far and
-    the share of the budget that is spent. Raises Failure: 2 for options that contradict each other, 1 where a command
-    of --setup, --prepare or --cleanup fails, 5 where nothing can be built or written."""
+    """Measures the commands and keeps the run. report: called before each round with the rounds and the share of the
+    budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
+    write errors."""
     _check(options, len(commands))
     base = _base()
     request = _request(commands, options, base.abi)
@@ -223,8 +223,7 @@ class _Base(NamedTuple):
 
 
 def executable(catalog: Catalog) -> Path:
-    """What starts commands, for the machine's first ABI. Raises Failure (5) where it is not built and no compiler is
-    here."""
+    """Starts commands, for the machine's first ABI. Raises Failure (5) if it is not built and no compiler is here."""
     abi = find(places.ROOT).abis[catalog.abis[0]]
     return timer(places.ROOT, abi)
 
@@ -383,8 +382,7 @@ class _Timing:
             raise Failure(f"--{what} for {job.command.name}: {ran.failure}", 1)
 
     def _proved(self) -> Output:
-        """Runs each command once, and as often as it is to be warmed up. Returns where its output goes when it is
-        timed."""
+        """Runs each command once and for its warm-up. Returns where its output goes when it is timed."""
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
         sink: Output = "m" if self._options.verify else typed.get(self._options.output, "f")
         began, most = self._now(), 0

@@ -30,8 +30,7 @@ _MOST_COMMANDS = 1000
 
 
 class Command(NamedTuple):
-    """name: unique, as it is shown; text: as it was typed, parameters replaced. shell: what reads it; empty where it is
-    started directly."""
+    """name: unique, as shown. text: as typed, parameters replaced. shell: empty if it is started directly."""
 
     name: str
     text: str

@@ -279,9 +279,8 @@ class Relative(Record, frozen=True):
 
 
 class Study(Record, frozen=True):
-    """What a run of a study says of each thing that was published. relatives: the lines of its tables; worth: whether
-    the ABI that it is about is worth it here, in a sentence; empty where nothing of it can be told.
-    """
+    """What a run says of each published figure. relatives: the lines of its tables. worth: whether the study's ABI is
+    worth it here, in a sentence; empty where unknown."""
 
     source: str | None
     claims: tuple[Claim, ...]
@@ -291,9 +290,8 @@ class Study(Record, frozen=True):
 
 
 class Opposed(Record, frozen=True):
-    """One point against another that was visited in turns with it. ratio: of the point's median over the other's, in
-    the metric's unit, with its 95 % interval; blocks: layouts of each that it is made of.
-    """
+    """One point against another, interleaved. ratio: of their medians, in the metric's unit, with its 95 % interval.
+    blocks: layouts of each."""
 
     metric: str
     unit: Unit

@@ -89,9 +89,8 @@ class ClockReading(Record, frozen=True):
 
 
 class Marks(Record, frozen=True):
-    """What came of a visit's marks over a line whose other end has the clock. empty_ns: from one mark to the next with
-    nothing between. own_ratio: the target's own time over the line's. ratio_error: how far the ratios of the two halves
-    of the visit are off it, as a share."""
+    """Marks of a visit over a line whose other end has the clock. empty_ns: between two marks with nothing between.
+    own_ratio: the target's own time over the line's. ratio_error: relative deviation of the halves' ratios."""
 
     came: int = 0
     lost: int = 0

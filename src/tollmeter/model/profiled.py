@@ -7,9 +7,8 @@ from tollmeter.model.base import Record, StateName, Value
 
 
 class Share(Record, frozen=True):
-    """One function that the executable has code for. hits: samples, or instructions where these were counted. inlined:
-    of those, how many were met in functions that the compiler put into it, by their names. within: half the 95 %
-    interval of its share, in percentage points; 0 of a count, None where it was not recorded."""
+    """One function of the executable. hits: samples, or counted instructions. inlined: of those, in functions inlined
+    into it, by name. within: half the 95 % interval in percentage points; 0 of a count, None if not recorded."""
 
     function: str
     hits: int
@@ -18,9 +17,8 @@ class Share(Record, frozen=True):
 
 
 class Modelled(Record, frozen=True):
-    """What a cache would have missed of one point's own loads, by a model that saw their addresses: measured nowhere,
-    and compared with nothing that is. misses, flushes: of one operation. reason: why there is none.
-    """
+    """The misses of a modelled cache for one point's own loads; never compared with a measurement. misses, flushes: per
+    operation. reason: why there are none."""
 
     probe: str
     abi: str

@@ -140,8 +140,7 @@ class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
-    """A source in Debian's archive. holds: a file that every copy of it has; beside: a binary package that lies beside
-    it."""
+    """A source in Debian's archive. holds: a file in every copy. beside: a binary package next to it."""
 
     archive: str
     sha256: str
@@ -202,8 +201,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     shares: tuple[PublishedShare, ...] = ()
 
     def busy(self) -> list[tuple[PublishedShare, float, float]]:
-        """Each function's shares of the busy time. Where no share is marked as the idle loop's, what has no like here
-        counts as idle."""
+        """Each function's shares of the busy time. If none is marked idle, functions without a match here are."""
         idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
         wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
         return [

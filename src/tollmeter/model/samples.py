@@ -75,8 +75,7 @@ class Columns:
         return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
-        """One visit's, while it is open. taken: samples, or records with a sample's fields; seen: likewise of
-        witnesses."""
+        """Adds one visit while the block is open. taken: samples or records with their fields; seen: witnesses."""
         start = len(self._taken)
         self._taken += taken
         self._seen += seen

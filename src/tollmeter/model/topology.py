@@ -11,9 +11,8 @@ from tollmeter.model.base import PlaceRelation, Record, Size
 
 
 class CoreKind(Record, frozen=True):
-    """Cores of one kind. capacity: their speed as the scheduler rates it, 1024 for the fastest; max_khz: the highest
-    clock; 0 where not reported. name: the system's, empty where
-    it has none."""
+    """Cores of one kind. capacity: the scheduler's rating, 1024 for the fastest; max_khz: highest clock, 0 if
+    unreported. name: the system's, or empty."""
 
     cpus: str
     name: str = ""
@@ -95,8 +94,7 @@ def core_of(topology: Topology) -> dict[int, int]:
 
 
 def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
-    """The closest of the relations between two CPUs that the system reports; of what it does not report, the next
-    farther one."""
+    """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
     if one == other:
         return "same thread"
 

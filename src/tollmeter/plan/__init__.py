@@ -116,9 +116,8 @@ class Plan(Record, frozen=True):
         return _placing(self.cpus, self.topology, self.seed)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """A layout has a seed of its own: random placement differs between layouts, and can be repeated. A point has
-        the same seed under all ABIs and in all places, so that they work on the same data; so have the points of an
-        interleaved comparison, which takes the variance between layouts out of their ratio."""
+        """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
+        ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
         whose = "in turns" if self.against else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(

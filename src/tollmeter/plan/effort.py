@@ -117,8 +117,7 @@ def stated_bytes(point: Point, probe: Probe | None) -> int:
 
 
 class Costs:
-    """Wall time of a visit to each point, and memory of its layout: first estimated from its sizes, then learned from
-    the visits."""
+    """Wall time of a visit to each point, and memory of its layout: estimated first, then learned from the visits."""
 
     def __init__(self, probes: Mapping[str, Probe]) -> None:
         self._probes = probes
@@ -169,8 +168,7 @@ class Costs:
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
-        """Visits that a layout serves, from the cost of its own set-up: during a pre-staged set-up no other one can
-        run."""
+        """Visits that a layout serves, by the cost of its own set-up, which blocks other pre-staged set-ups."""
         if point in self._serve_once:
             return 1
         visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)

@@ -64,8 +64,7 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
 
 def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
     """The timed worker's CPU first: of the fastest kind, and not isolated unless all are. Then one CPU of each other
-    core, the nearest first; then the other threads of these cores. Cores with a thread that is not among the CPUs come
-    after the others of their kind."""
+    core, the nearest first; then their other threads; last the cores of which a thread is not among the CPUs."""
     cores, ranks, isolated = core_of(topology), speed_ranks(topology), set(numbers(topology.isolated))
     partly = {cores[cpu] for cpu in cores if cpu not in cpus}
 

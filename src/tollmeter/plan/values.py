@@ -66,9 +66,7 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
 
 
 def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """Where to begin on a grid: all of it, or one value an octave where refinement adds the rest. The last value always
-    stays: it is what lies beyond all caches.
-    """
+    """The first values of a grid: all, or one an octave if refined; always the last, which lies beyond all caches."""
     if not parameter.refine or parameter.values:
         return tuple(grid)
     octaves = {*steps(parameter.start, int(grid[-1]), 1), grid[-1]}

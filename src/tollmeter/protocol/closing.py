@@ -18,9 +18,8 @@ Trouble = tuple[Status, str]
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
-    """One whole stream for the requested visit, from all that its process printed.
-
-    trouble: how the process ended, where that was not well. A stream that itself says why it failed outweighs it."""
+    """One whole stream for the requested visit. trouble: how the process failed; a failure record of its own outweighs
+    that."""
     lines = list(find_lines(raw))
     try:
         answer = _answered(lines, visit)

@@ -182,8 +182,7 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Outcome:
-    """What one visit brought back. among: who reads the others of its run too. Raises Damaged where the stream is not
-    one whole visit."""
+    """The outcome of one visit. among: reads the visits of one run. Raises Damaged for anything but one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     return (among or Outcomes()).of(lines)

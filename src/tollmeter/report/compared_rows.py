@@ -25,9 +25,8 @@ LEAST_TIMES = 2
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs, the reference first, and the comparison of each other one with it. Where rows of one run are compared, it
-    stands once for each value of the property `by`, and labels are the values. machines: whether it is machines that
-    are compared, and not what changed on one."""
+    """Runs, the reference first, and the comparison of each other with it. by: the property whose values are compared
+    in one run, which then stands for each value. machines: whether machines are compared."""
 
     books: tuple[Book, ...]
     labels: tuple[str, ...]
@@ -61,8 +60,7 @@ def full_name(row: Row) -> str:
 
 
 class Naming:
-    """Names of rows: with the parameters in which a probe's rows differ, and with metric, ABI and target where there
-    are several."""
+    """Names of rows: with the parameters that differ, and metric, ABI and target where there are several."""
 
     def __init__(self, compared: Compared) -> None:
         self._book, self._by = compared.books[0], compared.by

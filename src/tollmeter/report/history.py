@@ -178,8 +178,7 @@ def compared_value(series: RowSeries, reading: Reading) -> float:
 
 
 def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
-    """One for each run of each series. `ratio` and its interval, `verdict` and `differences` stand at the first run of
-    each new level."""
+    """A line for each run of each series; the first run of a new level has `ratio`, `verdict`, `differences`."""
     for row_series in series:
         steps = {step.place: step for step in row_series.steps}
         for place, reading in enumerate(row_series.readings):

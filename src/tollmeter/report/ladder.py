@@ -34,8 +34,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark is None for a toll without a number; note then has the reason. known: it represents others where there is
-    little room."""
+    """mark: None for a toll without a number, whose reason is in note. known: shown where there is little room."""
 
     toll: str
     mark: Mark | None

@@ -31,8 +31,7 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Section:
-    """One kernel at one precision in one place. first: its place's most measured one. several: there is
-    something to compare."""
+    """A kernel at one precision in one place. first: the most measured one there. several: it compares something."""
 
     title: str
     place: str

@@ -75,8 +75,7 @@ def _cell(column: SummaryColumn, number: float | None) -> str:
 
 
 def cut_number(number: float, width: int) -> str:
-    """As lmbench's getsummary writes it: from ten thousand on in K, from ten million on in M, and always as much of it
-    as the column takes."""
+    """As lmbench's getsummary: K from ten thousand, M from ten million, cut to the column's width."""
     if number >= 10 * _MILLION:
         return f"{f'{number / _MILLION:.1f}'[: width - 1]:>{width - 1}}M"
     if number >= 10 * _THOUSAND:

@@ -24,9 +24,9 @@ _NAME = r"(?!localhost)\S+"
 
 
 class ResultLine(NamedTuple):
-    """Where a result file has a column's number: after `head` on its line, or in the table below `head` at `place` of
-    the line that begins with `key`. what, least_mb: of the table's last line, what getsummary warns of where it is of a
-    smaller size. per_second: the file has a rate, and the summary microseconds."""
+    """Where a result file has a column's number: after `head`, or in the table below it, at `place` of the line `key`.
+    what, least_mb: getsummary's warning if the last line's size is smaller. per_second: a rate in the file,
+    microseconds in the summary."""
 
     head: str
     tail: str = " microseconds"

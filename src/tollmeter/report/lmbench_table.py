@@ -21,8 +21,7 @@ _FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
 
 
 class SummaryColumn(NamedTuple):
-    """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
-    section."""
+    """whole: without a fraction. blanks: before it. always: every run has it, so it alone makes no section."""
 
     width: int
     number: Number
@@ -111,8 +110,7 @@ def size_of(row: Row) -> int:
 
 
 def _level(index: Index, name: str) -> Level | None:
-    """A level that is resolved from its neighbours, by visits enough for an interval: else its latency may be
-    theirs."""
+    """A level that is resolved from its neighbours, by enough visits for an interval."""
     return next(
         (
             level_

@@ -58,9 +58,8 @@ THINGS = {
 
 
 def places(names: Sequence[str]) -> list[int]:
-    """Which colour each series takes: its thing's; else one by its name; and the next free one where that is taken.
-    From 6 on the colours come again.
-    """
+    """The colour of each series: its thing's, or one by its name; the next free one if taken. From 6 on colours
+    repeat."""
     taken: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
         wished = _thing(name)

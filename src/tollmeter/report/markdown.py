@@ -37,8 +37,7 @@ MOST_CHARACTERS = 60_000
 
 
 def render(book: Book) -> str:
-    """Head, memory, tolls, findings, rows, gaps and the command to run again. Where all of it is longer than
-    MOST_CHARACTERS, rows are left out."""
+    """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
     parts = [_head(book), _listed(interleaved.below_the_headline(book)), *_study(book)]
     parts += [
         grid_of(table)

@@ -148,9 +148,8 @@ class Progress:
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
-    """Short label and value of what a person knows: latency within each of the system's caches, then the lines of the
-    toll table. Of the machine that the head line names, by its own clock, and of nothing that runs elsewhere.
-    """
+    """Labels and values that users know: latency within each cache, then the toll table; of the named machine by its
+    own clock."""
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):

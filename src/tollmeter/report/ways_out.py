@@ -20,8 +20,7 @@ ALIKE = 0.03
 
 @dataclass(frozen=True)
 class Ways:
-    """The gain of each way out in one place, the best first. best: its name, gain and cost; sentence: the same, and
-    which others are as good."""
+    """Ways out of one place, best first. best: its name, gain and cost; sentence: also which others are as good."""
 
     place: str
     table: Table

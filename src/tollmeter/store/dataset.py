@@ -48,8 +48,7 @@ def _keyed(table: Table) -> Table:
 
 
 def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
-    """Writes a run's tables into the dataset, each file whole or not at all. tables: with their names. Raises
-    Failure (5)."""
+    """Writes a run's named tables into the dataset, each file whole or not at all. Raises Failure (5)."""
     started = _STARTED.match(index.run.started)
     day, moment = (started[1], "".join(started.groups()[1:])) if started else ("unknown", "unknown")
     place = f"machine={machine_name(index.machine)}/day={day}/{plain(index.run.id)}-{moment}.parquet"

@@ -83,8 +83,7 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the printed document: it contains every field of every record, also one with its default
-    value."""
+    """The JSON Schema of the printed document: every field of every record, defaults included."""
     made = msgspec.json.schema(Index)
     records = {name: _strict(name, record) for name, record in made["$defs"].items()}
     index = records.pop("Index")

@@ -42,9 +42,8 @@ _ROWS = (
 
 
 class Fleet(NamedTuple):
-    """machines: name and hardware model of each; rows: the columns of _IDENTITY of each; values: logarithm of each row
-    (line) on each machine (column), NaN where there is none, and halves of its interval. Several runs of a machine are
-    averaged."""
+    """machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row and machine, NaN
+    where missing, and halves of intervals; several runs of a machine are averaged."""
 
     machines: Sequence[tuple[str, str]]
     rows: Sequence[dict[str, Any]]
@@ -57,8 +56,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def read_fleet(folder: Path) -> Fleet:
-    """Raises Failure: 2 where it is no dataset, 5 where none of its files can be read. A file that cannot be read is
-    named and left out."""
+    """Names and skips unreadable files. Raises Failure: 2 if it is no dataset, 5 if no file can be read."""
     bring(ROOT, PARQUET)
     import duckdb
 
@@ -166,8 +164,7 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
 def _new_rows(
     db: duckdb.DuckDBPyConnection, paths: Sequence[str], files: NDArray[Any], keys: NDArray[Any], known: int
 ) -> tuple[list[dict[str, Any]], NDArray[Any]]:
-    """Rows that no batch before has, and the place of each line's. files, keys: of each line. The words of a row are
-    read from one file."""
+    """Rows that no earlier batch has, and each line's row. files, keys: of each line. One file gives a row's words."""
     import numpy as np
 
     fresh, first = np.unique(keys, return_index=True)

@@ -61,8 +61,7 @@ T = TypeVar("T", bound=Record)
 
 
 class Excerpt(NamedTuple):
-    """What a series over many runs needs of one. tolls: of each its words, probe, ABI, target, metric and
-    parameters."""
+    """What a series needs of a run. tolls: words, probe, ABI, target, metric and parameters of each."""
 
     run: RunInfo
     machine: Machine

@@ -55,8 +55,7 @@ _SYNC_S = 1.0
 
 
 class Stream(NamedTuple):
-    """One whole stream of a journal: its lines with their newlines. end: the offset in bytes behind it; line: the
-    number of its first line."""
+    """One whole stream of a journal. end: the byte offset behind it; line: the number of its first line."""
 
     text: bytes
     line: int
@@ -72,8 +71,7 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: its wall time, over all sessions of the run. surroundings: of the last session that
-    looked."""
+    """How measuring ended. seconds: wall time of all sessions. surroundings: of the last session that has them."""
 
     status: str
     seconds: float
@@ -139,9 +137,8 @@ class Journal:
             raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
 
     def append(self, stream: bytes) -> None:
-        """Returns when the system has the stream, which no end of this process takes back; it is on disk within a
-        second. Raises Failure (5) with the journal as it was before.
-        """
+        """Returns when the system has the stream; it is on disk within a second. Raises Failure (5) with the journal as
+        before."""
         before = self._file.tell()
         try:
             if not os.fstat(self._file.fileno()).st_nlink:
@@ -203,8 +200,7 @@ def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """A journal in pieces that end behind an `end`, as whole streams do: whole lines, or as much of a longer one as is
-    read at a time."""
+    """A journal in pieces that end behind an `end` record, or in parts of a longer stream that fit a read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
         held, begin = held + block, 0
@@ -348,8 +344,7 @@ class _Note(msgspec.Struct):
 
 
 def _session(line: Line, visits: int, damaged: int) -> Session:
-    """visits: whole ones before it; damaged: streams before it that were left out. Raises Failure (5) where more visits
-    are missing than are damaged."""
+    """visits: whole ones before it; damaged: streams left out. Raises Failure (5) if more visits are missing."""
     try:
         note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
     except (ValueError, RecursionError) as error:

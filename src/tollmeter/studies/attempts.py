@@ -45,8 +45,7 @@ class Test(NamedTuple):
 
 
 class Place(NamedTuple):
-    """control_hz: the usual one there, 0 where it was never seen; spread: how far apart all attempts' control loops
-    are, as a share."""
+    """control_hz: the usual rate there, or 0; spread: of all attempts' control loops, as a share."""
 
     target: str
     abi: str

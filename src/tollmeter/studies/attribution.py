@@ -36,9 +36,7 @@ Parameters = tuple[tuple[str, Value], ...]
 
 
 class Part(Record, frozen=True):
-    """ns: what the second ABI saves by this, below nothing where it costs more; None where it cannot be told.
-    reason: why.
-    """
+    """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why."""
 
     name: PartName
     ns: float | None
@@ -92,9 +90,8 @@ class Need(NamedTuple):
 
 
 def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
-    """All programs that were timed under both ABIs in one place by its own clock, or under the first alone and counted
-    under both in a guest; the greatest relative difference first, and empty where there is none.
-    """
+    """All programs timed under both ABIs in one place by its own clock, or counted under both in a guest; the greatest
+    relative difference first."""
     prices, abis = prices_of(book), (first, second)
     attributions = [
         attribution for program in _programs(book) for attribution in _attributed(book, program, prices, abis)
@@ -208,8 +205,7 @@ def _attributed(book: Book, program: Timed, prices: Prices, abis: tuple[str, str
 
 
 def _pair(one: Need, other: Need) -> Pair:
-    """Where the loads of one were seen and the other's were not, its objects are as much smaller as all that it wanders
-    through."""
+    """Where only one ABI's loads were seen, the other's objects are scaled by the size of what it walks through."""
     if one.apart and not other.apart and one.footprint and other.footprint:
         other = other._replace(apart=shrunk(one.apart, one.footprint / other.footprint))
     return Pair(one, other)
@@ -304,9 +300,8 @@ def _levels(book: Book, one: Need, other: Need) -> tuple[str, ...]:
 
 
 def largest(book: Book) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs, then of what is below them, under the ABI that it is about, or
-    another that was timed. One of which a part is not known, or that rests on too few visits, cannot be ranked.
-    """
+    """The greatest differences of a study's programs, then of its primitives, under its ABI or another; without those
+    that have an unknown part or too few visits."""
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""

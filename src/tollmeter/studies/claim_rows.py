@@ -173,8 +173,7 @@ def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
 
 
 def in_turns(book: Book, row: Row) -> Estimate | None:
-    """A time as a multiple of one turn of the control loop of its own place, clock and ABI; None where the run has no
-    such loop."""
+    """A time in turns of the control loop of its place, clock and ABI; None if the run has no such loop."""
     turns = _turns(book, row)
     return turns[0] if turns else None
 

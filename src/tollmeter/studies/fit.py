@@ -33,8 +33,7 @@ class Observed(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """each_ns: of an instruction that waits for nothing. shown: of each kind of waiting the share that is not hidden
-    behind other work."""
+    """each_ns: an instruction that waits for nothing. shown: of each kind of waiting, the share that is not hidden."""
 
     each_ns: float
     shown: Waits
@@ -60,7 +59,6 @@ def fit(sizes: Sequence[Sequence[Observed]]) -> list[Fit]:
 
 
 def _row(place: int, observed: Observed, sizes: int) -> list[float]:
-    """Unknowns: an instruction's time, the shares of both kinds of waiting, and at each size what an instruction takes
-    beside that."""
+    """Unknowns: an instruction's time, the shares of both kinds of waiting, and each size's deviation of that time."""
     beside = [observed.instructions if size == place else 0.0 for size in range(sizes)]
     return [value / observed.time_ns / _OFF for value in (observed.instructions, *observed.waits, *beside)]

@@ -34,8 +34,7 @@ measures (Mytkowicz et al., ASPLOS 2009)."""
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a process, with the id of this one, always of one length: a probe that starts after this
-    process has ended exits at once."""
+    """A constant-length environment with this process's id: a probe that outlives it exits at once."""
     return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
 
 
@@ -51,8 +50,7 @@ class Meanwhile(Protocol):
 
 
 class Ended(NamedTuple):
-    """status: as subprocess gives it, negative for a signal. limit: the limit for which the host ended the process, or
-    None."""
+    """status: as subprocess gives it, negative for a signal. limit: the limit that ended the process, or None."""
 
     output: bytes
     status: int
@@ -60,9 +58,8 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """A running process. Standard error joins standard output: records are found between whatever else is printed.
-
-    listens: whether it reads lines from standard input. Raises OSError where it cannot be started."""
+    """A running process; standard error joins standard output. listens: whether it reads standard input. Raises OSError
+    if not started."""
 
     def __init__(
         self,
@@ -88,8 +85,7 @@ class Child:
         self._unread = bytearray()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and all that it started. Until it is reaped, its id cannot belong to another
-        process."""
+        """Signals the process and all that it started. Until it is reaped, no other process can have its id."""
         if not self._reaped:
             self._sent.add(number)
             with contextlib.suppress(ProcessLookupError):
@@ -189,8 +185,7 @@ class Child:
             return 0, 0
 
     def cpu_s(self) -> float:
-        """CPU time of its first thread; 0 where the kernel does not report it
-        (Documentation/scheduler/sched-stats.rst)."""
+        """CPU time of its first thread; 0 if unreported (Documentation/scheduler/sched-stats.rst)."""
         try:
             return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
         except (OSError, IndexError):
@@ -224,8 +219,7 @@ class Child:
             os.kill(self._process.pid, signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Kills it without waiting: `end` then waits for less. Its memory is freed on the host's CPU, not on the
-        measured one."""
+        """Kills it without waiting, so that `end` waits less. Its memory is freed on the host's CPU."""
         if self._reaped:
             return
         with contextlib.suppress(OSError):

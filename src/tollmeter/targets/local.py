@@ -30,9 +30,8 @@ def _resident(child: Child, visit: Visit) -> Resident:
 
 
 def _largest_number(key: LayoutKey) -> int:
-    """The largest number among the parameters: for a layout that was not set up before, its size approximates the
-    memory that it will hold. A large count is taken for a size too, and then idle processes only end earlier than they
-    need to."""
+    """The largest number among the parameters, which approximates the memory of a new layout. Too large a guess only
+    ends idle processes earlier."""
     return max((value for _, value in key[1] if isinstance(value, int)), default=0)
 
 

@@ -92,8 +92,7 @@ def _read_hits(path: Path) -> dict[int, int]:
 
 
 class MeasuredDistances(NamedTuple):
-    """loads: by size in bytes, how many loads a prefetcher would have foreseen, and how many others, of all that was
-    timed."""
+    """loads: by size in bytes, how many timed loads a prefetcher would foresee, and how many others."""
 
     ended: Ended
     loads: tuple[tuple[float, int, int], ...]
@@ -118,8 +117,7 @@ def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Pa
 
 
 def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
-    """The misses of a model of a cache (emulator/misses.c). Raises Failure as `_observed`, and where the plugin printed
-    nothing."""
+    """The misses of a cache model (emulator/misses.c). Raises Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
     ended, output = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
     numbers = output.split()

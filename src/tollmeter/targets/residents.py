@@ -80,8 +80,7 @@ class Residents:
         self._end_large(wanted, max(_MOST_LARGE_BYTES, _LARGE_TOGETHER * self._largest))
 
     def _end_large(self, wanted: int, most: float) -> None:
-        """Ends large processes, those that have waited longest first, until `wanted` bytes more are within `most` and
-        the machine's share."""
+        """Ends large processes, longest waiting first, until `wanted` bytes more fit `most` and the machine's share."""
         held = sum(resident.bytes for resident in self._large.values())
         most = min(most, _MOST_HELD * _memory_bytes() - (self._held - held))
         for key, resident in list(self._large.items()):

@@ -19,8 +19,7 @@ LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
 
 
 class IdleWorker(NamedTuple):
-    """A resident process that waits for its next visit. bytes: memory that it holds. setup_s: CPU time that its set-up
-    took; 0 where it is unknown."""
+    """A resident process that waits. bytes: memory held. setup_s: CPU time of its set-up; 0 if unknown."""
 
     bytes: int = 0
     setup_s: float = 0.0
@@ -103,8 +102,7 @@ class SetupQueue:
         self.advance()
 
     def is_ready(self, key: LayoutKey) -> bool:
-        """Whether the layout is set up. True also after a failed set-up: the visit then reports the reason, and nothing
-        waits."""
+        """Whether the layout is set up, or failed to be: the visit then reports the reason."""
         return key in self._ready or any(key == given_up for given_up, _ in self._given_up)
 
     def is_begun(self, key: LayoutKey) -> bool:
@@ -112,8 +110,7 @@ class SetupQueue:
         return key in self._ready or (self._running is not None and self._running.pending.key == key)
 
     def take(self, key: LayoutKey, visit: Visit) -> Child | None:
-        """The process that has set up this layout; waits until it is ready. None where the visit itself has to set it
-        up."""
+        """The process that has set up this layout, once it is ready. None if the visit has to set it up itself."""
         self._forget(key)
         if self._running and self._running.pending.key == key:
             if self._running.pending.visit.seed == visit.seed:
@@ -180,8 +177,7 @@ class SetupQueue:
         self._settle(setup)
 
     def _settle(self, setup: _Setup) -> None:
-        """Files a set-up as ready. A process that could not set up has ended: another process makes its visit, and
-        reports why."""
+        """Files a set-up as ready. A failed one has ended: another process makes its visit, and reports why."""
         self._running = None
         if setup.child.is_alive:
             self._ready[setup.pending.key] = setup

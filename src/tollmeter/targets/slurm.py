@@ -33,8 +33,7 @@ class Job(NamedTuple):
 
 
 def nodes(partition: str | None, names: str | None = None) -> list[Node]:
-    """Of a partition, by default Slurm's default one; of names, a list such as node[1-3], if given.
-    Raises Failure (5) where Slurm does not answer."""
+    """Of a partition, or Slurm's default; names: a list such as node[1-3]. Raises Failure (5) if Slurm is silent."""
     chosen = [*(["-p", partition] if partition else []), *(["-n", names] if names else [])]
     rows = _rows(_asked(["sinfo", "-h", "-N", "-o", _NODE_FIELDS, *chosen]), 4)
     default = [row for row in rows if row[2].endswith("*")] if not partition and not names else []

@@ -26,8 +26,7 @@ _REMOVE = """for attempt in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; do
 
 
 def folder_script(template: str, before_removal: str = "") -> str:
-    """The shell's script. template: for mktemp, as sh expands it. before_removal: further commands, which may use
-    $folder."""
+    """template: for mktemp, as sh expands it. before_removal: further commands, which may use $folder."""
     return f"""trap '' HUP INT TERM PIPE; folder=$(mktemp -d {template}) || exit 1; printf '%s\\n' "$folder"
 read -r nothing; {before_removal}
 {_REMOVE}"""

@@ -92,9 +92,8 @@ class Timer:
         return self
 
     def run(self, number: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
-        """One run of a command, by its place. counts: its instructions, which may take time.
-
-        Raises Failure (5) where none can be started any more."""
+        """One run of a command, by its place. counts: its instructions, if wanted. Raises Failure (5) if none can be
+        started."""
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{number} {source} {sink}{' c' * counts}\n".encode())

@@ -66,8 +66,7 @@ class Wire:
             self._in.write(line.encode() + b"\n")
 
     def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
-        """Reads up to the mark: all that comes before it, and the mark. Raises Gone or Slow, with the bytes that came
-        as second argument."""
+        """The bytes up to and with the mark. Raises Gone or Slow, with the bytes read as second argument."""
         deadline = time.monotonic() + limit_s
         looked = 0
         while True:

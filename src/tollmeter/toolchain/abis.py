@@ -52,15 +52,13 @@ class Standing(NamedTuple):
 
 
 def folders(root: Path) -> list[Path]:
-    """Folders of ABI files: the checkout's and the user's own, and last the current folder, whose content may come from
-    elsewhere."""
+    """Folders of ABI files: the checkout's, the user's own, and last the current folder, which is not trusted."""
     own = user_folder("XDG_CONFIG_HOME", ".config") / "abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
 def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
-    """All ABIs; of the current folder only those that were named. A file that cannot be read does not prevent the
-    others from being found."""
+    """All ABIs; of the current folder only the named ones. An unreadable file does not hide the others."""
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
@@ -91,8 +89,7 @@ def _is_foreign(path: Path, root: Path) -> bool:
 
 
 def survey(root: Path, machine: str) -> list[Standing]:
-    """Every ABI: whether it builds here, what runs it, by which clock, and the command that installs what is
-    missing."""
+    """Each ABI: whether it builds here, what runs it, its clock, and the command that installs what is missing."""
     known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
@@ -155,8 +152,7 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
 
 
 def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
-    """A target with what it needs from build/emulator, and what else is to be made there. Raises Failure where that
-    cannot be made, or the target opened."""
+    """The target, with its files in build/emulator. Raises Failure if these cannot be made or it cannot open."""
     for need in (*needs(target), *also):
         make_beside(root, need)
     return open_target(target, root / "build/emulator")

@@ -112,9 +112,7 @@ def read_abis(folder: Path) -> dict[str, Abi]:
 
 
 def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
-    """The ABIs that are built unasked: those that run natively on a CPU (as `uname -m` names it), or the general one
-    where no file names it. The one that bears the CPU's own name comes first.
-    """
+    """ABIs that are built unasked: those native to a CPU (as in `uname -m`), its namesake first, or the general one."""
     known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
     named = [abi for abi in known if machine in abi.runs_on]
     return named or [abi for abi in known if ANY_CPU in abi.runs_on]
@@ -227,8 +225,7 @@ def build_abi(
     probes: Collection[str] | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> BuildResult:
-    """Builds and checks probes for one ABI, all of them unless some are named, where that is not done already. A probe
-    that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
+    """Builds and checks the named probes, or all, if that is not done. A failing probe is left out with a sentence.
     Raises Failure where none is left. report: called for each file that is made."""
     every = probe_names(root / "probes")
     with locked(root, abi):
@@ -242,9 +239,8 @@ def build_abi(
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
-    """Compiles abis/layout.c for one ABI into an object file, which is read and never run: it may have the old ARM
-    ABI's own layout, though nothing with that layout can be linked with the libraries of today. Raises Failure (1).
-    """
+    """Compiles abis/layout.c to an object file that is read and never linked or run, as for the old ARM ABI. Raises
+    Failure (1)."""
     old = ["-mabi=apcs-gnu"] if "-DTOLL_FPA" in abi.flags else []
     words = [*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, "-c", str(root / "abis/layout.c")]
     if complaint := _complaint([*words, "-o", str(path)], ""):
@@ -303,9 +299,8 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
 
 
 def probe_names(folder: Path) -> frozenset[str]:
-    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME. make hands these to a shell too.
-
-    Raises Failure (2) for a name that is none."""
+    """Every probe in the sources: probes/FAMILY/NAME.c or .cc. Raises Failure (2) for a name unfit for make and a
+    shell."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
     names = frozenset(f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime")
     for name in names:

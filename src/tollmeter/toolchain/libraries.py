@@ -224,9 +224,8 @@ def _unpack(library: Library, packed: Path, tree: Path) -> Path:
 
 
 def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None:
-    """Writes files and folders below tree, and refuses all else: a link or a device may lead out of it. Python checks
-    this too (`filter="data"`), but only since 3.11.4, and Debian 12 has 3.11.2.
-    """
+    """Writes files and folders below tree, nothing else: a link may lead out of it. `filter="data"` needs Python
+    3.11.4."""
     name = PurePosixPath(member.name)
     content = held.extractfile(member) if member.isreg() else None
     if name.is_absolute() or ".." in name.parts or not (content or member.isdir()):

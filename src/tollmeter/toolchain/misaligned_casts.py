@@ -60,8 +60,7 @@ class CastSurvey(NamedTuple):
 
 
 def units_of(folder: Path) -> list[Unit]:
-    """The C files of a tree; a relative directory is relative to the database. Raises Failure (2) where it does not
-    state how they are compiled."""
+    """The C files of a tree with their compile commands. Raises Failure (2) where these are missing."""
     path = folder / DATABASE if folder.is_dir() else folder
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])

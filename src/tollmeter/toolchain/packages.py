@@ -48,8 +48,7 @@ def install_for(root: Path, wanted: Wanted, targets: Sequence[str], machine: str
 
 
 def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
-    """The compilers of some ABIs. Missing ones are installed, all at once. Raises Failure (5) where one cannot be, with
-    the command that would."""
+    """The ABIs' compilers; installs missing ones. Raises Failure (5) with the command that would install them."""
     compilers = {name: find_compiler(abi) for name, abi in known.items()}
     gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
     if install(root, [package for gap in gaps for package in gap.packages]):

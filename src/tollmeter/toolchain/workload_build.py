@@ -69,8 +69,7 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
 
 
 def timer(root: Path, abi: Abi) -> Path:
-    """The executable that starts and times the commands of `toll time`. It receives their words when it is started.
-    Raises Failure as `_program`."""
+    """The executable that starts and times the commands of `toll time`. Raises Failure as `_program`."""
     return _program(root, abi, "timer", [root / _OURS / "timer.c"])
 
 
@@ -80,8 +79,7 @@ def bundle_runner(root: Path, abi: Abi) -> Path:
 
 
 def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
-    """build/workloads/ABI/NAME, built where it is stale. Raises Failure (1) where it does not build, (5) without a
-    compiler."""
+    """build/workloads/ABI/NAME, built if stale. Raises Failure: 1 if the build fails, 5 without a compiler."""
     executable = root / "build/workloads" / abi.name / name
     if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable

@@ -20,9 +20,8 @@ Datum = dict[str, Any]
 
 
 class Drawing:
-    """What a specification is made of. spec: Vega-Lite without colours, which look.config gives; a width of "container"
-    fills the page's column. marks: the data of its marks.
-    """
+    """Makes a specification. spec: Vega-Lite without colours, which look.config gives; width "container". marks: the
+    data of its marks."""
 
     @property
     def spec(self) -> Spec:
@@ -33,9 +32,8 @@ class Drawing:
         raise NotImplementedError
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
-        """This drawing of one run with the same drawing of another: one that holds the data of both, or two that stand
-        side by side, as is right for data that cannot share an axis. runs: the labels of the two runs.
-        """
+        """The drawings of two runs: one with the data of both, or two side by side, where they cannot share an axis.
+        runs: their labels."""
         return self, other
 
 
@@ -57,9 +55,8 @@ class Picture(Drawing):
 
 @dataclass(frozen=True)
 class Chart:
-    """general: it answers a question about the whole machine; otherwise it belongs to the probe that it draws. caption:
-    what it shows, in a sentence; also read by screen readers.
-    """
+    """general: about the whole machine; otherwise about the one probe that it draws. caption: what it shows, in a
+    sentence."""
 
     name: str
     title: str
@@ -72,9 +69,7 @@ class Chart:
 
     @property
     def spec(self) -> Spec:
-        """Altair checks every part against its schema as it is made, which costs five times the making; a test has
-        each specification checked whole instead.
-        """
+        """Without Altair's schema checks, which take five times the making; a test checks each whole specification."""
         with debug_mode(False):
             return self.drawing.spec
 

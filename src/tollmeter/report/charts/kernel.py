@@ -98,8 +98,7 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
-    """What distinguishes a row from its neighbours: the probe's own name where there are several, and its
-    parameters."""
+    """The probe's name where there are several, and the parameters that distinguish the row."""
     several, swept = len({row.probe for row in bench.named_among(rows)}) > 1, bench.varying(rows)
     by = named_by(bench, rows, swept)
     labels = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]

@@ -71,8 +71,7 @@ def _place(bench: Bench) -> tuple[str, str]:
 
 
 def matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
-    """Charts of one name and title are of one thing where a probe is in both, or none in either; then those that one
-    run alone has."""
+    """Charts of one name and title that share a probe, or have none, as pairs; then those of one run alone."""
     others = {_thing(chart): chart for chart in second}
     same = [(chart, others[_thing(chart)]) for chart in first if _thing(chart) in others]
     pairs = [(left, right) for left, right in same if not left.probes or {*left.probes} & {*right.probes}]

@@ -68,8 +68,7 @@ def _measured_ratios(bench: Bench, place: Place) -> Iterator[Datum]:
 
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A function's share of the busy time in either profile. What has no like here, as an idle loop, is taken out of
-    the whole."""
+    """A function's share of the busy time in each profile, without functions that have no match here."""
     suite = bench.book.suite
     here = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
     if not here or suite is None or suite.beside is None:

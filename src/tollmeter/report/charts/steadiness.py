@@ -63,8 +63,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
 
 
 def _samples(bench: Bench) -> list[SampleMark]:
-    """Samples in the order of their time; by visits where there is no time. Of a long run some of the visits, evenly
-    spaced."""
+    """Samples in order of time, or of visits if untimed; of a long run some visits, evenly spaced."""
     outcomes = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
     every = -(-sum(len(outcome.samples) for outcome in outcomes) // MOST_POINTS) or 1
     looks = [look for outcome in outcomes[::every] for look in _of_visit(outcome, bench)]
