@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Books for the tests of the report: a sound machine, hostile names, failed rows, an empty run, an emulated one.
 
-The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured.
-"""
+The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured."""
 
 from __future__ import annotations
 

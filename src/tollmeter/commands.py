@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only file that starts processes. Every call names where the words of its command are from; a run's folder is no
-such place, since it is data and may come from anybody.
-"""
+"""The only file that starts processes. Every call names the origin of its command's words, which is never a run's
+folder: that is data, and may come from anybody."""
 
 from __future__ import annotations
 

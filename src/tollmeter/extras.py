@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large Python packages that few runs need: each has a lock file of its own, and is installed on request, by its hash,
-into the environment that Tollmeter runs in."""
+"""Large Python packages that few runs need: each has its own lock file, and is installed on request, by its hash."""
 
 from __future__ import annotations
 

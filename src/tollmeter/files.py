@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in folders that may come from elsewhere: nothing is written through a link, and nothing is waited for that is
-no file. A pipe in the place of a journal would never end, and neither would a device.
-"""
+"""Files in untrusted folders: nothing is written through a link, and no device or pipe is read, since it might never
+end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip, which no run needs: the environment's own where it has one, else the one that Python keeps to make environments
-with, run from the wheel that it is. So none is kept twice.
+"""pip, which no run needs: the environment's own, or the wheel that Python keeps for new environments.
 
-    python -m tollmeter.installer WORDS...    what pip does with these words
+python -m tollmeter.installer WORDS...    what pip does with these words
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where probes, ABI files and suites are, and what is built of them: the checkout, or a folder of the person's own.
+"""Where probes, ABI files and suites are, and what is built of them: the checkout, or a folder of the user.
 
-A wheel holds the sources beside the package, where often nobody may write. Its folder is one of links to them: what was
-upgraded is younger than what was built, as in a checkout, and build/ stands beside it.
-"""
+For a wheel, which is often read-only, the user's folder has links to its sources, and build/ beside them."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """What comes before everything else: descriptors 0 to 2 lead somewhere, and no signal goes unheard or ends in silence.
 
 A process may be started with its standard error closed. The next file that it opens then gets descriptor 2, and every
-complaint is written into it: that file was once a journal.
-"""
+complaint is written into it: that file was once a journal."""
 
 from __future__ import annotations
 

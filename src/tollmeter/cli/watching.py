@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a run on the terminal: of this process's own as conduct reports it, of another terminal's from its
-journal."""
+"""Progress on the terminal: of this process's run as conduct reports it, or of another's from its journal."""
 
 from __future__ import annotations
 

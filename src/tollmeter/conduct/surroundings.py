@@ -2,8 +2,7 @@
 """What else goes on while a run measures: other programs on its CPUs, and what this process itself may have of them.
 
 Probes inherit the host's niceness, scheduling policy and control group. None of these shows beside a single sample: a
-probe that is asleep half of the time for a quota's sake is measured while it is awake.
-"""
+probe that is asleep half of the time for a quota's sake is measured while it is awake."""
 
 from __future__ import annotations
 

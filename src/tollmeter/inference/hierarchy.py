@@ -117,8 +117,7 @@ def beyond_bytes(machine: Machine) -> float:
 
 def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
     """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
-    of single visits looks like one more boundary, and what lies behind that would be called memory.
-    """
+    of single visits looks like one more boundary, and what lies behind that would be called memory."""
     stated = len(os_sizes(machine))
     is_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
     return stated if is_inside and are_few(rows) else 1 + MOST_CACHES
@@ -340,8 +339,7 @@ def parallelism(rows: Sequence[Row]) -> float | None:
     """L / g of the best fit of t(k) = max(L / k, g): one load's latency over the least gap between two loads.
 
     Little's law (1961) with k chains of dependent loads. Never above the most chains tried: where the time still fell
-    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size.
-    """
+    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size."""
     points = {int(row.parameters["chains"]): float(row.median or 0) for row in rows if row.median and row.median > 0}
     if 1 not in points or len(points) < 3:
         return None

@@ -36,8 +36,7 @@ Place = tuple[int, int]  # capacity, shape
 class Search:
     """All knees that could be, as columns over the points of one curve, each in units of the points' noise.
 
-    prior: how much each capacity is expected beforehand; only the choice between equals depends on it.
-    """
+    prior: how much each capacity is expected beforehand; only the choice between equals depends on it."""
 
     def __init__(
         self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = 4096

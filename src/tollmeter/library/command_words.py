@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of `toll run`: suites, probes, globs, and NAME=VALUE.
 
-A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them.
-"""
+A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them."""
 
 from __future__ import annotations
 

@@ -218,11 +218,8 @@ def learned(request: Request) -> Learned:
 
 
 def remembered(book: Book, before: Learned) -> Remembered:
-    """What the machine's next run may want to know of this one. before: what this one knew of the runs before.
-
-    Rows of a run that is believed alone: what a crowd does to a run is no machine's own, and would be in each interval
-    after it. The width of a core nothing makes larger than it is.
-    """
+    """What later runs of this machine learn from this one. before: what this one knew. Rows only of a run without
+    interference, which would widen each later interval; a core's width of any run, which nothing enlarges."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}

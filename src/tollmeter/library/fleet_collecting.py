@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of a submission have measured, while jobs run and after, and the runs that are made of it.
+"""What the nodes of a submission have measured, while jobs run or after, and the runs made of it.
 
-A node counts once: of several attempts the first whole one. What is read is data, as of `toll import`."""
+A node counts once: its first whole attempt. What is read is data, as for `toll import`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll fleet submit --hosts FILE`: a bundle on every host, over OpenSSH. The folder is that of a Slurm submission, and
-is on this machine: a journal comes through the connection as it grows, so that a lost one leaves a part."""
+"""`toll fleet submit --hosts FILE`: a bundle on every host, over OpenSSH, in a folder like that of a Slurm submission.
+A journal arrives as it grows, so that a lost connection leaves a part."""
 
 from __future__ import annotations
 

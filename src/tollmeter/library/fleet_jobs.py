@@ -6,8 +6,7 @@ DIR is on a file system that every node mounts at the same path:
     fleet.json                              what was submitted (Submission)
     bundle.sh  job.sh                       the payload, and the script of every job
     journals/NODE/JOB.RESTARTS/             of one attempt: `started`, `log`, journal.jsonl
-    runs/NODE/                              of `toll fleet collect`
-"""
+    runs/NODE/                              of `toll fleet collect`"""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in short slices, interleaved over all points: a workload that comes to use the core, or leaves it, does so
-for all points.
+"""Profiles in short slices, each a process, interleaved over all points, so that another workload affects all of them.
 
-A slice is a process of its own. Of the points' slices those are put together in which the core was in one state, the
-same for all points; where no state has enough slices of each point, all are."""
+The slices of one state of the core are merged, the same state for all points; all slices, if no state has enough."""
 
 from __future__ import annotations
 

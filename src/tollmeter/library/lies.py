@@ -3,8 +3,7 @@
 catch it. A lie that another reason catches was not tested.
 
 A lie in a probe is a change in a copy of the probe's own file. Where the words that it replaces are gone from that
-file, the self-test says so: it would else plant nothing, and catch it.
-"""
+file, the self-test says so: it would else plant nothing, and catch it."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ class Caught(NamedTuple):
 class Lie(NamedTuple):
     """name: as printed; the copy of the probe has _ for blanks. planted: what it is, in words. of: the
     file of the real probe, FAMILY/NAME.c. changes: words of it and what stands in their place. expects: what the
-    sentence that catches it must match. found: looks for that sentence in a run that measured it.
-    """
+    sentence that catches it must match. found: looks for that sentence in a run that measured it."""
 
     name: str
     planted: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The further measurements that a suite wants after the run: profiles, a modelled cache, stack distances. All run under
-emulators or samplers, in the remaining budget; each that did not fit is reported."""
+"""Further measurements of a suite after the run, in the remaining budget: profiles, a modelled cache, stack distances.
+Each that did not fit is reported."""
 
 from __future__ import annotations
 

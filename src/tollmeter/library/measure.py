@@ -122,11 +122,9 @@ class Interrupted(NamedTuple):
 
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """A run that is to be resumed. may_start: whether anything may be built and executed; else the plan consists of
-    what is built and recorded.
-
-    Raises Failure: 2 where it is no run, more is requested than the run itself states, or the run names a target that
-    was not typed; 5 where this machine or what is built differs from the run's."""
+    """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
+    2 if it is no run, requests more than it states, or names an untyped target; 5 if this machine or the build differs
+    from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: points run under a sampler, their addresses resolved to functions, stored in the run's folder beside the
-journal.
-
-The rows come from the journal alone. A profile is of the executable at that time, which is not kept: so its addresses
-are resolved to functions at once."""
+"""Profiles: points run under a sampler and stored beside the journal. Addresses are resolved to functions at once,
+since the executable of that time is not kept."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 budget is then left for what only it asks.
 
 A visit is taken over as it stands in the other journal, if machine, kernel and boot are the same, the executable is the
-same to the byte, and the priority that was asked for is.
-"""
+same to the byte, and the priority that was asked for is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of this machine in a browser of this machine: a list, and each run's page, renewed while it is measured.
+"""The runs of this machine in its browser: a list, and each run's page, renewed while it is measured.
 
-It listens on the loopback only, answers only requests with the token of its address, and only reads. A page loads
-nothing else, so that a browser needs only a time for its next reload."""
+It listens on the loopback only, requires the token of its address, and only reads. A page loads nothing else."""
 
 from __future__ import annotations
 

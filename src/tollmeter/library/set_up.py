@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter.library.set_up`: makes all that a later command could build, compile or fetch for itself, so
-that others may use a checkout that they cannot write to. `./toll --set-up` and make start this.
-"""
+"""`python -m tollmeter.library.set_up` builds, compiles and fetches all that later commands could need, so that others
+may use a read-only checkout. `./toll --set-up` and make start it."""
 
 from __future__ import annotations
 

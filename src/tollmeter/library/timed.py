@@ -4,8 +4,7 @@
 One round runs every command once, forth in one round and back in the next (ABBA). A run of a command is a visit whose
 values are gauges, so that the folder is an ordinary run's, and rows and ratios are derived as of any other. The first
 command is the reference. Each command runs once before it is timed: that run must succeed, and its output is the one
-that later output is compared with.
-"""
+that later output is compared with."""
 
 from __future__ import annotations
 

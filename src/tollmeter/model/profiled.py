@@ -30,10 +30,9 @@ class Modelled(Record, frozen=True):
 
 
 class Distances(Record, frozen=True):
-    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: for each
-    size in bytes what goes by a stride and what does not, of one operation; a cache of less room than the size does not
-    hold the line any more when it is loaded again. reason: why there are none.
-    """
+    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: by size in
+    bytes, those with a stride and others, per operation; a smaller cache no longer holds the line. reason: why there
+    are none."""
 
     probe: str
     abi: str
@@ -44,11 +43,9 @@ class Distances(Record, frozen=True):
 
 
 class Profile(Record, frozen=True):
-    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
-    an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.
-    state: of the core in all that is in it; "unknown" where that was now this and now that, None where nobody looked.
-    reason: why there is none.
-    """
+    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or an exact count of
+    instructions. operation_ns: while profiled; instructions where counted. state: of the core; "unknown" if mixed, None
+    if not observed. reason: why there is none."""
 
     probe: str
     abi: str

@@ -19,8 +19,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     libraries: false leaves out what is built with a library, which would have to be brought and built with first.
     nodes: the fewest memory nodes with memory that a machine must have for it.
     kinds: whether probes of one worker are also visited on a CPU of each other kind of core.
-    narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite.
-    """
+    narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -38,8 +37,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     """Picks rows by what they mean or where they come from; what is left out matches anything.
 
-    target: a name or glob.
-    """
+    target: a name or glob."""
 
     means: str | None = None
     probe: str | None = None
@@ -69,8 +67,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
     relation and tolerance: what would confirm it (studies/predicate.py); of a value alone, that it is about right.
     requires: under which conditions. counted: false for a second row of a figure, or one that the source does not print
-    itself.
-    """
+    itself."""
 
     what: str
     figure: str
@@ -151,8 +148,7 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
     """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
     for one that the machine has; start: the command itself; verify: what it must print, among else. memory_bytes: that
-    it wants, so that it is not started where there is less.
-    """
+    it wants, so that it is not started where there is less."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
     what: str
@@ -169,8 +165,7 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
     """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
 
     study: what the study calls it; memory, time: what the study says of these, in its words. primitive: it is no
-    program but what programs are made of, and stands below them.
-    """
+    program but what programs are made of, and stands below them."""
 
     what: str
     probe: str
@@ -235,8 +230,7 @@ class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
 class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
     """A study's data cache, for what is run where no cache is: its bytes, those of a line, and the ways of a set.
 
-    assumed: what of it the study does not say, in a sentence. select: which points.
-    """
+    assumed: what of it the study does not say, in a sentence. select: which points."""
 
     bytes: int
     line: int
@@ -252,8 +246,7 @@ class Suite(Record, frozen=True, forbid_unknown_fields=True):
     figure: a study's own, drawn anew. profile: what is profiled once all is measured; modelled: for what a cache is
     modelled then; beside, option, break_even: a study's own answer. budget: wall time that it needs, as --budget
     takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever an emulator's stands
-    beside a claim, or none.
-    """
+    beside a claim, or none."""
 
     name: str
     question: str
@@ -299,8 +292,7 @@ class Visit(Record, frozen=True):
     visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
     none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
     the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
-    place's own choice. peer: where another machine serves it, as the probe reads that.
-    """
+    place's own choice. peer: where another machine serves it, as the probe reads that."""
 
     id: int
     point: Point

@@ -3,8 +3,7 @@
 
 A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. Who wants one
 gets it as a Sample; who wants all of a kind asks for the column. A count that the system does not tell stands there as
--1. The columns of a large run are in a temporary file (`Room`).
-"""
+-1. The columns of a large run are in a temporary file (`Room`)."""
 
 from __future__ import annotations
 

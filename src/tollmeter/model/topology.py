@@ -40,8 +40,7 @@ class HugePages(Record, frozen=True):
 class Topology(Record, frozen=True):
     """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
     14. packages, dies, last_caches, cores: the CPUs of each; empty where not reported. last_caches: that share the
-    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none.
-    """
+    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none."""
 
     online: str = ""
     offline: str = ""

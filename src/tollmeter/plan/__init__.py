@@ -53,12 +53,9 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """cpus: the CPUs to measure on, the preferred first. host_cpu: the CPU of the host process, None where it has no
-    choice.
-
-    folder: where probes on this machine may create files. peer: the machine that serves the network probes. asked:
-    number of requested points where the plan has only the typical ones, else 0; asked_s: the measuring time in which
-    most of the requested points would converge. topology: None where the machine does not report it."""
+    """cpus: those to measure on, the preferred first. host_cpu: of the host process, None without a choice. folder:
+    where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
+    ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -249,8 +246,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
     Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
     one gives back to the system the next one gets at once, and a short budget has had all others before. costs: what
-    visits have taught, if any were made.
-    """
+    visits have taught, if any were made."""
     wanted = set(points)
     if plan.against:
         return [point for point in interleaved(plan.against, round_) if point in wanted]

@@ -43,8 +43,7 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
     """CPUs to measure on, that of the timed worker first, and the host's own.
 
     Without `asked`, a machine with more than two CPUs leaves one of its slowest to the host: the lowest, since
-    interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on.
-    """
+    interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:

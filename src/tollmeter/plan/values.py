@@ -2,8 +2,7 @@
 """The values of a parameter: its default sweep, and what a person or a suite writes in its place.
 
 A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data caches: `0.5xL1`, `2xL2`, `4xLAST`.
-`1KiB..64KiB` is the default sweep between these two.
-"""
+`1KiB..64KiB` is the default sweep between these two."""
 
 from __future__ import annotations
 
@@ -51,8 +50,7 @@ def _nodes(parameter: Parameter, machine: Machine) -> tuple[int, ...]:
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
     """start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
 
-    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not.
-    """
+    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not."""
     if start == 0:
         yield 0
     base, last = max(1, start), -1

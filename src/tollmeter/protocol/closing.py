@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever came back from a target, made into one whole stream that a journal can hold.
-
-What came in order is kept as it came. Where the stream was cut, or the process ended badly, the host closes it with a
-`fail` and an `end` that carry on the numbering.
-"""
+"""Makes what came from a target one whole stream: a stream that was cut, or whose process ended badly, gets a `fail`
+and an `end` record."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """Lines of the record protocol: kind first, number and CRC-32 last (docs/protocol.md).
 
 Two readers for two situations. `read_line` believes nothing: a journal's every line must be a record. `find_line`
-looks for a record among noise, since a serial line or a probe's libc may print anything between records.
-"""
+looks for a record among noise, since a serial line or a probe's libc may print anything between records."""
 
 from __future__ import annotations
 
@@ -125,8 +124,7 @@ def joined_lines(text: bytes) -> list[Line]:
 def find_line(text: bytes) -> Line | None:
     """The record inside a line that may have noise at either end, or None.
 
-    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's.
-    """
+    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's."""
     begin = text.rfind(_START)
     if begin < 0:
         return None

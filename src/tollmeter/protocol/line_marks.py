@@ -4,8 +4,7 @@
 A sample makes a mark, does nothing, and makes another: the empty test. Then it makes one before its first batch and one
 behind each, of the body and of the control where there is one (probes/runtime/sample.c). The target tells its own time
 of each. A stamp is late by an unknown delay, so no batch is timed by the two stamps around it: all stamps of a visit
-together tell the rate of the target's clock (two_clocks.py).
-"""
+together tell the rate of the target's clock (two_clocks.py)."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
     """made: marks that the visit says it made. A byte that came twice came when it came first.
 
     Numbers only grow, so that a byte is the next mark whose number modulo 128 it tells, if it is not far ahead, and if
-    the byte behind it is not the one that was due in its place: then it is foreign.
-    """
+    the byte behind it is not the one that was due in its place: then it is foreign."""
     marks = [stamp for stamp in stamps if stamp.byte >= MARK]
     ns: dict[int, int] = {}
     due, doubled = 0, 0

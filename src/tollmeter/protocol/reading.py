@@ -2,8 +2,7 @@
 """Records into the frozen values that every layer shares. Pure: bytes in, values out.
 
 Text from a measured machine may hold anything. Control characters, and the marks that turn the direction of writing,
-are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later.
-"""
+are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later."""
 
 from __future__ import annotations
 

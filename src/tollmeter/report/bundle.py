@@ -3,8 +3,7 @@
 
 Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
 and the text is kept under build/. A page needs no more than the text: where vl-convert itself is not installed it is
-fetched for that moment alone.
-"""
+fetched for that moment alone."""
 
 from __future__ import annotations
 

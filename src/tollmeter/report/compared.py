@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs compared, as sentences and tables that terminal, Markdown and page print alike: first what differs between the
-runs, then the rows that changed, then how many did not."""
+"""Compared runs as sentences and tables for terminal, Markdown and page: what differs between the runs, which rows
+changed, and how many did not."""
 
 from __future__ import annotations
 

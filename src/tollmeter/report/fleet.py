@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet's answer: the nodes that differ from their peers, a line for those that differ in the same way; how rows are
-distributed over nodes; and a page with a map of rows and nodes."""
+"""A fleet's answer: the nodes that differ from their peers, the distribution of rows over nodes, and a page with a map
+of both."""
 
 from __future__ import annotations
 

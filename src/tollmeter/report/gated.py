@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision on a build in words: what is slower by more than its limit, what the rows can show, and why there may be
-no decision."""
+"""The decision on a build in words: what is slower by more than its limit, what the rows can show, or why there is no
+decision."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The toll ladder: the toll table with a dot and its interval in each row, all on one log scale, in groups.
 
-It is drawn by the page itself, without a script: places on the scale are shares of its width.
-"""
+It is drawn by the page itself, without a script: places on the scale are shares of its width."""
 
 from __future__ import annotations
 

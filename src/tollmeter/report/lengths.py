@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates over vector length in words: how fast each way of each ABI is, what one gains over another, where a rate falls.
-
-Only what one clock timed in one place stands in one table.
-"""
+A table has one clock and one place."""
 
 from __future__ import annotations
 

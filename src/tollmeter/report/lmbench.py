@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as lmbench 3 prints its summary, so that twenty years of its results can be held beside it.
-
-A number is cut to its column as lmbench cuts it. What a run has no number for stays blank, and a section without any is
-left out, as there.
-"""
+"""A run as lmbench 3 prints its summary, cut to its columns, to compare with its results of twenty years. A missing
+number is blank; an empty section is left out."""
 
 from __future__ import annotations
 

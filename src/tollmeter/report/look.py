@@ -3,8 +3,7 @@
 
 The six series colours were chosen by search: every pair stays 20 or more CIE76 units apart for normal sight and under
 simulated protanopia, deuteranopia and tritanopia (Machado et al. 2009, doi:10.1109/TVCG.2009.113), and each has a
-contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say.
-"""
+contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say."""
 
 from __future__ import annotations
 

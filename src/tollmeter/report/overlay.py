@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of
-both. Of two runs of one system it has the rows that changed, too; of two machines it has ratios, and no "faster" or
-"slower"."""
+"""The page of two runs, A and B: what differs between them, both memories and tolls, and every chart of both. Two runs
+of one system also get the changed rows; two machines get ratios, and no "faster" or "slower"."""
 
 from __future__ import annotations
 

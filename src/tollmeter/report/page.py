@@ -3,8 +3,7 @@
 
 Everything inline is pinned by its SHA-256 in the page's own content security policy; nothing is evaluated (Vega's
 expressions are interpreted), and whatever came from a machine goes through the template's escaping or through a JSON
-island in which no `<` is left.
-"""
+island in which no `<` is left."""
 
 from __future__ import annotations
 

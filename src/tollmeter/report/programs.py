@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's two tables, memory and CPU time of each program relative to the machine's own ABI; and what
-a difference between two ABIs is made of, as a table and in words.
-"""
+"""A study's tables of memory and CPU time of each program relative to the native ABI, and the parts of a difference
+between ABIs."""
 
 from __future__ import annotations
 

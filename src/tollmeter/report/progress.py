@@ -2,8 +2,7 @@
 """What is seen while a run measures, on standard error: the machine, where it is, the time left, the first numbers.
 
 It draws only when it is called, which is between visits: nothing of it runs while a probe is timed. On a terminal it
-is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds.
-"""
+is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds."""
 
 from __future__ import annotations
 

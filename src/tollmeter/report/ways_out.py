@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own answer in words and tables: its two profiles beside ours, its ways out by what each gains here and
-takes to do, and from how many of something on the one costs more than the other.
-"""
+"""A study's own answer in words and tables: its two profiles beside ours, its options by gain and cost, and its
+break-even."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@
 Types and closed sets are the records' own (model/). What neither they nor a JSON Schema can say stands in
 `complaints`: that an estimate lies within its interval, and that a gap has its reason.
 
-    python -m tollmeter.store.document > docs/show.schema.json
-"""
+    python -m tollmeter.store.document > docs/show.schema.json"""
 
 from __future__ import annotations
 

@@ -78,8 +78,7 @@ Judged = tuple[Outcome, Sequence[str | None]]
 def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
     """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
 
-    judge: of each of some visits, for each of its samples why it is set aside, None where it is used.
-    """
+    judge: of each of some visits, for each of its samples why it is set aside, None where it is used."""
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
     from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
 

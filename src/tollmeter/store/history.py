@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a machine's earlier runs, a line a run, so that the next one knows the between-run variance. Derived from
-the runs, and kept beside them: without it the shipped values are used."""
+"""A line for each earlier run of this machine, from which the next run learns the between-run variance. Derived from
+the runs; without it the shipped values are used."""
 
 from __future__ import annotations
 

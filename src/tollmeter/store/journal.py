@@ -4,8 +4,7 @@ and the disk within a second.
 
 A journal whose last stream is cut belongs to a run that was interrupted: it opens, and the cut stream is dropped. A
 damaged record costs the stream that it is in; reading goes on at the next stream, whose first record has number 0. The
-first stream, without which nothing can be read, stands there twice.
-"""
+first stream, without which nothing can be read, stands there twice."""
 
 from __future__ import annotations
 

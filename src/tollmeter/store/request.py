@@ -24,18 +24,13 @@ _SELDOM = ("settings", "all_points", "narrowed", "planned_s", "reused")
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
-    """suite is written out as it was, so that a later edit of its file does not change what this run is.
-
-    started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters that an older Tollmeter
-    kept beside the suite; now they are in its selections.
-    cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
-    what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
-    folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
-    all_points: whether to visit all that was asked for, though the budget is too short for most of it. narrowed: what
-    was left out for the budget, in a sentence. planned_s: the budget that it names; 0 where nothing was left out.
-    reused: which visits of another run are used again, in a sentence.
-    """
+    """suite: stored whole, so that a later edit of its file does not change this run. started: ISO 8601, UTC. abis,
+    targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings: parameters beside the suite, of
+    older versions. runs_sd, widths: from earlier runs of this machine, the between-run deviation by probe, and the
+    uncontended width by target and ABI. against: the words of an interleaved comparison, and pairs its points. folder:
+    where probes create files. peer: the other end of a network. all_points: visit all requested points in any budget.
+    narrowed: what was left out for the budget; planned_s: the budget that it names, or 0. reused: which visits of
+    another run are used, in a sentence."""
 
     id: str
     suite: Suite

@@ -20,8 +20,7 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study states times. A
     count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the study
-    accepts it. An emulator measures neither a cache nor the time of one machine.
-    """
+    accepts it. An emulator measures neither a cache nor the time of one machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     rows = matching(book, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]

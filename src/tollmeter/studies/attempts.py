@@ -3,8 +3,7 @@
 
 Whose control loop differs ran in another state of the machine: within 3 % of the usual an attempt is valid, up to 10 %
 suspect; above, it was measured again, and where that did not help it is shown as it is. The time of one loop is that of
-its row, from all visits.
-"""
+its row, from all visits."""
 
 from __future__ import annotations
 

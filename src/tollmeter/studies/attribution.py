@@ -11,8 +11,7 @@ Where nobody saw how far apart its loads lie, W is I times the latency of a load
 nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
 relative errors: c, the time of an instruction that waits for no memory, which is much the same at each size; a and b,
 how much of the waiting is not hidden behind other work, each no more than all. So a part is told only where its numbers
-were measured, and the parts are never forced to add up: what they leave is `unexplained`.
-"""
+were measured, and the parts are never forced to add up: what they leave is `unexplained`."""
 
 from __future__ import annotations
 
@@ -44,11 +43,9 @@ class Part(Record, frozen=True):
 
 
 class Attribution(Record, frozen=True):
-    """One program under two ABIs. memory: the second's resident peak as a multiple of the first's; None if not told.
-    levels: the caches that hold more of it under the second. target: where it was timed. second_ns: None where no clock
-    of its own timed the second: then the parts are what it would save by what was counted, and nothing is left over.
-    thin: a time rests on too few visits for an interval.
-    """
+    """One program under two ABIs. memory: the second's resident peak over the first's. levels: caches that hold more of
+    it under the second. target: where it was timed. second_ns: None if not timed by its own clock: parts then follow
+    from counts. thin: a time rests on too few visits."""
 
     probe: str
     parameters: dict[str, Value]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study leaves to choose: its two profiles in each place, its options by what each gains, and from how many of
-something on the one costs more than the other."""
+"""What a study leaves to choose: its two profiles in each place, its options by gain, and the break-even of two
+costs."""
 
 from __future__ import annotations
 

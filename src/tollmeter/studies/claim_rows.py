@@ -26,11 +26,9 @@ _STATES = ("whole", "shared")
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
-    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval. hosted: a row of it
-    is its hypervisor's time, and no machine's. mixed: of a ratio one row is of an uncontended core, and the other is
-    not. refuted: why the claim fails, whatever the number is.
-    """
+    """What stands beside a claim: one estimate a row, least first, or why there is none. of: one row, with the clock
+    and place of all. thin: a row has too few visits. hosted: a row is its hypervisor's time. mixed: one row of a ratio
+    is of an uncontended core and the other is not. refuted: why the claim fails, whatever the number."""
 
     values: Sequence[Estimate] = ()
     unit: str = ""

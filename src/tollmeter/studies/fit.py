@@ -4,8 +4,7 @@
 The same work is done under each ABI, so that what an instruction takes is one there; from size to size it differs, as
 much as mixtures of instructions do. So it is fitted for each size, and held to what it is at the others (ridge
 regression: Hoerl and Kennard 1970). Were it one for all sizes, a program that computes less and scans more the larger
-it is would have its waiting taken for computing.
-"""
+it is would have its waiting taken for computing."""
 
 from __future__ import annotations
 

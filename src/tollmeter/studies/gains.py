@@ -17,12 +17,9 @@ THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --b
 
 
 def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
-    """From the programs, not from the primitives below them; empty where no program was measured. What rests on too few
-    visits for an interval decides nothing.
-
-    mend: what would let its time be measured, where it was not. counted: what it would save then by counts, as a share
-    of the time, of the programs of which each part is known.
-    """
+    """What the programs say, without the primitives below them; empty if none was measured. Numbers without an interval
+    decide nothing. mend: how its time could be measured. counted: what it would save by counts, as a share of the time,
+    of fully known programs."""
     programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
     numbers = [relative for relative in programs if relative.value is not None]
     memory = [number for number in numbers if number.measure == "memory" and not number.thin]

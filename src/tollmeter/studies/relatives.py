@@ -2,8 +2,7 @@
 """A study's programs: what each needs of memory and of CPU time under one ABI, relative to the machine's own ABI.
 
 Two ABIs are compared where both were measured by one clock in one place. Memory is real wherever a kernel of its own
-gives it, under an emulated CPU too; time only where the clock is the hardware's.
-"""
+gives it, under an emulated CPU too; time only where the clock is the hardware's."""
 
 from __future__ import annotations
 

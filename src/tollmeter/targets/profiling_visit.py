@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under an emulator of one
-process by how often each instruction is executed. Elsewhere there is no sampler of ours.
-"""
+"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under a user-mode emulator by
+executed instructions."""
 
 from __future__ import annotations
 

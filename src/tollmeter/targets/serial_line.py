@@ -41,8 +41,7 @@ _ITS_OUTPUT = "-"
 class SerialLine(Asking):
     """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there.
 
-    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again.
-    """
+    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again."""
 
     def __init__(self, name: str, timed: bool = False) -> None:
         self.name = name

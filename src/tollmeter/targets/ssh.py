@@ -3,8 +3,7 @@
 folder of its own, run there, and removed with the folder.
 
 What a probe prints goes into a file there and comes over when it has ended: nothing crosses the network while it
-measures, and a companion that it left behind holds up nothing.
-"""
+measures, and a companion that it left behind holds up nothing."""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ class TemporaryFolder:
 def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
     """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
 
-    Raises Failure where it cannot be made.
-    """
+    Raises Failure where it cannot be made."""
     parent = os.environ.get("TMPDIR") or _USUAL
     template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
     try:

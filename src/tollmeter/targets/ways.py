@@ -8,8 +8,7 @@ guest:BOARD         a machine with a kernel of its own      virtual; hardware un
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 serial:PATH         a board at the end of a serial line     hardware
-TARGET+LINE         the same, timed by this machine         external
-"""
+TARGET+LINE         the same, timed by this machine         external"""
 
 from __future__ import annotations
 

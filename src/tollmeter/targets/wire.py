@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that answers on one wire, again and again: lines go in, bytes come out until a mark.
 
-What comes back is bytes of a guest, believed in nothing but the mark.
-"""
+What comes back is bytes of a guest, believed in nothing but the mark."""
 
 from __future__ import annotations
 

@@ -20,8 +20,7 @@ MEANINGS_PAGE = "docs/add-a-probe.md"
 def accept(root: Path, path: Path, abi: Abi) -> bool:
     """Proves one executable and keeps its description. False where this machine cannot run the ABI.
 
-    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must.
-    """
+    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must."""
     elf.prove(path, abi.elf)
     floats.prove(path, abi)
     description = path.with_name(f"{path.name}.describe")

@@ -33,10 +33,9 @@ _NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """package and version: of Debian. archive: a source that lies beside that package and is brought in its place.
-    sha256: of what is brought. holds: a file that every edition of it has. variable: of the environment, names a folder
-    of one's own. beside: what else is brought. abis: for which alone; empty for all.
-    """
+    """package, version: Debian's. archive: a source brought in its place. sha256: of what is brought. holds: a file of
+    every edition. variable: of the environment, names the user's own folder. beside: what else is brought. abis: the
+    only ones; empty for all."""
 
     summary: str
     package: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls make for one ABI, and reads from its output what it made, and which probes did not build: one of them stops no
-other. Each recipe of probes.mk ends with `echo $@`."""
+"""Calls make for one ABI, and reads what it made and which probes failed, which stop no others. Recipes of probes.mk
+end with `echo $@`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages that named ABIs and targets still miss: the launcher installs them, as it installs others on first
-use.
-
-Only root may install, on a machine with apt, and where TOLL_INSTALL=no does not forbid it. This module does not report
-missing packages: the code that needs one does, with the command that installs it."""
+"""Installs the Debian packages that named ABIs and targets miss, as root, with apt, unless TOLL_INSTALL=no. The code
+that needs a package reports it where it stays missing."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@
 
 A source that is younger than the stamp makes all of it stale. The next build begins both lists anew with the probes
 that it is asked for; make leaves the executables of all others in place, and finds them up to date later. A library
-that came or went makes only the probes stale that are built with it.
-"""
+that came or went makes only the probes stale that are built with it."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ source and for the program that is built.
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
     build/workloads/ABI/timer            what starts the commands of `toll time`
-    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)
-"""
+    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)"""
 
 from __future__ import annotations
 

@@ -97,8 +97,7 @@ COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s"
 class Bench:
     """What was measured in one place by one clock. Times of different clocks never share an axis.
 
-    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both.
-    """
+    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both."""
 
     book: Book
     target: str

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Label, dot and value share
-one line; where that is too narrow, the dot is below its label, and a rule separates the lines."""
+"""Dots with intervals on a log scale, which has no zero that a bar could start from. On a narrow chart the dot is below
+its label."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 class Heat:
     """rows and columns are fields of the data. labelled: each cell has its text. panel: small multiples. square: both
     have the same values, and cells are square. mirrored: the data are one half of a square, and each cell is drawn on
-    both sides. order: of the values of a square; ascending where it is empty.
-    """
+    both sides. order: of the values of a square; ascending where it is empty."""
 
     rows: str
     columns: str

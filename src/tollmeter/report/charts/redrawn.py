@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own figures drawn anew from what is measured here: curves over one parameter, in a unit that carries from
-one machine to another, with what the study says of them drawn into them.
-"""
+"""A study's own figures drawn anew from this run, in a unit that is comparable between machines, with the study's
+statements drawn in."""
 
 from __future__ import annotations
 

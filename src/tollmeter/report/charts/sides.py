@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's figures of which the numbers are in its text: each published point, and this machine's beside it, in the
-same unit: turns of a control loop, shares of the busy time, times what the machine's own ABI takes.
-"""
+"""A study's published points with this machine's beside them, in one unit: turns of a control loop, shares of busy
+time, ratios."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steadiness of the machine during the run: the control loop beside every sample over the run's seconds, by state of
-the core, with the discarded samples, and the share of the time in which the core was contended."""
+"""Steadiness of the machine: the control loop beside every sample over the run, by state of the core, with discarded
+samples."""
 
 from __future__ import annotations
 
