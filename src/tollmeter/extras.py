@@ -74,8 +74,7 @@ def install(root: Path, extra: Extra) -> None:
 
 
 def fetched(root: Path, extra: Extra, scratch: str) -> Path:
-    """A folder below scratch that holds the package. pip gets no Ctrl-C, which it would report as its own error. Raises
-    Failure (5) with pip's error."""
+    """A folder with the package, below scratch. pip gets no Ctrl-C. Raises Failure (5) with pip's error."""
     folder = Path(scratch, "package")
     words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, "--target", str(folder)]
     try:

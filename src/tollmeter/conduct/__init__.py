@@ -162,8 +162,7 @@ class _Run:
     # ---- one round ----------------------------------------------------------------------------------------------
 
     def _due(self, round_: int) -> list[Point]:
-        """The points of the next round. First every point once, those of a study's claims until each has an interval;
-        then the points whose next visits gain most."""
+        """The points of the next round: first each once, a study's to an interval; then those that gain most."""
         known = [point for point, first in self._first_round.items() if first <= round_]
         if round_ == 0:
             return self._claims_first(known)
@@ -180,8 +179,7 @@ class _Run:
         return fresh + next_visits(wishes, self._left() - self._seconds_of(fresh))
 
     def _due_for_review(self) -> list[Point]:
-        """Points that the judge reports as different, after as many visits as an interval takes: before that they are
-        visited anyway."""
+        """Points that the judge reports as different, once they have an interval."""
         differing = [
             point
             for point in self._stage.judge.differing(self._seen)

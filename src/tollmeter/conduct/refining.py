@@ -36,8 +36,7 @@ class Refinement:
         self._wishes.clear()
 
     def wished(self, curve: SweepCurve, seen: Mapping[Point, Sequence[Outcome]]) -> list[Point]:
-        """Asked when the curve has a value or a fifth more visits than when it was asked; of a curve that is refused,
-        for the one in its place."""
+        """Asks when the curve has a new value or a fifth more visits; for a refused curve, its replacement."""
         of_curve = _visits_by_value(curve, seen)
         if curve.refused and of_curve and all(_is_refused(outcomes) for outcomes in of_curve.values()):
             curve = curve.in_place()

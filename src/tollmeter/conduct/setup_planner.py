@@ -22,8 +22,7 @@ class SetupPlanner:
         self._pending: dict[Point, PendingSetup] = {}
 
     def expect(self, visits: Iterable[Visit]) -> set[Point]:
-        """Schedules the set-ups of the next visits. visits: the first visits of their layouts, in order. Returns the
-        points whose slow set-ups were scheduled."""
+        """Schedules the set-ups of the next layouts' first visits, in order. Returns the points with slow ones."""
         self._pending = {visit.point: self._of(visit) for visit in visits if self._is_prepared(visit.point)}
         beside = self._stage.beside
         targets = self._stage.targets

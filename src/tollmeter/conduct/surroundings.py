@@ -143,8 +143,7 @@ def _status(process: int | str = "self") -> Mapping[str, int]:
 
 
 def _filters(status: Mapping[str, int]) -> int | None:
-    """The number of seccomp filters, which every probe inherits. A kernel without seccomp has no such field; one before
-    5.9 reports the mode and not the number."""
+    """The number of seccomp filters, which probes inherit; kernels before 5.9 report only the mode."""
     least = int(status.get("Seccomp", 0) > 0)
     return max(least, status.get("Seccomp_filters", 0)) if status else None
 

@@ -44,8 +44,7 @@ exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
 
 
 class Submission(msgspec.Struct):
-    """name: of its jobs. submitted: seconds since 1970. nodes: their names, or hosts. jobs: the number of each node's
-    first job. refused: why a node has none."""
+    """name: of its jobs. submitted: Unix time. nodes: or hosts. jobs: first number by node. refused: reasons."""
 
     name: str
     words: tuple[str, ...]

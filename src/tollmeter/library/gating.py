@@ -28,8 +28,7 @@ _OF_A_NAME = "host"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much slower a row may be, as a share: that of the first glob that its name matches, None for a row that is
-    not judged; or the usual one."""
+    """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one."""
 
     usual: float = USUAL_LIMIT
     globs: tuple[tuple[str, float | None], ...] = ()

@@ -68,8 +68,7 @@ class MeasuredRun(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What is to be measured, and what was: outcomes, and seconds of wall time. built_s: paid once, so not part of the
-    budget."""
+    """What to measure, and what was: outcomes and seconds. built_s: paid once, so not part of the budget."""
 
     plan: Plan
     machine: Machine
@@ -83,8 +82,7 @@ class _Work(NamedTuple):
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
 ) -> MeasuredRun:
-    """A new run. observing: is informed of its progress. stopping: is entered, and left when there is nothing more to
-    stop. in_passing: the run does not become the last one."""
+    """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last."""
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
@@ -155,8 +153,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
 
 
 def _check_typed(folder: Path, request: Request, options: Options) -> None:
-    """A run's folder is data, and may come from anybody: a place that it names is used only if it is typed as well.
-    Raises Failure (2)."""
+    """A run's folder is untrusted: places that it names must be typed as well. Raises Failure (2)."""
     own = str(folder_for_files(options.folder)) if options.folder else ""
     typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
     if typed != (_elsewhere(request.targets), request.peer, request.folder):
@@ -172,8 +169,7 @@ def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_commands(folder: Path, request: Request) -> None:
-    """A run's folder is data, and may come from anybody: the commands of a workload are taken from this checkout's
-    suites alone. Raises Failure (2)."""
+    """A run's folder is untrusted: workload commands come from this checkout's suites. Raises Failure (2)."""
     ours = [workload for suite in places.suites().values() for workload in suite.workload]
     strange = next((workload for workload in request.suite.workload if workload not in ours), None)
     if strange:
@@ -313,8 +309,7 @@ class AnalysisJudge:
         return settle.refine([(value, number) for value, number in numbers if number is not None], list(grid))
 
     def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        """Of a cost the least, since other workloads only ever add; of a rate the median. Kept for as long as the point
-        has no further visit."""
+        """The least cost, since interference only adds, or the median rate; cached until the next visit."""
         place = outcomes[0].point, len(outcomes)
         if place not in self._numbers:
             row = rows_of_point(list(outcomes), probe, self._known)[0]

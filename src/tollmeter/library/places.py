@@ -233,8 +233,7 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on those targets that run its ABI. A named ABI that none runs is a gap. Raises Failure where
-    none is left."""
+    """Every executable on those targets that run its ABI; a named ABI without any is a gap. Raises Failure."""
     known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}

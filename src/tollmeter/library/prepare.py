@@ -232,8 +232,7 @@ def for_measuring(budget_seconds: float) -> float:
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
-    """The machine of the requested targets, or else this one: the first that answers, in the order in which
-    `main_place` prefers them, since machine and rows belong together."""
+    """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
         place = places.opened([name])[name]

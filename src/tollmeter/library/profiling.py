@@ -24,8 +24,7 @@ from tollmeter.toolchain.symbols import Met, Symbols
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
-    """The points of the command words; a parameter that they do not name takes its typical value. Raises Failure: 2 for
-    an unknown name, 6 where nothing of it runs here."""
+    """The points of the words, else typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
     catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
     suite = suite_of_words(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]

@@ -40,8 +40,7 @@ class History(NamedTuple):
 
 
 def run_folders(named: Sequence[Path]) -> list[Path]:
-    """Runs below each of the folders, or the folder itself where it is a run; without any name those of `toll list
-    runs`. Raises Failure (2) where there is none."""
+    """The named runs and runs below folders, by default those of `toll list runs`. Raises Failure (2)."""
     every = [folder for place in named for folder in _below(place)] if named else places.run_folders()
     if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])

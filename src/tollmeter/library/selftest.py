@@ -59,8 +59,7 @@ class Caught(NamedTuple):
 
 
 def selftest(stopping: Stopping) -> Iterator[Caught]:
-    """Each result as it is known. Raises Failure: 5 where nothing can be built, 1 where honest probes beside the lies
-    are caught too."""
+    """Each result as it is known. Raises Failure: 5 if nothing can be built, 1 if honest probes are caught."""
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)

@@ -49,8 +49,7 @@ def needs_shell(text: str) -> bool:
 
 
 def words_of(text: str, shell: str | None) -> tuple[Words, str]:
-    """Its words, and the shell that reads them, empty for none. shell: as it was typed; None: one where the text needs
-    it. Raises Failure (2) for a command that does not exist."""
+    """Its words and shell, empty for none. shell: as typed; None: if needed. Raises Failure (2) if not found."""
     try:
         words = shlex.split(text)
         own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]

@@ -206,8 +206,7 @@ class Toll(Record, frozen=True):
 
 
 class KindAnswer(Record, frozen=True):
-    """What one kind of core has for the hierarchy and the toll table. target: of its rows. core_clock_hz: measured.
-    reason: why it has neither, where it was left out."""
+    """The hierarchy and tolls of one kind of core. target: of its rows. reason: why they are missing."""
 
     kind: str
     cpus: str

@@ -177,8 +177,7 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours. idle: it is
-    the idle loop, and no part of the busy time."""
+    """A function's share in percent in a study's two profiles. here: globs of ours. idle: the idle loop's."""
 
     function: str
     left: float
@@ -206,8 +205,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):
-    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
-    others are held against."""
+    """One way out of what a study describes: its row, and its effort. Others are compared with the first."""
 
     what: str
     row: RowOf

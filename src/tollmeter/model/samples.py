@@ -125,8 +125,7 @@ class Columns:
 
 
 class _Place(NamedTuple):
-    """Where a block is in a Room's file: its first byte, its bytes, its samples, and of each column the kind of its
-    numbers, and whether it is one number for all."""
+    """Where a block is in a Room's file. kinds: of each column its number type, and whether it is constant."""
 
     start: int
     size: int

@@ -11,8 +11,7 @@ from tollmeter.model.base import PlaceRelation, Record, Size
 
 
 class CoreKind(Record, frozen=True):
-    """Cores of one kind. capacity: the scheduler's rating, 1024 for the fastest; max_khz: highest clock, 0 if
-    unreported. name: the system's, or empty."""
+    """Cores of one kind. capacity: the scheduler's, 1024 at most; max_khz: 0 if unreported. name: or empty."""
 
     cpus: str
     name: str = ""
@@ -21,8 +20,7 @@ class CoreKind(Record, frozen=True):
 
 
 class MemoryNode(Record, frozen=True):
-    """cpus: empty for a node that has memory alone. distances: to each node, in the record's order; 10 is local; empty
-    where not reported."""
+    """cpus: empty if it has only memory. distances: to each node in order, 10 is local; empty if unreported."""
 
     node: int
     cpus: str = ""
@@ -59,8 +57,7 @@ class Topology(Record, frozen=True):
 
 @lru_cache(maxsize=4096)
 def numbers(listed: str) -> tuple[int, ...]:
-    """The members of a list, ascending. The text is a target's: a term that is no number is left out, and so is what
-    follows the first 65,536 members."""
+    """The first 65,536 members of a list, ascending; terms that are no numbers are left out."""
     cpus: set[int] = set()
     for first, last, step in _TERM.findall(listed):
         if len(cpus) >= _MOST:

@@ -90,8 +90,7 @@ class Plan(Record, frozen=True):
         return Costs(self.probes)
 
     def placements(self, point: Point, turn: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs. turn: how many
-        rounds have visited it before."""
+        """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. turn: earlier rounds of it."""
         return self._placing().placements(point, self.probes[point.probe], turn)
 
     def pairs_wanted(self, point: Point) -> int:
@@ -261,8 +260,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
-    """Whether a line of the toll table is about this point: its probe has one, and every parameter that has a typical
-    value is at it."""
+    """Whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
     probe, values = plan.probes[point.probe], point.values()
     usual = (
         (parameter.typical, str(values.get(parameter.name)))

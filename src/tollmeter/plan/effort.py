@@ -46,8 +46,7 @@ _EMULATED = ("guest:", "bare:")
 
 
 def visits_wanted(point: Point) -> int:
-    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
-    clock has little."""
+    """The number of visits that a plan counts on: one of a count, which has no noise, few of emulated time."""
     return 1 if is_counted(point) else LEAST_VISITS if point.target.startswith(_EMULATED) else VISITS_WANTED
 
 
@@ -140,8 +139,7 @@ class Costs:
             self._alone[point] = self._starting[point]
 
     def learn_layout(self, point: Point, bytes_: int, seconds: float) -> None:
-        """Records the memory that a process of the point holds, and the time of its set-up; 0 where it is unknown. Some
-        programs use more memory than their sizes state."""
+        """Records the memory and set-up time of a point's process (0: unknown), which may exceed its sizes."""
         self._held[point] = max(self.held_bytes(point), bytes_)
         self._serve_once.discard(point)
         if seconds:

@@ -95,8 +95,7 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """CPUs that a visit of the probe is given: one, all, each pair in turn, or those of the memory node that asks (one,
-    of a probe without companions)."""
+    """CPUs of a visit of the probe: one, all, each pair in turn, or those of the requesting memory node."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"

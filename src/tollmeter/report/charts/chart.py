@@ -32,8 +32,7 @@ class Drawing:
         raise NotImplementedError
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
-        """The drawings of two runs: one with the data of both, or two side by side, where they cannot share an axis.
-        runs: their labels."""
+        """The drawings of two runs: one with the data of both, or two where axes differ. runs: their labels."""
         return self, other
 
 

@@ -115,8 +115,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
 
 
 def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
-    """The two cells of a pair. many: thousands of them, of which one is drawn on both sides, and carries no more than a
-    reader may ask of it."""
+    """The two cells of a pair; with many, one that is drawn on both sides and has only its value."""
     pair = cpus_of(row)
     if pair is None:
         return
