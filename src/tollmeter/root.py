@@ -38,8 +38,7 @@ def have_home() -> None:
 
 
 def _substitute_home() -> Path:
-    """A folder of this user among the temporary files; never another user's: its ABI files could name programs to
-    start."""
+    """A temporary folder of this user; never another user's, whose ABI files could name programs to start."""
     folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)

@@ -113,8 +113,7 @@ def hold_signals() -> None:
 
 @contextlib.contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Each of them, also one that waits, raises KeyboardInterrupt; those that come later wait, and come too late. Does
-    nothing in a program that has not held them."""
+    """While entered, each signal raises KeyboardInterrupt, also a waiting one; without effect if none is held."""
     if not _holding:
         yield
         return

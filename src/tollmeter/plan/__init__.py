@@ -240,12 +240,9 @@ def _seconds_of_points(plan: Plan) -> list[float]:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:
-    """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
-    first that its claims are about, and of the rest those that are a line of the toll table.
-
-    Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
-    one gives back to the system the next one gets at once, and a short budget has had all others before. costs: what
-    visits have taught, if any were made."""
+    """The points of one round, shuffled by the seed, each selection spread evenly; a study's claims first, then lines
+    of the toll table. Large points come last, one after the other, since each reuses the pages of the one before.
+    costs: learned from visits."""
     wanted = set(points)
     if plan.against:
         return [point for point in interleaved(plan.against, round_) if point in wanted]

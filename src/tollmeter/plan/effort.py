@@ -98,11 +98,8 @@ _NEARLY = 0.9
 
 
 def allowed(planned: Effort, seen: Sequence[int]) -> Sequence[Effort]:
-    """The efforts that the visits of a round may use, the greatest first. seen: visits of each of its points so far.
-
-    None beyond the usual one until nearly all points have as many visits as the run was planned with, since more visits
-    add more information than longer ones. After that any: the points that have not converged scatter, and have the
-    remaining time."""
+    """The efforts that a round may use, greatest first. seen: visits of its points. Only the usual one until nearly all
+    points have the planned visits, which inform more than long visits; then any, for points that scatter."""
     nearly_all = sorted(seen)[int((1 - _NEARLY) * len(seen))]
     if nearly_all >= VISITS_WANTED:
         return EFFORTS

@@ -40,10 +40,8 @@ def topology_of(machine: Machine) -> Topology:
 
 
 def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, that of the timed worker first, and the host's own.
-
-    Without `asked`, a machine with more than two CPUs leaves one of its slowest to the host: the lowest, since
-    interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on."""
+    """CPUs to measure on, the timed worker's first, and the host's. Without `asked`, more than two CPUs leave a slow
+    one to the host, the lowest, which gets most interrupts; of two, the host avoids the single workers'."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:

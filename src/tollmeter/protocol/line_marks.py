@@ -75,11 +75,9 @@ def _is_due(stamp: Stamp, due: int) -> bool:
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
-    """A visit's whole stream in the line's time; a visit without a sample is unchanged.
-
-    The stamps give the rate of the target's clock, and every time of the visit is divided by it. The target's own times
-    are kept beside as `own`, and both times of each mark as `marked` and `stamped`. Raises NotTimed where the stamps do
-    not give the rate, Damaged for a record that cannot be read."""
+    """A visit's stream in the line's time; the target's own times are kept as `own`, and those of each mark as `marked`
+    and `stamped`. A visit without samples is unchanged. Raises NotTimed without a rate, Damaged for an unreadable
+    record."""
     lines = list(find_lines(stream))
     if lines[-1].kind != "end" or not any(record_line.kind == "sample" for record_line in lines):
         return stream

@@ -177,8 +177,7 @@ def _counted(comparison: Comparison) -> str:
 
 
 def _decided_by(comparison: Comparison, book: Book) -> str:
-    """What would decide half of the inconclusive rows that longer runs would decide: so many times the visits, and the
-    budget for them; and how many they would not."""
+    """Visits and budget that decide half of the decidable inconclusive rows, and the count of the others."""
     open_ = [change for change in comparison.changes if change.verdict == "cannot tell"]
     wanted = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in open_
               if change.visits_wanted]  # fmt: skip

@@ -196,8 +196,7 @@ def page(models: Sequence[Judged]) -> str:
 
 
 def heat_map(judged: Judged) -> dict[str, Any]:
-    """Nodes from the most ill one on, and rows; of too many a line for each probe. A cell is how far a cost is from the
-    peers' median; -128 is no number."""
+    """Nodes, most affected first, and rows, or a line a probe. A cell: deviation from the peers; -128 is none."""
     ill = [node for named in judged.named for node in named.nodes]
     rank = {name: place for place, name in enumerate(ill)}
     order = sorted(range(len(judged.model.nodes)), key=lambda node: rank.get(judged.model.nodes[node], len(rank)))

@@ -164,8 +164,7 @@ _RESULTS: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class GatedCommands:
-    """limit: how much more time the new command may take, as a share. measured: the ratios, new over base, in their
-    order; the decision is on the last one."""
+    """limit: the largest slowdown, as a share. measured: ratios, new over base; the last one decides."""
 
     base: str
     new: str

@@ -212,8 +212,7 @@ def _changed(step: Step | None) -> dict[str, Any]:
 
 
 def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
-    """A line a run for Apache Otava, which needs a number in every cell: the runs of the longest series, and the series
-    that have all of them."""
+    """A line a run for Apache Otava, without missing cells: the longest series' runs, and series with all."""
     longest = max(series, key=lambda one: len(one.readings))
     runs = {reading.source.name for reading in longest.readings}
     whole = [row_series for row_series in series if {reading.source.name for reading in row_series.readings} >= runs]

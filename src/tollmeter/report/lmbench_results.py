@@ -171,8 +171,7 @@ def _table(lines: _Values) -> Iterator[str]:
 
 
 def read_result(path: Path) -> SummaryLine:
-    """A result file as a line of the summary: the machine is named by the file and its folder, as getsummary names
-    it. Raises Failure where it is none."""
+    """A result file as a line of the summary, named by file and folder as in getsummary. Raises Failure."""
     try:
         text = read_regular(path, _MOST_BYTES).decode(errors="replace")
     except OSError as error:

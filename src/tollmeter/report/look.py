@@ -128,8 +128,7 @@ def config(colour: Colour, font: str) -> dict[str, Any]:
 
 
 def stacked(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with legends below each other, which no screen is too narrow for: Vega takes it, and
-    Vega-Lite's schema does not name it."""
+    """The configuration with legends below each other: Vega accepts it, Vega-Lite's schema lacks it."""
     layout = {"top": {"anchor": "start", "direction": "vertical"}}
     return {**config, "legend": {**config["legend"], "layout": layout}}
 

@@ -146,8 +146,7 @@ def changed_rows(books: tuple[Book, Book]) -> Table | None:
 
 
 def tolls_table(books: tuple[Book, Book], *, whole: bool) -> Table | None:
-    """Every toll that either run has a number for, A's first and cheapest first, with the ratio of B's to A's. whole:
-    or else the few that represent all."""
+    """Tolls that either run has, A's first, cheapest first, with the ratio. whole: all, not only a few."""
     both = comparable(books)
     first, second = ({_key(toll): toll for toll in book.index.tolls} for book in both)
     few = [_key(toll) for book in both for toll in best_known(book) if {_key(toll)} <= first.keys() & second.keys()]

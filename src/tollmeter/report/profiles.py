@@ -42,8 +42,7 @@ def alone(profile: Profile) -> Block:
 def side_by_side(
     left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
 ) -> Block:
-    """Two profiles by function with the change, and what changed in words. gain: of the right one in throughput, where
-    rows say it; else it is taken from the profiles."""
+    """Two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
     named = tuple(zip(titles, (left, right), strict=True))
     heads = tuple(f"{title}: {title_of(one)}, {one.abi}, {one.target}" for title, one in named)
     sources = tuple(f"{title}: {source_of(one)}" for title, one in named)

@@ -147,8 +147,7 @@ class Progress:
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
-    """Labels and values that users know: latency within each cache, then the toll table; of the named machine by its
-    own clock."""
+    """Labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):

@@ -57,8 +57,7 @@ class StudyAnswers:
 
 
 def tally_in_words(counts: Tally) -> str:
-    """Of 10 published figures 4 hold here; 1 has the same direction, 1 does not hold, 4 cannot be judged. Empty where
-    the study printed none that could be judged."""
+    """Counts of published figures by verdict; empty where the study printed none that could be judged."""
     several = (
         (counts.holds, "hold" if counts.holds != 1 else "holds"),
         (counts.same_direction, "have the same direction only" if counts.same_direction != 1 else
@@ -111,8 +110,7 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def verdict_in_words(claim: Claim) -> str:
-    """A dash for what the study prints nothing of that could be judged. A figure that another line counts says so: the
-    tally above holds each figure once."""
+    """A dash for a figure that cannot be judged; a figure that another line counts is marked so."""
     if claim.verdict == "cannot tell":
         return "cannot be judged here" if claim.holds_at else DASH
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict

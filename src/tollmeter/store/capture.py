@@ -30,8 +30,7 @@ _FAILED = ("failed", "wrong_answer", "timeout")
 
 
 class Capture(NamedTuple):
-    """first: the stream that describes the machine. lost: streams that were not whole. failures: of probes that failed
-    in a visit, by name, with the reason."""
+    """first: the stream that describes the machine. lost: damaged streams. failures: reasons by probe."""
 
     first: tuple[Line, ...]
     head: Head

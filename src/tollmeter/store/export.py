@@ -36,8 +36,7 @@ def derived_tables(index: Index) -> dict[str, Table]:
 
 
 def of_run(table: Table, index: Index) -> Table:
-    """The table with columns that tell whose it is, so that tables of several runs can be joined. What a table of
-    machines has already is not there twice."""
+    """The table with columns that identify the run, for joins; without those that it has already."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
     stretches = (stretch._replace(shared={**stretch.shared, **about}) for stretch in table.stretches)

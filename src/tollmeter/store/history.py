@@ -31,8 +31,7 @@ class Remembered(Record, frozen=True):
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """Machines of one key differ alike between runs: CPU, its family, model and stepping, and hypervisor. A new host
-    name or kernel does not make runs repeat any better."""
+    """Machines of one key differ alike between runs: CPU, family, model, stepping and hypervisor."""
     numbers = (machine.facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
     return machine.cpu, " ".join(numbers), machine.hypervisor or ""
 
@@ -43,8 +42,7 @@ def place_of(machine: Machine) -> str:
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of this kind of machine, oldest first. Runs without rows come before the others and never displace
-    them; a line that cannot be read is skipped."""
+    """The last runs of this kind of machine, oldest first; those without rows come before and displace none."""
     runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
     silent, telling = ([run for run in runs if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
     return [*silent, *telling]

@@ -302,8 +302,7 @@ def opening(folder: Path) -> Head:
 
 
 class Visits(Sequence[Outcome]):
-    """Those of a journal that was whole when it was read before, read again when somebody asks: a table of the numbers
-    that are kept beside it asks for none."""
+    """The visits of a journal, read again on demand: tables of numbers stored beside it need none."""
 
     def __init__(self, folder: Path, chosen: Callable[[tuple[Outcome, ...]], tuple[Outcome, ...]]) -> None:
         """chosen: of all, those that are meant."""

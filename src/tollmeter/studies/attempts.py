@@ -100,8 +100,7 @@ def _tried(samples: _Timed, usual_hz: float) -> list[Attempt]:
 
 
 def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
-    """What is to be visited again: points of the suite's listing of whose five attempts one differs, and which have no
-    further attempt to put in its place."""
+    """Points of the listing with one deviating attempt of five, and no further attempt to replace it."""
     listed = [point for point in seen if _is_listed(point, suite, probes)]
     samples = {point: _in_turn(outcome for outcome in seen[point] if outcome.status == "ok") for point in listed}
     places: dict[tuple[str, str], list[Point]] = {}

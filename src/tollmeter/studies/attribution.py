@@ -176,8 +176,7 @@ def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
 
 
 class Known(NamedTuple):
-    """What splits the sizes of a program. fits: by size, or why it cannot be told. waits: what a need's loads would
-    wait."""
+    """What splits a program's sizes. fits: by size, or why unknown. waits: what a need's loads would wait."""
 
     fits: Mapping[Parameters, Fit] | str
     waits: Callable[[Need], Waits]

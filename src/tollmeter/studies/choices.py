@@ -20,8 +20,7 @@ KNOWN_WITHIN = 1.1
 
 @dataclass(frozen=True)
 class Pair:
-    """Two profiles of one place. gain: how many times as good the right one is by its row, which has more visits than a
-    profile; None where a row is not known well."""
+    """Two profiles of one place. gain: ratio of their rows, which have more visits; None if not known well."""
 
     left: Profile
     right: Profile

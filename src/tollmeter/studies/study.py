@@ -152,8 +152,7 @@ def _why_not(claim: Published, number: Measured) -> str:
 
 
 def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
-    """Why a condition of the study prevents a verdict here; empty where it does not. A count answers a claim that
-    accepts counts, unless that requires a clock."""
+    """Why a condition prevents a verdict here, or empty. A count answers claims that accept counts."""
     if number.of is None:
         return ""
     if condition == "strict CPU":

@@ -113,8 +113,7 @@ class Child:
         return True
 
     def read_stream(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
-        """Reads a stream whose end record announces that the process waits for the next line: status is then 0. Where
-        the process ends instead, the result is that of `finish`."""
+        """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
         output = self._unread_output()
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s, _announces_next_visit, meanwhile)
@@ -154,8 +153,7 @@ class Child:
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
     def has_answered(self) -> bool:
-        """As `read_stream`, without waiting: whether a whole stream has come, or the process has ended. A process that
-        can no longer complete a stream is ended."""
+        """As `read_stream`, without waiting. A process that can no longer complete a stream is ended."""
         if self._reaped:
             return True
         ended = _has_ended(self._process.pid)
@@ -249,8 +247,7 @@ class Child:
         is_whole: Callable[[bytearray], bool] | None = None,
         meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is whole. A process that it left behind and that holds
-        the pipe open does not count."""
+        """Collects output until the process ends or the stream is whole, whoever else holds the pipe open."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         watched = select.poll()

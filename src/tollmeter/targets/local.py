@@ -30,8 +30,7 @@ def _resident(child: Child, visit: Visit) -> Resident:
 
 
 def _largest_number(key: LayoutKey) -> int:
-    """The largest number among the parameters, which approximates the memory of a new layout. Too large a guess only
-    ends idle processes earlier."""
+    """The largest parameter, which approximates a layout's memory; too large ends idle processes earlier."""
     return max((value for _, value in key[1] if isinstance(value, int)), default=0)
 
 
@@ -106,8 +105,7 @@ class Local(Asking):
             self._setups.resume()
 
     def _meanwhile(self, visited: Child) -> None:
-        """Short work beside the visit, and not between two. Until its stream is read the process is in no collection:
-        on an error it would be left behind, so it is ended here."""
+        """Host work beside the visit. On an error the process, which is in no collection yet, is ended here."""
         try:
             self._residents.reap_terminated()
             self._schedule.meanwhile()
@@ -117,8 +115,7 @@ class Local(Asking):
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
-        """A probe that is interrupted during its set-up takes no sample. If it ends of the signal before its handler is
-        installed, a process replaces it and is interrupted as well."""
+        """An interrupted set-up takes no sample; a process that the signal killed is replaced and interrupted."""
         self._child = child
         if self._is_asked_to_stop:
             child.signal(signal.SIGINT)
@@ -149,8 +146,7 @@ class Local(Asking):
         return Child(self._command(key[0], ("--stay",)), listens=True)
 
     def _prepared(self, key: LayoutKey, visit: Visit) -> Child | None:
-        """A process that sets up the layout now, on the visit's CPU, so that its memory is known before the visit. None
-        where that has no use, or the set-up failed."""
+        """Sets up the layout now on the visit's CPU, to learn its memory. None if that is no use or fails."""
         if not self._schedule.may_begin(visit.point):
             return None
         child = self._started(key)

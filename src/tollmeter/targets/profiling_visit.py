@@ -43,8 +43,7 @@ class ProfiledVisit(NamedTuple):
 
 
 def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
-    """emulator: build/emulator, with its plugins. Raises Failure (6) where a place has no sampler, OSError where the
-    executable cannot be started."""
+    """emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
@@ -67,8 +66,7 @@ def _counted(place: str, command: Sequence[str], asked: Asked, emulator: Path, l
 
 
 def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
-    """A visit under two plugins: the counter, and one that samples while the gate in the counter's page is open. Raises
-    Failure where there is no such emulator."""
+    """A visit under the counter and a plugin that samples while the counter's gate is open. Raises Failure."""
     program = emulator_here(place)
     page.write_bytes(bytes(_PAGE_BYTES))
     counter = Path(plugin.partition(",")[0]).with_name("count.so")

@@ -86,8 +86,7 @@ class SerialLine(Asking):
         return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
-        """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
-        where it does not answer: then it is not asked again."""
+        """The first whole of three attempts, or the last. Raises OSError if not started, Failure if no answer."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):

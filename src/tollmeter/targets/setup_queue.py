@@ -158,8 +158,7 @@ class SetupQueue:
         self._quick = deque(pending for pending in self._quick if pending.key != key)
 
     def _next(self) -> PendingSetup | None:
-        """Slow set-ups go first: the quick ones that are left run beside the visits. While a slow set-up is ready for
-        the next visit, quick ones run for the visits after it."""
+        """Slow set-ups first; quick ones run beside visits, and for later visits while a slow one is ready."""
         quick = sum(setup.pending.is_quick for setup in self._ready.values())
         if self._slow and quick == len(self._ready):
             return self._slow.popleft()

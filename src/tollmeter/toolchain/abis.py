@@ -36,8 +36,7 @@ class AbiFiles(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """An ABI on this machine. target: what runs it, None where nothing does. missing: why it cannot do more; mend: the
-    command that changes that."""
+    """An ABI here. target: what runs it, or None. missing: why not more; mend: the command that helps."""
 
     name: str
     summary: str

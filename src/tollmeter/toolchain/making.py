@@ -55,8 +55,7 @@ def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
 
 
 def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None) -> Ran:
-    """report: called for each file that is made. Raises Failure where make cannot be started, or a step fails that
-    belongs to no single probe."""
+    """report: called for each file. Raises Failure if make does not start, or a step of no single probe fails."""
     made: set[str] = set()
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         with _started(_words(abi, compiler, goals), root, output) as process:

@@ -23,8 +23,7 @@ _MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "init.mipsel": "mi
 
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
-    """All packages that the files of this CPU's ABIs name: some are no compiler, and only let a probe report more. The
-    launcher names those that it may not install."""
+    """Installs all packages of this CPU's ABI files; the launcher names those that it may not install."""
     packages = [package for abi in abis for package in (*abi.packages, "make")]
     if packages and shutil.which("apt-get") is not None:
         _launch(root, packages)

@@ -139,8 +139,7 @@ def _time_of(path: Path) -> float:
 
 
 def _clamp_future_times(root: Path, folder: Path) -> None:
-    """A clock that went back leaves files that are younger than anything made since. A source of that kind would be
-    built at each start, and an object of that kind never again."""
+    """After a clock went back, files from the future would be built always (sources) or never (objects)."""
     latest = time.time() + _FUTURE_S
     with contextlib.suppress(OSError):
         for source in (*_sources(root), *libraries.changes(root)):

@@ -41,11 +41,8 @@ class NoCompiler(Failure):
 def make_ready(
     root: Path, wanted: Wanted, targets: Sequence[str] = (), unasked: Collection[str] = ()
 ) -> dict[str, Failure]:
-    """Builds and describes the wanted probes, and returns by name why an ABI cannot be had: that does not prevent the
-    others.
-
-    targets: requested, to be tried before the ABI's own ways. unasked: ABIs that were not named; they run on this
-    machine or not at all."""
+    """Builds and describes the wanted probes, and returns by name why an ABI is missing. targets: tried before the
+    ABI's own ways. unasked: ABIs that were not named, and run on this machine or not at all."""
     known = find(root, wanted.keys() - set(unasked))
     gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
     abis = {name: known.abis[name] for name in wanted if name in known.abis and name not in gaps}

@@ -57,8 +57,7 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 
 def double_order(raw: str) -> str:
-    """How a double's bytes are ordered, from how 1.0 lies in memory: little, big, or mixed (little-endian words, the
-    high one first, as ARM's old floating-point accelerator had them)."""
+    """The byte order of 1.0: little, big, or mixed, as ARM's old accelerator had (high word first)."""
     names = {
         "000000000000f03f": "little",
         "3ff0000000000000": "big",

@@ -62,8 +62,7 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel. Its
-    name is of the place, so that two runs have it for the same ladder."""
+    """A ladder for each placement of the other end, named by it; rows differ by their channel."""
     every = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
     for row in every:

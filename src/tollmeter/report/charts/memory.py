@@ -83,8 +83,7 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """The most measured kernel of each operation, so that a line has one kernel throughout; of equals the fastest. The
-    faster ones at a few sizes are in the chart by kernel."""
+    """The most measured kernel of each operation, of equals the fastest, so that a line has one kernel."""
     rows = _in_order(bench, bench.own(bench.meaning(*BANDWIDTHS)))
     swept = {operation: _swept_kernel([row for row in rows if _operation(bench, row) == operation])
             for operation in dict.fromkeys(_operation(bench, row) for row in rows)}  # fmt: skip

@@ -48,8 +48,7 @@ def _without(book: Book, probes: Collection[str]) -> Book:
 
 
 def paired(books: tuple[Book, Book]) -> list[tuple[Bench, Bench]]:
-    """The places of two runs that have one kind of clock: the two machines themselves, whatever they are called, and
-    other places of one name. Each bench knows the rows of both."""
+    """Places of two runs with one kind of clock: the machines themselves, and other places of one name."""
     others = {_place(bench): bench for bench in benches(books[1])}
     pairs = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
     both = [(*first.rows, *second.rows) for first, second in pairs]
