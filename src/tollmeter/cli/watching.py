@@ -45,10 +45,10 @@ class Watching:
         self._fresh: dict[Point, None] = {}
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
-        self.tell()
+        self.print_numbers()
         self._progress.visit(visit.point, fraction, 1.0, seconds_left)
 
-    def tell(self) -> None:
+    def print_numbers(self) -> None:
         """Prints the numbers of the visits since the last call, where they will be seen."""
         if self._progress.takes_numbers:
             fresh = [rows_of_point(self._seen[point], self._probes[point.probe]) for point in self._fresh]
@@ -98,5 +98,5 @@ def _show(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, r
         if lines[0].kind == "visit":
             visited = outcome(lines)
             seen.outcome(visited)
-            seen.tell()
+            seen.print_numbers()
             progress.visit(visited.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

@@ -60,7 +60,7 @@ def open_run(folder: Path) -> Book:
     made_of = _fingerprint(folder)
     kept = _kept(folder, made_of)
     if kept is not None:
-        return _book(opening(folder), Visits(folder, _telling), request, kept)
+        return _book(opening(folder), Visits(folder, _without_broken), request, kept)
     book = make(read(folder), request, folder)
     index.save(folder, made_of, book.index)
     return book
@@ -107,7 +107,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_relations
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
+    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _without_broken(contents.outcomes)
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     precision = _of_rows(request)
@@ -273,10 +273,10 @@ def raw_samples(book: Book) -> Table:
     return of_run(samples, book.index)
 
 
-def _telling(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """A visit that somebody broke off says nothing of a point that was visited again."""
+def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """Without interrupted visits to points that were visited again."""
     visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
-    return tuple(told for told in outcomes if told.status != "interrupted" or told.point not in visited)
+    return tuple(visit for visit in outcomes if visit.status != "interrupted" or visit.point not in visited)
 
 
 def _machine(contents: Contents, folder: Path) -> Machine:

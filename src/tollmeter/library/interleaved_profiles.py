@@ -24,7 +24,7 @@ KERNEL = "(kernel)"
 COUNTED_MS = 50
 """Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
 SLICE_MS, LEAST_TURNS = 125, 4
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class _Point(NamedTuple):
@@ -51,7 +51,7 @@ class InterleavedProfiles:
         self._sampled = [point for point in points if not is_counted(point.wanted.point)]
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
-    def take(self, report: Tell, over: Over = never) -> None:
+    def take(self, report: Report, over: Over = never) -> None:
         """Takes half as many rounds again for points that lack slices, if a state then has enough slices of all."""
         for number, point in enumerate(self._counted, start=1):
             if over():

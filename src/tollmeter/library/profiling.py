@@ -11,7 +11,7 @@ import msgspec
 
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.interleaved_profiles import InterleavedProfiles, Tell
+from tollmeter.library.interleaved_profiles import InterleavedProfiles, Report
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.sampled import Over, ProfilePoint, never, sampled
 from tollmeter.library.wanted import asking
@@ -46,7 +46,7 @@ def profile_suite(
     folder: Path,
     wanted: Sequence[ProfilePoint],
     seconds: float,
-    report: Tell,
+    report: Report,
     widths: Mapping[Place, float],
     *,
     over: Over = never,

@@ -135,10 +135,10 @@ class Timed(NamedTuple):
     uncounted: str = ""
 
 
-Tell = Callable[[int, float], None]
+Report = Callable[[int, float], None]
 
 
-def _untold(_rounds: int, _share: float) -> None:
+def _unreported(_rounds: int, _share: float) -> None:
     """Progress that is not shown."""
 
 
@@ -155,7 +155,7 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
     return open_run(done.folder).index.opposed
 
 
-def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Tell = _untold) -> Timed:
+def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report = _unreported) -> Timed:
     """Measures the commands and keeps the run. report: called before each round with the rounds and the share of the
     budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
     write errors."""
@@ -346,7 +346,7 @@ class _Timing:
         self._next_look = 0
         self._rounds_of_block = 1
 
-    def to_the_end(self, report: Tell) -> Timed:
+    def to_the_end(self, report: Report) -> Timed:
         status, trouble = "settled", ""
         try:
             self._each("setup")
@@ -415,7 +415,7 @@ class _Timing:
         ran = self._process.run(job.place, "n", sink, counts=counts)
         return None if self._is_stopped() and ran.failure else ran
 
-    def _rounds(self, sink: Output, report: Tell) -> str:
+    def _rounds(self, sink: Output, report: Report) -> str:
         """Returns how it ended."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():

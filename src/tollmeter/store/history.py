@@ -44,7 +44,7 @@ def place_of(machine: Machine) -> str:
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
     """The last runs of this kind of machine, oldest first; those without rows come before and displace none."""
     runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
-    silent, telling = ([run for run in runs if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
+    silent, telling = ([run for run in runs if bool(run.rows) is has_rows][-_MOST_RUNS:] for has_rows in (False, True))
     return [*silent, *telling]
 
 

@@ -45,9 +45,9 @@ BARE_ROOM, BOTH_ROOM = 150, 250
 """For the values of two runs, without their intervals and with them."""
 
 
-def rung(row: Row, label: str, said: str) -> Datum:
-    """A dot of one row. said is at the right end of its line; where the chart is narrow, the value alone."""
-    return datum(row, label=label, said=said, brief=str(of_row(row)), tone="rung")
+def rung(row: Row, label: str, text: str) -> Datum:
+    """A dot of one row. text is at the right end of its line; where the chart is narrow, the value alone."""
+    return datum(row, label=label, said=text, brief=str(of_row(row)), tone="rung")
 
 
 def level_rungs(bench: Bench) -> list[Datum]:

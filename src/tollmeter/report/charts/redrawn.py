@@ -59,8 +59,8 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         for name, pairs_of_line in pairs.items()
         for pair in pairs_of_line
     ]
-    drawing, said = Picture(_spec(figure, data, in_bytes)), _sentence(figure, data)
-    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), caption=said)
+    drawing, caption = Picture(_spec(figure, data, in_bytes)), _sentence(figure, data)
+    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), caption=caption)
 
 
 def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
@@ -134,7 +134,7 @@ def published(bench: Bench) -> Iterator[Chart]:
             yield _chart(bench, comparable, unit, title, tally_in_words(study.tally))
 
 
-def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, said: str) -> Chart:
+def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, caption: str) -> Chart:
     data = [datum for claim in claims for datum in _data(claim)]
     by = series_colour("series", ORDER)
     base = alt.Chart(values(data))
@@ -146,7 +146,7 @@ def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, said: s
         f"published-{unit}", f"The study's figures and this machine's: {title}",
         "What was published, and what is measured here?", (),
     )  # fmt: skip
-    return subject.chart(finished(alt.layer(reach, dot), len(claims) * STEP + 20), bench.rows[:1], said)
+    return subject.chart(finished(alt.layer(reach, dot), len(claims) * STEP + 20), bench.rows[:1], caption)
 
 
 def _data(claim: Claim) -> Iterator[Datum]:
