@@ -27,7 +27,7 @@ from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row
 from tollmeter.numbers.readings import RATES
-from tollmeter.store.dataset import write_run
+from tollmeter.store.dataset import write_tables
 
 MACHINE_SD = PROBE_SD = 0.007
 ILL_FACTOR = 1.05
@@ -50,7 +50,7 @@ def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[st
     sick = {int(at) for at in np.linspace(0, machines - 1, ill + 2)[1:-1]}
     with tempfile.TemporaryDirectory() as scratch:
         for name in ("rows", "machines"):
-            write_run(Path(scratch), index, [(name, derived_table(name, index))])
+            write_tables(Path(scratch), index, [(name, derived_table(name, index))])
         sources = {path.relative_to(scratch).parts[0]: path for path in Path(scratch).glob("*/*/*/*")}
         _write(index, sources, out, [(at, at in sick) for at in range(machines)])
     return [f"node{at}" for at in sorted(sick)]

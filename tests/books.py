@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Books for the tests of the report: a sound machine, hostile names, failed rows, an empty run, an emulated one.
 
-The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured.
-"""
+The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
 from tollmeter.inference.inferred import inferred
 from tollmeter.model import (
+    Better,
     Book,
     Build,
     Cache,
@@ -34,6 +35,7 @@ from tollmeter.model import (
     RunInfo,
     Sample,
     Samples,
+    Unit,
     Value,
     Witness,
 )
@@ -48,252 +50,100 @@ SIZES = tuple(
     (KIB << octave) * (4 + quarter) // 4 for octave in range(17) for quarter in range(4) if (KIB << octave) <= 128 * MIB
 )[:69]
 
+
+def _probe(name: str, question: str, *parts: Metric | Parameter, revision: int = 1, **more: Any) -> Probe:
+    metrics = tuple(part for part in parts if isinstance(part, Metric))
+    parameters = tuple(part for part in parts if isinstance(part, Parameter))
+    return Probe(probe=name, question=question, revision=revision, metrics=metrics, parameters=parameters, **more)
+
+
+def _metric(name: str, unit: Unit, summary: str, means: str | None, toll: str | None = None, **more: Any) -> Metric:
+    better: Better = "more" if unit.endswith("/s") else "less"
+    return Metric(name=name, unit=unit, better=better, summary=summary, means=means, toll=toll, **more)
+
+
+def _choice(name: str, summary: str, *choices: str, typical: str | None = None) -> Parameter:
+    return Parameter(name=name, kind="choice", summary=summary, choices=choices, typical=typical)
+
+
+def _count(name: str, summary: str, *values: int, **more: Any) -> Parameter:
+    return Parameter(name=name, kind="count", summary=summary, values=values, **more)
+
+
+def _size(name: str, summary: str, *values: int, **more: Any) -> Parameter:
+    return Parameter(name=name, kind="size", summary=summary, values=values, **more)
+
+
 PROBES: tuple[Probe, ...] = (
-    Probe(
-        probe="memory.clock",
-        question="How fast does the core itself run?",
-        revision=1,
-        metrics=(Metric(name="adds", unit="op/s", better="more", summary="dependent additions", means="core-clock"),),
-    ),
-    Probe(
-        probe="memory.latency",
-        question="How long does one dependent load take, by the size of what it wanders through?",
-        revision=1,
-        metrics=(Metric(name="load", unit="ns", better="less", summary="one dependent load", means="latency-of-size"),),
-        parameters=(
-            Parameter(
-                name="size", kind="size", summary="bytes wandered through", start=KIB, stop=128 * MIB, refine=True
-            ),
-            Parameter(name="pages", kind="choice", summary="kind of page", choices=("small", "huge", "local")),
-        ),
-    ),
+    _probe("memory.clock", "How fast does the core itself run?",
+           _metric("adds", "op/s", "dependent additions", "core-clock")),
+    _probe("memory.latency", "How long does one dependent load take, by the size of what it wanders through?",
+           _metric("load", "ns", "one dependent load", "latency-of-size"),
+           _size("size", "bytes wandered through", start=KIB, stop=128 * MIB, refine=True),
+           _choice("pages", "kind of page", "small", "huge", "local")),
     *(
-        Probe(
-            probe=f"memory.{name}",
-            question=f"How many bytes can one core {name} in a second?",
-            revision=1,
-            metrics=(
-                Metric(
-                    name="rate",
-                    unit="B/s",
-                    better="more",
-                    summary=f"bytes of {name}",
-                    means=f"{name}-bandwidth-of-size",
-                ),
-            ),
-            parameters=(
-                Parameter(name="size", kind="size", summary="bytes of the buffer", start=4 * KIB, stop=128 * MIB),
-                Parameter(
-                    name="kernel",
-                    kind="choice",
-                    summary="how the loop is written",
-                    choices=("portable", "avx2", "avx512"),
-                ),
-            ),
-        )
+        _probe(f"memory.{name}", f"How many bytes can one core {name} in a second?",
+               _metric("rate", "B/s", f"bytes of {name}", f"{name}-bandwidth-of-size"),
+               _size("size", "bytes of the buffer", start=4 * KIB, stop=128 * MIB),
+               _choice("kernel", "how the loop is written", "portable", "avx2", "avx512"))
         for name in ("read", "write", "copy", "update")
     ),
-    Probe(
-        probe="memory.parallelism",
-        question="How many loads can be under way at once?",
-        revision=1,
-        metrics=(Metric(name="load", unit="ns", better="less", summary="time of one load", means="load-of-chains"),),
-        parameters=(
-            Parameter(name="chains", kind="count", summary="independent chains", values=(1, 2, 4, 8, 16, 32, 64)),
-            Parameter(name="size", kind="size", summary="bytes of the buffer", values=(16 * KIB, 512 * KIB, 128 * MIB)),
-        ),
-    ),
-    Probe(
-        probe="memory.line",
-        question="How many bytes travel together?",
-        revision=1,
-        metrics=(
-            Metric(name="second", unit="ns", better="less", summary="second touch", means="line-pair-of-distance"),
-        ),
-        parameters=(Parameter(name="distance", kind="size", summary="bytes apart", values=(8, 16, 32, 64, 128, 256)),),
-    ),
-    Probe(
-        probe="memory.ping_pong",
-        question="How long does a line take from one CPU to another and back?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="round_trip",
-                unit="ns",
-                better="less",
-                summary="there and back",
-                means="core-to-core",
-                toll="line to another CPU and back, by {method}",
-            ),
-        ),
-        parameters=(
-            Parameter(name="method", kind="choice", summary="how it is handed over", choices=("swap", "flag")),
-        ),
-        roles=(Role(name="other", worker="process", pace="lockstep"),),
-    ),
-    Probe(
-        probe="kernel.loop",
-        question="How fast is the plain loop that all else is compared with?",
-        revision=1,
-        metrics=(Metric(name="loop", unit="ns", better="less", summary="one turn", means="control-loop"),),
-    ),
-    Probe(
-        probe="kernel.enter_syscall",
-        question="What does the shortest system call cost?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="round_trip", unit="ns", better="less", summary="in and out", means="entry", toll="system call"
-            ),
-        ),
-        control=True,
-    ),
-    Probe(
-        probe="kernel.fault_segv",
-        question="What does a protection fault cost that the program handles itself?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="round_trip",
-                unit="ns",
-                better="less",
-                summary="there and back",
-                means="trap",
-                toll="SIGSEGV by {trap}",
-            ),
-        ),
-        parameters=(
-            Parameter(
-                name="trap", kind="choice", summary="what trips it", choices=("null", "protected"), typical="null"
-            ),
-        ),
-    ),
-    Probe(
-        probe="kernel.page_fault",
-        question="What does the first touch of a page cost?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="fault",
-                unit="ns",
-                better="less",
-                summary="one fault",
-                means="price-of-fault",
-                toll="page fault, {kind}",
-            ),
-        ),
-        parameters=(
-            Parameter(name="kind", kind="choice", summary="kind of fault", choices=("anonymous write", "zero read")),
-        ),
-        faults=True,
-    ),
-    Probe(
-        probe="kernel.switch",
-        question="What does it cost to switch between processes?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="switch",
-                unit="ns",
-                better="less",
-                summary="one switch",
-                means="switch",
-                toll="switch between {processes} processes",
-            ),
-        ),
-        parameters=(
-            Parameter(name="processes", kind="count", summary="in the ring", values=(2, 8, 32), typical="2"),
-            Parameter(
-                name="footprint", kind="size", summary="touched by each", values=(0, 16 * KIB, 64 * KIB), typical="0"
-            ),
-        ),
-        switches=True,
-    ),
-    Probe(
-        probe="kernel.call_object",
-        question="What does it cost to ask an object somewhere else one question?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="round_trip",
-                unit="ns",
-                better="less",
-                summary="question and answer",
-                means="call-of-object",
-                toll="ask an object over {channel}, {placement}",
-            ),
-        ),
-        parameters=(
-            Parameter(name="channel", kind="choice", summary="how it travels", choices=("pipe", "shared memory")),
-            Parameter(name="placement", kind="choice", summary="where the ends run", choices=("one CPU", "two CPUs")),
-        ),
-        switches=True,
-    ),
+    _probe("memory.parallelism", "How many loads can be under way at once?",
+           _metric("load", "ns", "time of one load", "load-of-chains"),
+           _count("chains", "independent chains", 1, 2, 4, 8, 16, 32, 64),
+           _size("size", "bytes of the buffer", 16 * KIB, 512 * KIB, 128 * MIB)),
+    _probe("memory.line", "How many bytes travel together?",
+           _metric("second", "ns", "second touch", "line-pair-of-distance"),
+           _size("distance", "bytes apart", 8, 16, 32, 64, 128, 256)),
+    _probe("memory.ping_pong", "How long does a line take from one CPU to another and back?",
+           _metric("round_trip", "ns", "there and back", "core-to-core", "line to another CPU and back, by {method}"),
+           _choice("method", "how it is handed over", "swap", "flag"),
+           roles=(Role(name="other", worker="process", pace="lockstep"),)),
+    _probe("kernel.loop", "How fast is the plain loop that all else is compared with?",
+           _metric("loop", "ns", "one turn", "control-loop")),
+    _probe("kernel.enter_syscall", "What does the shortest system call cost?",
+           _metric("round_trip", "ns", "in and out", "entry", "system call"), control=True),
+    _probe("kernel.fault_segv", "What does a protection fault cost that the program handles itself?",
+           _metric("round_trip", "ns", "there and back", "trap", "SIGSEGV by {trap}"),
+           _choice("trap", "what trips it", "null", "protected", typical="null")),
+    _probe("kernel.page_fault", "What does the first touch of a page cost?",
+           _metric("fault", "ns", "one fault", "price-of-fault", "page fault, {kind}"),
+           _choice("kind", "kind of fault", "anonymous write", "zero read"), faults=True),
+    _probe("kernel.switch", "What does it cost to switch between processes?",
+           _metric("switch", "ns", "one switch", "switch", "switch between {processes} processes"),
+           _count("processes", "in the ring", 2, 8, 32, typical="2"),
+           _size("footprint", "touched by each", 0, 16 * KIB, 64 * KIB, typical="0"), switches=True),
+    _probe("kernel.call_object", "What does it cost to ask an object somewhere else one question?",
+           _metric("round_trip", "ns", "question and answer", "call-of-object",
+                   "ask an object over {channel}, {placement}"),
+           _choice("channel", "how it travels", "pipe", "shared memory"),
+           _choice("placement", "where the ends run", "one CPU", "two CPUs"), switches=True),
     *(
-        Probe(
-            probe=f"float.{name}",
-            question=f"How many floating-point operations a second does {title} reach?",
-            revision=2,
-            metrics=(Metric(name="rate", unit="flop/s", better="more", summary="operations", means="flops-of-n"),),
-            parameters=(
-                Parameter(name="n", kind="count", summary="elements", start=16, stop=1 << 20),
-                Parameter(name="precision", kind="choice", summary="type", choices=("float", "double")),
-            ),
-        )
+        _probe(f"float.{name}", f"How many floating-point operations a second does {title} reach?",
+               _metric("rate", "flop/s", "operations", "flops-of-n"),
+               _count("n", "elements", start=16, stop=1 << 20),
+               _choice("precision", "type", "float", "double"), revision=2)
         for name, title in (("dot", "a dot product"), ("distance", "a Euclidean distance"), ("fft", "an FFT"))
     ),
-    Probe(
-        probe="datamodel.virtual_call",
-        question="What does a call through a table of pointers cost?",
-        revision=1,
-        metrics=(
-            Metric(
-                name="call",
-                unit="ns",
-                better="less",
-                summary="one call",
-                means="virtual-call",
-                toll="call a virtual method",
-            ),
-        ),
-    ),
-    Probe(
-        probe="datamodel.event_store",
-        question="What do wider pointers cost a store of small objects?",
-        revision=1,
-        metrics=(
-            Metric(name="event", unit="ns", better="less", summary="one event", means="object-store"),
-            Metric(name="resident", unit="B", better="less", summary="memory per event", source="gauge"),
-        ),
-        parameters=(Parameter(name="events", kind="count", summary="events held", values=(256, 1024, 4096, 16384)),),
-    ),
-    Probe(
-        probe="alignment.access",
-        question="What does an address that is not aligned cost?",
-        revision=1,
-        metrics=(Metric(name="access", unit="ns", better="less", summary="one access", means="access-of-offset"),),
-        parameters=(
-            Parameter(name="width", kind="count", summary="bytes", values=(4, 8, 16)),
-            Parameter(name="offset", kind="count", summary="bytes off", values=tuple(range(16))),
-            Parameter(
-                name="place", kind="choice", summary="what it splits", choices=("in line", "split line", "split page")
-            ),
-            Parameter(name="operation", kind="choice", summary="what is done", choices=("load", "store")),
-        ),
-    ),
-    Probe(
-        probe="alignment.copy",
-        question="What do misaligned ends do to a copy?",
-        revision=1,
-        metrics=(Metric(name="copy", unit="B/s", better="more", summary="bytes copied", means="copy-of-offset"),),
-        parameters=(
-            Parameter(name="routine", kind="choice", summary="how", choices=("bytes", "words", "libc")),
-            Parameter(name="source", kind="count", summary="offset", values=tuple(range(8))),
-            Parameter(name="target", kind="count", summary="offset", values=tuple(range(8))),
-            Parameter(name="bytes", kind="size", summary="length", values=(64, 1500)),
-        ),
-    ),
-)
+    _probe("datamodel.virtual_call", "What does a call through a table of pointers cost?",
+           _metric("call", "ns", "one call", "virtual-call", "call a virtual method")),
+    _probe("datamodel.event_store", "What do wider pointers cost a store of small objects?",
+           _metric("event", "ns", "one event", "object-store"),
+           _metric("resident", "B", "memory per event", None, source="gauge"),
+           _count("events", "events held", 256, 1024, 4096, 16384)),
+    _probe("alignment.access", "What does an address that is not aligned cost?",
+           _metric("access", "ns", "one access", "access-of-offset"),
+           _count("width", "bytes", 4, 8, 16),
+           _count("offset", "bytes off", *range(16)),
+           _choice("place", "what it splits", "in line", "split line", "split page"),
+           _choice("operation", "what is done", "load", "store")),
+    _probe("alignment.copy", "What do misaligned ends do to a copy?",
+           _metric("copy", "B/s", "bytes copied", "copy-of-offset"),
+           _choice("routine", "how", "bytes", "words", "libc"),
+           _count("source", "offset", *range(8)),
+           _count("target", "offset", *range(8)),
+           _size("bytes", "length", 64, 1500)),
+)  # fmt: skip
 
 
 def _machine(**changes: object) -> Machine:
@@ -634,6 +484,10 @@ def derived(book: Book) -> Book:
     return msgspec.structs.replace(book, index=index)
 
 
+ROW_KEYS = Row.__struct_fields__.index("status")
+"""The fields before it say what a row is of."""
+
+
 def failed() -> Book:
     """Some rows without a number, each for its own reason."""
     book = healthy(("x86_64",))
@@ -650,21 +504,8 @@ def failed() -> Book:
         if status == "ok":
             rows.append(row)
             continue
-        rows.append(
-            Row(
-                probe=row.probe,
-                revision=row.revision,
-                abi=row.abi,
-                target=row.target,
-                clock=row.clock,
-                parameters=row.parameters,
-                metric=row.metric,
-                unit=row.unit,
-                better=row.better,
-                status=status,  # type: ignore[arg-type]
-                reason=reason,
-            )
-        )
+        known: dict[str, Any] = {name: getattr(row, name) for name in Row.__struct_fields__[:ROW_KEYS]}
+        rows.append(Row(**known, status=status, reason=reason))  # type: ignore[arg-type]
     return with_rows(book, rows)
 
 

@@ -2,8 +2,7 @@
 """A memory hierarchy to be measured: set-associative caches under a random cyclic walk, and a visit's luck with pages.
 
 Each level is looked at on its own: a line misses it by the replacement rule and by how many lines of the buffer its
-set holds. What a lap of the walk costs is the mean over lines of the latency of the first level that holds the line.
-"""
+set holds. What a lap of the walk costs is the mean over lines of the latency of the first level that holds the line."""
 
 from __future__ import annotations
 

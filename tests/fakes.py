@@ -69,8 +69,7 @@ runs_on = ["{machine}"]
 
 def tree(root: Path, **behaviours: str) -> Path:
     """A checkout of fakes: build/ABI/kernel.NAME for each name, on the ABI of this machine, and a default suite. As far
-    as anybody can see they are built of its sources, which are empty.
-    """
+    as anybody can see they are built of its sources, which are empty."""
     shutil.rmtree(root / "probes/kernel", ignore_errors=True)  # a tree that stood there had other probes
     name = platform.machine()
     folder = root / "build" / name

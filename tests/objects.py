@@ -2,8 +2,7 @@
 """The runtime's objects, compiled once for all trees that a test builds: of 3 s that a small tree takes, 2 are theirs.
 
 They are lent with their times and with the command that made them, so that make compiles anew what a test changed, and
-all of them where it asks for another compiler or flag.
-"""
+all of them where it asks for another compiler or flag."""
 
 from __future__ import annotations
 

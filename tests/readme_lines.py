@@ -3,8 +3,7 @@
 
 Prints a table of how long each took, its exit code and the first line of its answer. Ends with 1 where a command ends
 in a traceback or with another code than 0, or where a run shows no number with a unit on its screen. The checkout is
-changed: give it a fresh clone.
-"""
+changed: give it a fresh clone."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """Every kind of target with an executable that misbehaves on it, so that one suite of tests holds them all.
 
 Where a script cannot run, tests/faults/rogue.c stands in, compiled for the place. A place that this machine lacks (no
-emulator, no compiler, no sshd) is skipped, with what is missing.
-"""
+emulator, no compiler, no sshd) is skipped, with what is missing."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class Stand:
     """A target; make gives the executable of a behaviour. alive: words by which its process is found from outside,
     the first of them in the name of what it executes.
 
-    is_a_machine: that process goes on from visit to visit.
-    """
+    is_a_machine: that process goes on from visit to visit."""
 
     def __init__(self, target: Target, make: Callable[[str], Path], alive: tuple[str, ...]) -> None:
         self.target = target
@@ -185,8 +183,7 @@ def sshd(folder: Path, port: int = 0, address: str = "127.0.0.1", within: Sequen
     """A server of our own on the loopback: its keys, its log and its list of who may in. Gives the words for ssh.
 
     within: the words of a command that starts it somewhere else, where nobody here can ask whether it listens. Workers
-    that test at once choose their ports one after the other, each when the last one's server has its own.
-    """
+    that test at once choose their ports one after the other, each when the last one's server has its own."""
     server = shutil.which("sshd", path="/usr/sbin:/usr/bin")
     if server is None:
         pytest.skip("no sshd here: apt-get install openssh-server")

@@ -23,7 +23,7 @@ static inline enum toll_status find_other_end(struct toll_run *r, unsigned *inde
     if (toll_share_core(r->cpus[0], r->cpus[i]) == (placement == SIBLING)) *index = i;
   if (*index) return TOLL_OK;
   if (placement == SIBLING)
-    return toll_skip(r, "the system tells of no other thread of CPU %d's core among the run's CPUs", r->cpus[0]);
+    return toll_skip(r, "the system reports no other thread of CPU %d's core among the run's CPUs", r->cpus[0]);
   return toll_skip(r, "needs a CPU of another core, and this run may use %u", r->cpu_count);
 }
 

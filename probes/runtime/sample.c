@@ -187,7 +187,7 @@ static void emit_sample(const struct sample *s) {
 
 /* ---- all samples ---- */
 
-/* What took so long the first time is known as longer than any sample without a trial: a program that fills a gigabyte. */
+/* A first iteration of a second or more is longer than any sample, and needs no trial: a program that fills a gigabyte. */
 static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
   enum { VERY_LONG_NS = 1000000000 };
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
@@ -217,9 +217,8 @@ static bool takes_time(struct toll_run *r, const struct times *found) {
   return false;
 }
 
-/* What the samples that were asked for take at the length that was asked for, and twice as long. One iteration may take
- * longer than that, or what is not timed may: such a point gets fewer samples a visit, and not the time of a hundred others.
- */
+/* Twice the time of the requested samples at their requested length. One iteration, or its untimed part, may take longer:
+ * such a point gets fewer samples a visit, and not the time of a hundred other points. */
 static uint64_t enough_ns(const struct toll_run *r, const struct sample *s) {
   enum { BATCHES = 4, TWICE = 2, BESIDE_NS = 500000 };
   uint64_t timed_ns = r->visit->request.sample_ns * BATCHES * (s->controlled ? 2 : 1);
@@ -247,8 +246,8 @@ static void set_lengths(struct toll_run *r, struct sample *s, const struct sampl
   s->control.iterations = length_of(found->control.iterations, quantum, s->index);
 }
 
-/* An even number, so that n and 2n come first equally often, unless one alone is of many seconds. What is seen behind one sample is what stood before the next.
- */
+/* The number of samples is even, so that n and 2n come first equally often, unless one sample takes many seconds. The
+ * look at the core after a sample is also the one before the next. */
 static void take_all(struct toll_run *r, struct sample *s) {
   enum { MOST_SECONDS = 10 };
   const struct sample found = *s;

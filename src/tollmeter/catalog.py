@@ -26,9 +26,8 @@ _COMMANDS = ("build", "start", "verify")
 
 
 class Executable(Record, frozen=True):
-    """One probe for one ABI, as it described itself. path: absolute. target: the name of the one that runs it; also:
-    those of others that are to run it as well; could: those that would, where a selection is for such a place.
-    """
+    """One probe for one ABI, as it described itself. path: absolute. target: what runs it; also: other requested
+    targets that run it; could: targets that would, if a selection names them."""
 
     path: str
     probe: Probe
@@ -39,9 +38,8 @@ class Executable(Record, frozen=True):
 
 
 class Catalog(Record, frozen=True):
-    """abis: those with something to run, the machine's own first. gaps: why another cannot be run here, by name.
-    broken: why a probe was left out of the build, by its name and ABI.
-    """
+    """abis: those that can run, the machine's own first. gaps: why others cannot, by name. broken: why a probe was not
+    built, by name and ABI."""
 
     executables: dict[tuple[str, str], Executable] = {}
     abis: tuple[str, ...] = ()
@@ -63,8 +61,7 @@ class Catalog(Record, frozen=True):
 
 
 def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Catalog:
-    """What is built, of all ABIs unless some are named. machine: the CPU's name, as `uname -m` has it. Raises Failure
-    (5) where nothing is."""
+    """The built probes of all or some ABIs. machine: the CPU as in `uname -m`. Raises Failure (5) if none is built."""
     executables: dict[tuple[str, str], Executable] = {}
     broken: dict[tuple[str, str], str] = {}
     gaps: dict[str, str] = {}
@@ -144,8 +141,8 @@ def read_suite(path: Path) -> Suite:
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
-        if said := _unfit(claim):
-            raise Failure(f"{path}: '{claim.what}' {said}")
+        if reason := _unfit(claim):
+            raise Failure(f"{path}: '{claim.what}' {reason}")
     return suite
 
 

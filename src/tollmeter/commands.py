@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The only file that starts processes. Every call names where the words of its command are from; a run's folder is no
-such place, since it is data and may come from anybody.
-"""
+"""The only file that starts processes. Every call names the origin of its command's words, which is never a run's
+folder: that is data, and may come from anybody."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def start(origin: Origin, words: Sequence[Word], **options: Any) -> Popen[Any]:
 
 
 def _refuse(origin: Origin, words: Sequence[Word]) -> None:
-    for word in [os.fspath(one) for one in words]:
+    for word in [os.fspath(word) for word in words]:
         if word.startswith("/") and len(word) < 4096 and _is_of_a_run(Path(word)):
             raise Failure(f"{word} is in a run's folder ({origin}): no command with a path of one is started", 5)
 

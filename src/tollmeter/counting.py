@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far something is that takes long, on standard error: on a terminal in one line that is written over and at the
-end taken away, elsewhere in a line now and then, each time after twice as long.
-"""
+"""Progress of long work on standard error: one line that is overwritten on a terminal, elsewhere a line after each
+doubling of the time."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def _redraws() -> bool:
 
 
 class Counting:
-    """Is called with the number that is done, and of all. Work that ends before the first line is due prints
-    nothing."""
+    """Called with the number done and the total. Work that ends before the first line is due prints nothing."""
 
     def __init__(self, what: str) -> None:
         self._what = what

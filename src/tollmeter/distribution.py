@@ -34,8 +34,7 @@ _NAMES: dict[str, tuple[str, str, str]] = {
 
 
 def install_line(packages: Iterable[str]) -> str:
-    """The command, as root, for packages by Debian's names: part of a sentence, with the command between backticks.
-    Packages without a name here are listed separately."""
+    """The command, as root, for Debian's packages, between backticks; those without a name here follow it."""
     wanted = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
     if manager is None or manager == "apt-get":

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large Python packages that few runs need: each has a lock file of its own, and is installed on request, by its hash,
-into the environment that Tollmeter runs in."""
+"""Large Python packages that few runs need: each has its own lock file, and is installed on request, by its hash."""
 
 from __future__ import annotations
 
@@ -75,9 +74,7 @@ def install(root: Path, extra: Extra) -> None:
 
 
 def fetched(root: Path, extra: Extra, scratch: str) -> Path:
-    """A folder below scratch that holds the package. Ctrl-C does not reach pip, which would report it as an error of
-    its own: the caller's KeyboardInterrupt ends pip. Raises Failure (5) with pip's error.
-    """
+    """A folder with the package, below scratch. pip gets no Ctrl-C. Raises Failure (5) with pip's error."""
     folder = Path(scratch, "package")
     words = [sys.executable, "-I", *_PIP, extra.lock, *_QUIETLY, "--target", str(folder)]
     try:
@@ -89,8 +86,8 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
         raise Failure(f"{extra.module} cannot be installed: {error}", 5) from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["pip prints no error"]
-        said = next((line for line in lines if line.startswith("ERROR")), lines[-1])
-        raise Failure(f"{extra.module} cannot be installed: {said.removeprefix('ERROR: ')}", 5)
+        reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
+        raise Failure(f"{extra.module} cannot be installed: {reason.removeprefix('ERROR: ')}", 5)
     return folder
 
 

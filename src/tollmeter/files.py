@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in folders that may come from elsewhere: nothing is written through a link, and nothing is waited for that is
-no file. A pipe in the place of a journal would never end, and neither would a device.
-"""
+"""Files in untrusted folders: nothing is written through a link, and no device or pipe is read, since it might never
+end."""
 
 from __future__ import annotations
 
@@ -40,9 +39,8 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Writes the file whole or not at all, under an unpredictable name until then. content: the bytes, or their pieces.
-    A link in its place is replaced, and its target stays as it is. Raises OSError, also where a device or a pipe is in
-    its place."""
+    """Writes the file whole or not at all, under an unpredictable name until then. content: bytes or their pieces.
+    Replaces a link, not its target. Raises OSError, also in place of a device or a pipe."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EEXIST, "something that is not a file is in its place", str(path))

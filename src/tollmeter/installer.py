@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pip, which no run needs: the environment's own where it has one, else the one that Python keeps to make environments
-with, run from the wheel that it is. So none is kept twice.
+"""pip, which no run needs: the environment's own, or the wheel that Python keeps for new environments.
 
-    python -m tollmeter.installer WORDS...    what pip does with these words
+python -m tollmeter.installer WORDS...    what pip does with these words
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-FOUND_NONE = 5
+NO_INSTALLER = 5
 
 
 def wheels() -> list[Path]:
@@ -28,7 +27,7 @@ def main() -> None:
         paths = wheels()
         if not paths:
             sys.stderr.write("toll: no pip here, and Python keeps none to make environments with (ensurepip)\n")
-            sys.exit(FOUND_NONE)
+            sys.exit(NO_INSTALLER)
         sys.path.insert(0, str(paths[0]))
     runpy.run_module("pip", run_name="__main__", alter_sys=True)
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where probes, ABI files and suites are, and what is built of them: the checkout, or a folder of the person's own.
+"""Where probes, ABI files and suites are, and what is built of them: the checkout, or a folder of the user.
 
-A wheel holds the sources beside the package, where often nobody may write. Its folder is one of links to them: what was
-upgraded is younger than what was built, as in a checkout, and build/ stands beside it.
-"""
+For a wheel, which is often read-only, the user's folder has links to its sources, and build/ beside them."""
 
 from __future__ import annotations
 
@@ -21,9 +19,8 @@ IS_CHECKOUT = not _SHIPPED.is_dir()
 
 
 def user_folder(variable: str, at_home: str) -> Path:
-    """The user's folder for Tollmeter: below the folder that the XDG variable names, or below at_home at home.
-    In a container the home folder is often one that the user may not write to: then a substitute holds it.
-    """
+    """The user's folder for Tollmeter, below the XDG variable's folder or at_home. A substitute where that cannot be
+    written, as in many containers."""
     if named := os.environ.get(variable):
         return Path(named) / "tollmeter"
     home = Path.home()
@@ -41,9 +38,7 @@ def have_home() -> None:
 
 
 def _substitute_home() -> Path:
-    """A folder of this user's among the temporary files. A folder that another user made under its name is not used: it
-    could hold ABI files, which name programs to start.
-    """
+    """A temporary folder of this user; never another user's, whose ABI files could name programs to start."""
     folder = Path(os.environ.get("TMPDIR") or "/tmp") / f"tollmeter-{os.geteuid()}"
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)
@@ -54,9 +49,7 @@ def _substitute_home() -> Path:
 
 
 def may_write(folder: Path) -> bool:
-    """Whether this user may write there, or may make the folder where it does not exist. A folder that may not be
-    searched hides what is in it; Path.exists raises then.
-    """
+    """Whether this user may write there, or create it. Path.exists raises in a folder that may not be searched."""
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if os.path.exists(parent))  # noqa: PTH110
     return os.access(nearest, os.W_OK)
 

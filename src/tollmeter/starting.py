@@ -2,8 +2,7 @@
 """What comes before everything else: descriptors 0 to 2 lead somewhere, and no signal goes unheard or ends in silence.
 
 A process may be started with its standard error closed. The next file that it opens then gets descriptor 2, and every
-complaint is written into it: that file was once a journal.
-"""
+complaint is written into it: that file was once a journal."""
 
 from __future__ import annotations
 
@@ -25,14 +24,12 @@ _LEAST = {
 }
 """350 MB of address space were enough for a run of one probe, and 300 were not; of private memory 150 and 120."""
 
-_heard: list[int] = []
+_received: list[int] = []
 _holding = False
 
 
 def open_descriptors() -> None:
-    """What is closed leads to nowhere: what is written to standard output is then refused, and so does not seem to have
-    been printed; what is said on standard error is lost. The lowest free number is the one that is opened.
-    """
+    """Opens closed descriptors 0 to 2 on nothing: writes to standard output then fail, and standard error is lost."""
     for number, way in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(number)
@@ -62,9 +59,8 @@ class _Forgiving(io.FileIO):
 
 
 def make_room() -> str | None:
-    """Why the command cannot run in the memory that it may have, if so. The libraries that compute would each
-    start as many threads as there are CPUs, and take memory for all of them: nothing here is large enough for that.
-    """
+    """Why the command cannot run in its memory, if so. Numeric libraries would start a thread, with its memory, for
+    each CPU: one suffices."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for limit, (least, what, typed) in _LEAST.items():
         with contextlib.suppress(OSError):
@@ -90,8 +86,8 @@ def name_system() -> None:
         os.uname()
     except OSError:
         multiarch = getattr(sys.implementation, "_multiarch", "")
-        told = [_of_kernel(name) for name in ("ostype", "hostname", "osrelease", "version")]
-        answer = os.uname_result((*told, multiarch.partition("-")[0]))
+        names = [_of_kernel(name) for name in ("ostype", "hostname", "osrelease", "version")]
+        answer = os.uname_result((*names, multiarch.partition("-")[0]))
         os.uname = lambda: answer
 
 
@@ -117,8 +113,7 @@ def hold_signals() -> None:
 
 @contextlib.contextmanager
 def hearing_signals() -> Iterator[None]:
-    """Each of them, also one that waits, raises KeyboardInterrupt; those that come later wait, and come too late. Does
-    nothing in a program that has not held them."""
+    """While entered, each signal raises KeyboardInterrupt, also a waiting one; without effect if none is held."""
     if not _holding:
         yield
         return
@@ -140,11 +135,11 @@ def _mask(how: int) -> None:
         signal.pthread_sigmask(how, SIGNALS)
 
 
-def heard() -> bool:
-    """Whether one came: what it raised may have been swallowed by a library that lets nothing through."""
-    return bool(_heard)
+def signal_received() -> bool:
+    """Whether a signal came: a library may have swallowed its KeyboardInterrupt."""
+    return bool(_received)
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    _heard.append(number)
+    _received.append(number)
     raise KeyboardInterrupt

@@ -7,8 +7,7 @@ With --stay it reads a visit a line, and as long as it behaves well and the seed
 line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream of no records
 says that it waits.
 
-It seals its records with its own few lines, so that the host's reader is not tested by the host's writer.
-"""
+It seals its records with its own few lines, so that the host's reader is not tested by the host's writer."""
 
 from __future__ import annotations
 

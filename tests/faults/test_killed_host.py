@@ -2,8 +2,7 @@
 """`toll run` killed at any moment, wherever its probes run: no process and no folder outlives it, here or there.
 
 Whatever a run starts is known by a folder of the test's own: it stands in the PATH and TMPDIR of all that runs here,
-and in the TMPDIR of all that runs there, so that a process or file of another run never counts.
-"""
+and in the TMPDIR of all that runs there, so that a process or file of another run never counts."""
 
 from __future__ import annotations
 

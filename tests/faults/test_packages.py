@@ -37,8 +37,7 @@ FETCH = ["install", "-y", "--no-install-recommends", "--download-only"]
 @pytest.fixture
 def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout on a Debian with nothing installed, as root: with ABIs `red` and `blue` of this CPU, and `far`, whose
-    CPU is another.
-    """
+    CPU is another."""
     for name, value in fakes(tree, 0).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is only read starts no process and makes no connection: a run's folder is data, and may come from anybody.
 
-TOLL_FOLDERS=10000 makes more of them.
-"""
+TOLL_FOLDERS=10000 makes more of them."""
 
 from __future__ import annotations
 

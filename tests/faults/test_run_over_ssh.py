@@ -2,8 +2,7 @@
 """`toll run --target ssh:HOST` as a person types it, with a configuration that names host, port and key.
 
 The server is one of our own on the loopback. OpenSSH asks the system's list of users where ~/.ssh is, and not HOME, so
-that the configuration is named by TOLL_SSH_CONFIG, as a person may.
-"""
+that the configuration is named by TOLL_SSH_CONFIG, as a person may."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """A real Slurm on one machine: a controller and nodes in network namespaces, each node with a host name of its own.
 
 The controller's namespace has a bridge; each node's namespace has one end of a cable to it. Nothing of it reaches the
-machine's own network. Every process of a node is in the node's namespace, by which the tests find and stop it.
-"""
+machine's own network. Every process of a node is in the node's namespace, by which the tests find and stop it."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """A modelled machine of whose last cache neighbours hold most, and not the same part from one moment to the next.
 
 What a walk is left of it differs from visit to visit, and within a visit; a lap that outgrows what is left loses its
-lines to them one after the other. Visits are few, so that a row says no more than its interval: from served to lost.
-"""
+lines to them one after the other. Visits are few, so that a row says no more than its interval: from served to lost."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """Several CPUs on one modelled memory: how long a load waits, and what each of them still gets.
 
 A memory that serves one line after the other, asked at random times, is a queue of one server with constant service
-(M/D/1; Kleinrock, Queueing Systems, 1975): at utilisation u a request waits u / (2 (1 - u)) services.
-"""
+(M/D/1; Kleinrock, Queueing Systems, 1975): at utilisation u a request waits u / (2 (1 - u)) services."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """How often the levels of modelled machines are found as they are, from the rows of a default run: `make models`.
 
 Two generators, `first` (random_machines.py) and `second` (other_machines.py). Rules and thresholds are chosen on seeds
-0 to 99; seeds from 1000 on judge them.
-"""
+0 to 99; seeds from 1000 on judge them."""
 
 from __future__ import annotations
 

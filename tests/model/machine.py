@@ -17,8 +17,7 @@ REPLACEMENTS = ("oldest", "any", "not recent")
 class Cache:
     """transfer: cycles for which one line keeps its way busy. neighbours: lines that others put in for each of ours.
 
-    exclusive: it holds what the cache before it gave up, and nothing that this still has.
-    """
+    exclusive: it holds what the cache before it gave up, and nothing that this still has."""
 
     size_bytes: int
     ways: int

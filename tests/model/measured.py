@@ -114,8 +114,7 @@ def crowded(rows: Iterable[Row], machine: Machine) -> list[Row]:
 
     Its neighbours leave a third to all of the last cache. From there to twice as far a size is served in some visits
     and not in others, and a row's own median is the commoner state's; beyond that it is not served at all. And bursts:
-    one row in thirty is up to three times too slow, with an interval that reaches down to where it should be.
-    """
+    one row in thirty is up to three times too slow, with an interval that reaches down to where it should be."""
     random = np.random.default_rng([machine.seed, 0xC0FFEE])
     left = machine.caches[-1].size_bytes * random.uniform(1 / 3, 1)
     last, beyond = (machine.ns(machine.latency_of(len(machine.caches) - 1 + behind)) for behind in range(2))

@@ -8,8 +8,7 @@ from what the inferences assume. It shares no cache, no noise and no translation
 * Frames come in runs of a buddy allocator's orders. Translation buffers keep the share of a random walk's pages that
   fits; half of what they miss is hidden.
 * Samples are those of a busy host: noise of each batch, a clock that drifts through the run, bursts of whole batches,
-  visits beside a busy hyperthread (Kalibera and Jones 2013; Akinshin 2019). Rows are made of visits as a run's are.
-"""
+  visits beside a busy hyperthread (Kalibera and Jones 2013; Akinshin 2019). Rows are made of visits as a run's are."""
 
 from __future__ import annotations
 

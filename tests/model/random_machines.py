@@ -3,8 +3,7 @@
 
 A plain machine replaces the least recently used line, chooses the sets of its first cache inside a page, and gives huge
 pages, which are huge in physical memory too. An awkward one need not: its caches may replace at random, its first cache
-may be larger than its ways times a page, it may refuse huge pages, or have a guest's, which are made of small ones.
-"""
+may be larger than its ways times a page, it may refuse huge pages, or have a guest's, which are made of small ones."""
 
 from __future__ import annotations
 

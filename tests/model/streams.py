@@ -2,8 +2,7 @@
 """Address streams of the finer memory probes, and what a modelled machine takes for them. Times in core cycles.
 
 Each function is one probe's body and its control, as its file under probes/memory tells them. What it takes is a fact
-of the machine, without noise: it is worked out once, and many a book is of one machine.
-"""
+of the machine, without noise: it is worked out once, and many a book is of one machine."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def line_pair(machine: Machine, distance: int) -> tuple[float, float]:
 def chains(machine: Machine, count: int, size: int) -> float:
     """One load, with `count` independent walks side by side in equal parts of `size` bytes.
 
-    A large buffer is looked at as a machine so many times smaller: what is under way at once stays the same.
-    """
+    A large buffer is looked at as a machine so many times smaller: what is under way at once stays the same."""
     one_in = sampling(machine, size // machine.line_bytes)
     part = size // count // machine.line_bytes // one_in
     walks = [order(seed, part, machine.line_bytes, "random") + np.uint32(i * part) for i, seed in _seeds(count)]

@@ -3,8 +3,7 @@
 
 MODEL_MACHINES says how many machines are drawn; 100 is the full sample, and takes minutes. Of fewer, each rate has to
 be one that the full rate makes likely enough. MODEL_SEED draws others: thresholds were tuned on seeds below 300, and
-what is found by default is not what they were fitted to.
-"""
+what is found by default is not what they were fitted to."""
 
 from __future__ import annotations
 

@@ -57,8 +57,7 @@ def sampling(machine: Machine, lines: int) -> int:
 def load_latency(machine: Machine, size: int, pages: str) -> float:
     """One dependent load of the walk of memory.latency over `size` bytes, its pages `small`, `huge` or `local`.
 
-    The median of VISITS visits, each of which was given other frames. Where two are alike, the others are too.
-    """
+    The median of VISITS visits, each of which was given other frames. Where two are alike, the others are too."""
     lines = size // machine.line_bytes
     huge = pages == "huge"
     walk = order(1, lines, machine.line_bytes, "local" if pages == "local" else "random", machine.page_bytes)

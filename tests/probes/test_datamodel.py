@@ -185,8 +185,7 @@ def test_objects_grow_with_the_pointer(abi: str) -> None:
 
 def event_bytes(abi: str) -> float:
     """One event by hand: objects of words and numbers of 4 bytes, each rounded up to its alignment, which is a word's;
-    a third of the particles are of each kind, and a hadron's mother stands behind the padding.
-    """
+    a third of the particles are of each kind, and a hadron's mother stands behind the padding."""
     word = pointer_bytes(abi)
 
     def rounded(content: int, alignment: int = word) -> int:

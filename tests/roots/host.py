@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a bare system takes from this host: Debian's mirrors and their keys, proxies, certificates, and pip's settings.
-Read when the tests run, so that nothing of it stands in the checkout.
-"""
+Read when the tests run, so that nothing of it stands in the checkout."""
 
 from __future__ import annotations
 

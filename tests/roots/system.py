@@ -71,8 +71,7 @@ done"""
 
 class System:
     """name: debian-12; codename: bookworm. packages: what it has besides those of minbase. work: the folder in which it
-    is made; kept: where downloads are kept for the next time.
-    """
+    is made; kept: where downloads are kept for the next time."""
 
     def __init__(self, name: str, codename: str, packages: Sequence[str], work: Path, kept: Path) -> None:
         self.name, self.codename, self.packages = name, codename, packages

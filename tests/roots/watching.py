@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that may last minutes: a line when each begins and ends, and one every few seconds in between. A Ctrl-C ends
-them all.
-"""
+them all."""
 
 from __future__ import annotations
 

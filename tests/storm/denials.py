@@ -2,8 +2,7 @@
 """Every system call that each probe and a run make, denied in turn: a sentence, or the right number.
 
 The kernel's own filter denies them (seccomp(2)), as a sandbox does: the call is not there, or not permitted. What is
-right is what the same probe says under a filter of the same length that denies nothing, visited in turns with it.
-"""
+right is what the same probe says under a filter of the same length that denies nothing, visited in turns with it."""
 
 from __future__ import annotations
 

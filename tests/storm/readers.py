@@ -5,8 +5,7 @@ Inputs are recorded ones with small changes on top of each other. One that ends 
 changed further: a mutation fuzzer that is led by what the readers say. Checksums are made true again more often than
 not, since else nothing would come past them. An input that breaks a reader is left in build/tests/fuzz.
 
-    .venv/bin/python -m storm.readers SECONDS [SEED]
-"""
+    .venv/bin/python -m storm.readers SECONDS [SEED]"""
 
 from __future__ import annotations
 

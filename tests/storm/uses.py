@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which system calls each probe and a run make, as strace saw them: uses.txt, a line each.
 
-.venv/bin/python -m storm.uses     renews it; strace is needed for that, and nothing else needs it
-"""
+.venv/bin/python -m storm.uses     renews it; strace is needed for that, and nothing else needs it"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from machines import catalog
-from tollmeter import saying
+from tollmeter import notices
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
@@ -70,7 +70,7 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
     (own / "absent.toml").write_text(MINE.format(compiler="no-such-compiler"))
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
     said: list[str] = []
-    monkeypatch.setattr(saying, "_listeners", [said.append])
+    monkeypatch.setattr(notices, "_listeners", [said.append])
     failures = ready.make_ready(tree, dict.fromkeys(["typo", "absent", "mine"], LOOP))
     assert set(failures) == {"typo", "absent"}
     assert failures["typo"].exit_code == 2

@@ -180,7 +180,7 @@ def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
                   program=(Program(what="program", probe="any.program"),))  # fmt: skip
     made = msgspec.structs.replace(foretold([262144]), suite=suite)
     (one,) = attributed(made, "x86_64", "x32")
-    assert "cannot be told, beyond" in in_words(one)
+    assert "is unknown, beyond" in in_words(one)
     assert "it would" not in in_words(one).replace("what it would save of", "")
     assert largest(made) == ()
 
@@ -207,7 +207,7 @@ def test_it_is_told_in_words_and_as_a_table() -> None:
             (267.4, -3841.0, 300.0),
             "costs 3.27 µs: 270 ns saved in instructions, 3.8 µs in cache misses, 300 ns saved in",
         ),
-        ((None, None, -3168.0), "cannot be told, beyond 3.2 µs lost in page faults"),
+        ((None, None, -3168.0), "is unknown, beyond 3.2 µs lost in page faults"),
     ],
 )
 def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Sequence[float | None], said: str) -> None:

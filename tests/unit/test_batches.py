@@ -61,8 +61,7 @@ def test_few_samples_say_nothing_of_it() -> None:
 
 def at_odds(each_ns: float) -> tuple[Array, Array]:
     """Sixteen samples, each batch 1000 ns off to either side, that pay 3344 ns once: 2 t(n) - t(2n) is off by 1000 or
-    3000, so its error is 1.8581 x 2000 / sqrt(16) = 929 and it stands 3.6 of these above nothing: not surely there.
-    """
+    3000, so its error is 1.8581 x 2000 / sqrt(16) = 929 and it stands 3.6 of these above nothing: not surely there."""
     iterations = np.full(16, float(N))
     off = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]] * 4) * 1000.0
     return 3344 + each_ns * np.outer(iterations, [1, 2]) + off, iterations

@@ -286,7 +286,7 @@ def test_a_source_that_is_saved_during_a_build_is_built_the_next_time(
 ) -> None:
     source = tree / "probes/kernel/loop.c"
     source.touch()
-    build_abi(tree, own_abi, own_compiler, tell=source.touch)
+    build_abi(tree, own_abi, own_compiler, report=source.touch)
     assert not proven.known(tree, own_abi)
     build_abi(tree, own_abi, own_compiler)
     assert proven.known(tree, own_abi) == {"kernel.loop"}

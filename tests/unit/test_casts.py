@@ -85,7 +85,7 @@ def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path)
     found = casts(units_of(tree(tmp_path, planted=THROUGH_VOID)), HOST, "gcc")
     assert not found.troubles
     assert [one.line for one in found.casts if one.through_void] == [6, 7, 9, 10] == [one.line for one in found.casts]
-    assert "const header_t *" in next(one.said for one in found.casts if one.line == 7)
+    assert "const header_t *" in next(one.message for one in found.casts if one.line == 7)
 
 
 def test_a_cast_by_way_of_void_is_one_through_void_and_a_plain_one_is_not(tmp_path: Path) -> None:

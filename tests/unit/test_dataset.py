@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from books import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Book, Failure, Index
-from tollmeter.store.dataset import machine_name, write_run
+from tollmeter.store.dataset import machine_name, write_tables
 
 
 def book(host: str, run: str, slower: float = 1.0) -> Book:
@@ -32,7 +32,7 @@ def book(host: str, run: str, slower: float = 1.0) -> Book:
 
 def put(folder: Path, one: Book) -> Index:
     tables = ((name, raw_samples(one) if name == "samples" else derived_table(name, one.index)) for name in TABLES)
-    write_run(folder, one.index, tables)
+    write_tables(folder, one.index, tables)
     return one.index
 
 

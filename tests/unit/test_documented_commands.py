@@ -3,8 +3,7 @@
 
 What measures is planned (--dry-run), with its ABIs taken as built: names of probes, suites, parameters, ABIs and
 targets are looked up as they are for a run. What reads is run, on a recorded run. The few that ELSEWHERE names are run
-by the test that stands beside them. A new command is tried without an edit here.
-"""
+by the test that stands beside them. A new command is tried without an edit here."""
 
 from __future__ import annotations
 

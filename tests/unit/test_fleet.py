@@ -22,9 +22,9 @@ from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet import report
 from tollmeter.model import Book, Failure
+from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
-from tollmeter.saying import listen
-from tollmeter.store.dataset import machine_name, write_run
+from tollmeter.store.dataset import machine_name, write_tables
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
 Plant = Callable[[NDArray[np.float32]], None]
@@ -133,7 +133,7 @@ def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
 def dataset(folder: Path, books: list[Book]) -> Path:
     for one in books:
         tables = [(name, derived_table(name, one.index)) for name in ("rows", "machines")]
-        write_run(folder, one.index, tables)
+        write_tables(folder, one.index, tables)
     return folder
 
 

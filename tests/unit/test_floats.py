@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an ABI file claims of its floating point is read from the code: a claim that the code does not keep is refused.
 
-Each is built with flags or sources that break it: the ELF header says nothing of what a body computes with.
-"""
+Each is built with flags or sources that break it: the ELF header says nothing of what a body computes with."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from streams import VISIT, visit_records, whole
 from tollmeter.model import Failure, Published, RowOf, Select, Suite, Visit
 from tollmeter.protocol import outcome, seal
-from tollmeter.store import toml
+from tollmeter.store import request
 from tollmeter.store.journal import NAME, Journal, Session, read, streams
 from tollmeter.store.request import Request, read_request, write_request
 
@@ -261,7 +261,7 @@ def without_none(value: object) -> object:
 
 @given(TABLES)
 def test_whatever_is_written_as_toml_is_read_back(table: dict[str, object]) -> None:
-    assert tomllib.loads(toml.dumps(table)) == without_none(table)
+    assert tomllib.loads(request.dumps(table)) == without_none(table)
 
 
 @given(TEXT)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What probes are built with that is not ours: what is missing, what is brought whole and by its checksum, one's own
-folder in its place, and what is refused.
-"""
+folder in its place, and what is refused."""
 
 from __future__ import annotations
 

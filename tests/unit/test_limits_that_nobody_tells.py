@@ -33,4 +33,4 @@ def test_signals_that_may_not_be_held_stop_nothing(monkeypatch: pytest.MonkeyPat
     starting.hold_signals()
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with starting.hearing_signals():
-        assert not starting.heard()
+        assert not starting.signal_received()

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tollmeter import notices
 from tollmeter import root as tollmeter_root
-from tollmeter import saying
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME as JOURNAL
@@ -45,7 +45,7 @@ def test_runs_of_somebody_else_s_checkout_are_the_person_s(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(saying, "_listeners", [said.append])
+    monkeypatch.setattr(notices, "_listeners", [said.append])
     folder = places.new_folder("default")
     assert folder.parent == tmp_path / "data/tollmeter/runs"
     (line,) = said
@@ -73,7 +73,7 @@ def test_why_a_checkout_cannot_keep_runs_is_what_is_true(
 ) -> None:
     """A read-only mount of one's own checkout was said to belong to somebody else."""
     said: list[str] = []
-    monkeypatch.setattr(saying, "_listeners", [said.append])
+    monkeypatch.setattr(notices, "_listeners", [said.append])
     mount = SimpleNamespace(f_flag=os.ST_RDONLY if read_only else 0)
     monkeypatch.setattr(os, "statvfs", lambda _: mount)
     monkeypatch.setattr(os, "geteuid", lambda: shared.stat().st_uid + owner)

@@ -69,7 +69,7 @@ def test_a_damaged_executable_is_named_and_not_used(
 ) -> None:
     tree, abi = release
     said: list[str] = []
-    monkeypatch.setattr(prebuilt, "say", said.append)
+    monkeypatch.setattr(prebuilt, "notify", said.append)
     path = tree / prebuilt.FOLDER / abi.name / PROBE
     content = path.read_bytes()
     path.unlink()

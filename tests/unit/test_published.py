@@ -18,8 +18,8 @@ from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.publishing import publish, published
 from tollmeter.model import Book, Failure, Index
+from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site
-from tollmeter.saying import listen
 from tollmeter.store.published import REMOVED, read_published, write_published
 
 HOST, USER, SERIAL, TOKEN = "build7.corp.example", "alice", "SN-48151623", "10.20.30.40"

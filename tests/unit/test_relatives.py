@@ -145,7 +145,7 @@ def test_what_rests_on_single_visits_does_not_decide_whether_it_is_worth_it() ->
     thin = [msgspec.structs.replace(one, visits=1) if one.abi == "x32" else one for one in rows]
     said = judged(book(*thin)).index.study
     assert said
-    assert said.worth.startswith("Whether x32 is worth it here cannot be told.")
+    assert said.worth.startswith("Whether x32 is worth it here is unknown.")
     assert "%" not in said.worth
     timed_once = [msgspec.structs.replace(one, visits=1) if one.unit == "ns" else one for one in rows]
     said = judged(book(*timed_once)).index.study
@@ -178,7 +178,7 @@ def test_what_was_counted_is_said_where_the_time_was_not_measured() -> None:
     """The first line said that no saving in time could be told, above a table that told 830 µs."""
     said = gains("x32", "Another kernel runs it.", [needed("flow", 0.7)], [("flow", 0.105), ("queue", 0.044)])
     assert "By counts it would save 10 % of the time (flow) to 4 % of the time (queue)" in said
-    assert "its time was not measured: another kernel runs it." in said and "cannot be told" not in said
+    assert "its time was not measured: another kernel runs it." in said and "is unknown" not in said
 
 
 def test_one_program_of_many_does_not_make_an_abi_worth_it() -> None:

@@ -73,14 +73,14 @@ def test_pairs_differ_in_one_thing_and_are_the_faster_over_the_slower_way() -> N
 
 def test_abis_that_are_as_fast_as_each_other_stand_in_a_sentence_and_once_in_the_table() -> None:
     (section,) = sections(book(native()))
-    assert section.said[0] == "The same within 3 % at every N: emulated: ia32 and ia32-x87."
+    assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32 and ia32-x87."
     assert [name for name in cells(section) if name.startswith("emulated:")] == ["emulated: x86_64 over ia32"]
 
 
 def test_three_abis_that_are_alike_are_told_at_once() -> None:
     more = [rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024)]
     (section,) = sections(book([*native(), *more]))
-    assert section.said[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
+    assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
 
 
 def test_no_table_holds_two_clocks_or_two_places() -> None:
@@ -101,7 +101,7 @@ def test_counted_instructions_are_fewer_and_leave_the_trap_out() -> None:
     assert cells(section) == {"arm-hard: hardware over emulated": ("25.0", "25.0")}
     assert section.gains and "times as few" in section.gains.title
     assert not any("trapped" in str(line.cells[0]) for line in section.rates.rows)
-    assert "what a kernel does for a trap is not among them" in section.said[-1]
+    assert "what a kernel does for a trap is not among them" in section.sentences[-1]
 
 
 def test_a_length_that_one_of_two_lacks_is_a_dash() -> None:

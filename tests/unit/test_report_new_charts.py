@@ -33,7 +33,7 @@ def test_the_control_loop_is_in_ghz_with_what_was_set_aside() -> None:
     assert rates and all(3.9 < float(d["y"]) < 4.3 for d in rates)
     aside = [d for d in rates if d.get("aside")]
     assert 14 <= len(aside) < len(rates) / 10
-    assert "GHz, within" in chart.said
+    assert "GHz, within" in chart.caption
 
 
 def _switched(told: Outcome) -> Outcome:
@@ -62,7 +62,7 @@ def test_each_sample_of_one_number_stands_at_its_visit() -> None:
     chart = _of(msgspec.structs.replace(book, outcomes=(*others, *visits)), "distribution")
     assert {int(d["x"]) for d in points(chart)} == {1, 2, 3, 4}
     assert len(points(chart)) >= sum(_usable(told) for told in visits) > 20
-    assert "system call" in chart.title and "costs" in chart.said
+    assert "system call" in chart.title and "costs" in chart.caption
 
 
 def _usable(told: Outcome) -> int:
@@ -91,7 +91,7 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
     pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip
-    assert chart.said == "Of 6 published figures: 2 hold, 4 cannot be judged here."
+    assert chart.caption == "Of 6 published figures: 2 hold, 4 cannot be judged here."
 
 
 def test_fewer_than_four_points_are_no_chart() -> None:

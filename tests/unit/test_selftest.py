@@ -12,7 +12,7 @@ import pytest
 import books
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
-from tollmeter.library.lies import IN_PROBES, Found, refused
+from tollmeter.library.lies import IN_PROBES, Caught, refused
 
 
 @pytest.mark.parametrize(("held_back", "caught"), [(("machine.other_programs_work",), True), ((), False)])
@@ -32,7 +32,7 @@ def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
     lie = next(one for one in IN_PROBES if one.name == "wrong answer")
 
     def outcome(sentence: str | None, *, measured: bool = True) -> str:
-        return selftest.judged(lie._replace(found=lambda *_: Found(sentence, measured)), books.small()).outcome
+        return selftest.judged(lie._replace(found=lambda *_: Caught(sentence, measured)), books.small()).outcome
 
     assert outcome("wrong answer: the loop stopped before its counter was zero") == selftest.CAUGHT
     assert outcome("failed: exit status 1") == selftest.OTHERWISE

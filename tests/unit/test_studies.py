@@ -219,7 +219,7 @@ def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_tha
 
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
-    found = words.told(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
+    found = words.answers_of(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
     assert found.common == ("4 figures: No board is here.",)
     assert all(one.above and not one.remark for one in found.answers)
     assert words.remarks(found.answers) == []
@@ -245,7 +245,7 @@ def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: 
 
 def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
-    found = words.told(book(hosted(2.0), *claims), suite_of(claims))
+    found = words.answers_of(book(hosted(2.0), *claims), suite_of(claims))
     (common,) = found.common
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
     assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
@@ -254,14 +254,14 @@ def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:
     gaps = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(2)]
-    found = words.told(book([entry("new", 100.0)], *gaps), suite_of(gaps))
+    found = words.answers_of(book([entry("new", 100.0)], *gaps), suite_of(gaps))
     assert words.remarks(found.answers) == [("(1)", "No board is here.")]
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
 
 
 def test_a_figure_without_a_number_to_hold_against_says_why_it_cannot_tell() -> None:
     picture = [claim(None)]
-    found = words.told(book([entry("new", 100.0)], *picture), suite_of(picture))
+    found = words.answers_of(book([entry("new", 100.0)], *picture), suite_of(picture))
     assert found.common == (f"1 figure: {NO_NUMBER}",)
 
 
@@ -273,8 +273,8 @@ def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
     claims = [claim(9.0, missing="No probe yet."), claim(8.0, missing="Nor this."), claim(7.0, missing="No probe yet.")]
     of = book([], claims[0])
     assert of.suite
-    answers = words.told(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
+    answers = words.answers_of(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
     led_to = {line.cells[-1] for line in words.claims_table(answers).rows}
     assert [number for number, _ in words.remarks(answers)] == sorted(led_to - {""})
     shared = tuple(msgspec.structs.replace(claims[0], what=name) for name in ("a", "b", "c"))
-    assert words.remarks(words.told(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []
+    assert words.remarks(words.answers_of(of, msgspec.structs.replace(of.suite, published=shared)).answers) == []

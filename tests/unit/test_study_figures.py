@@ -87,7 +87,7 @@ def test_a_line_is_held_against_itself_at_the_base(faster: bool, at_the_end: flo
     found = points(chart)
     assert [found["a", n] for n in FLAT] == [1, 1, 1]
     assert [found["b", n] for n in FALLING] == pytest.approx([1, 1, at_the_end])
-    assert "Published: falls past 16." in chart.said and "at 32" in chart.said
+    assert "Published: falls past 16." in chart.caption and "at 32" in chart.caption
 
 
 def test_a_line_may_be_held_against_another_at_each_place() -> None:
@@ -129,7 +129,7 @@ def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:
         ("published", "B entry"): 100, ("published, rebuilt", "B entry"): 300, ("published, rebuilt", "C other"): 100,
         ("here", "B entry"): 100,
     })  # fmt: skip
-    assert "B entry: 100 turns (published)" in chart.said
+    assert "B entry: 100 turns (published)" in chart.caption
 
 
 def profile(way: str, **hits: int) -> Profile:
@@ -171,7 +171,7 @@ def test_without_the_abi_that_it_is_about_the_chart_says_so() -> None:
     rows = [row(cost, name="cpu_time", abi=abi, parameters={"way": program.what})
             for program in programs for abi, cost in (("x86_64", 100.0), ("ia32", 80.0))]  # fmt: skip
     made = book(rows, figure(drawn="programs", axis="time"), program=programs, worth="x32", mend="Another kernel.")
-    assert drawn(made).said.endswith("No x32 here: Another kernel.")
+    assert drawn(made).caption.endswith("No x32 here: Another kernel.")
 
 
 def test_a_figure_that_is_not_drawn_says_why() -> None:

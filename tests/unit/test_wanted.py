@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tollmeter import catalog, saying
+from tollmeter import catalog, notices
 from tollmeter.library import places
 from tollmeter.library.places import sources
 from tollmeter.library.wanted import ProbeRequest, asking, selects_of, wanted
@@ -98,7 +98,7 @@ def loaded(
     monkeypatch: pytest.MonkeyPatch, *abis: str, of: tuple[str, ...] = ("native", "zz")
 ) -> tuple[catalog.Catalog, list[str]]:
     said: list[str] = []
-    monkeypatch.setattr(saying, "_listeners", [said.append])
+    monkeypatch.setattr(notices, "_listeners", [said.append])
     select = Select(probe="kernel.loop", abi=of)
     return places.made_ready(abis, [], ProbeRequest([select])), said
 

@@ -94,7 +94,7 @@ def test_a_point_with_several_visits_since_is_read_once(screen: Watched) -> None
     screen.visit()
     screen.visit()
     screen.seconds += LEAST_SECONDS_BETWEEN_NUMBERS
-    screen.watching.tell()
+    screen.watching.print_numbers()
     assert screen.made == [1], "two visits tell no more than one"
     for _ in range(LEAST_VISITS + 3):
         screen.visit()
@@ -130,12 +130,12 @@ def test_no_number_is_made_of_what_is_not_shown(screen: Watched) -> None:
     failed = outcome(status="failed", name="kernel.enter", parameters={"size": 7})
     screen.watching.outcome(failed)
     screen.seconds += LEAST_SECONDS_BETWEEN_NUMBERS
-    screen.watching.tell()
+    screen.watching.print_numbers()
     assert screen.made == [1]
 
 
 def test_a_visit_of_a_probe_that_the_journal_does_not_describe_has_no_number(screen: Watched) -> None:
     for _ in range(max(LOOKS)):
         screen.visit(name="kernel.unknown")
-    screen.watching.tell()
+    screen.watching.print_numbers()
     assert screen.made == []

@@ -36,7 +36,7 @@ def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_belo
     memcpy = next(line for line in shares.rows if line.cells[0] == "memcpy")
     assert memcpy.cells == ("memcpy", "43.4", "19.5", "55.0", "41.0"), "of the busy time, there as here"
     assert all("Idle" not in str(line.cells[0]) for line in shares.rows)
-    said = [sentence for block in answer(book, suite_of(book)) for sentence in block.said]
+    said = [sentence for block in answer(book, suite_of(book)) for sentence in block.sentences]
     assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
     assert "1.25 × the throughput" in said[0]
 
@@ -44,8 +44,8 @@ def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_belo
 def test_the_best_way_out_is_named_with_its_gain_and_what_it_takes() -> None:
     book = answers.study()
     here, there = ways_out(book, suite_of(book))
-    assert "receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput" in here.said
-    assert "as good by the count of instructions" in there.said and "mipsel" in there.place
+    assert "receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput" in here.sentence
+    assert "as good by the count of instructions" in there.sentence and "mipsel" in there.place
 
 
 def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> None:
@@ -96,7 +96,7 @@ def test_the_break_even_s_lines_cross_where_its_sentence_says() -> None:
     cheaper = [x for x in each if each[x] < once[x]]
     dearer = [x for x in each if each[x] > once[x]]
     assert max(cheaper) < 100 / answers.TRAP < min(dearer)
-    assert "from 2 of the misaligned accesses on" in drawn.said
+    assert "from 2 of the misaligned accesses on" in drawn.caption
 
 
 def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
@@ -109,7 +109,7 @@ def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
         assert sum(float(d["y"]) for d in parts if d["label"] == bar) == pytest.approx(100, abs=0.1)
     copied = [float(d["y"]) for d in parts if d["series"] == "copy_words_else_bytes"]
     assert copied == [55.0, 41.0]
-    assert drawn.said.startswith("From patches to ipalign: copy_words_else_bytes 55 → 41 %")
+    assert drawn.caption.startswith("From patches to ipalign: copy_words_else_bytes 55 → 41 %")
 
 
 def test_without_a_profile_or_a_trap_neither_is_drawn() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tollmeter import starting
-from tollmeter.cli.printing import say
+from tollmeter.cli.printing import print_notice
 from tollmeter.cli.report import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.conduct import Stopping
@@ -31,7 +31,7 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
     """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
     written. Returns the exit code of the whole run."""
     with Stopping(answer=_promise) as stopping:
-        if starting.heard():
+        if starting.signal_received():
             raise KeyboardInterrupt
         code = finished(measuring(stopping), options)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
@@ -45,15 +45,15 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     """Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and not options.quiet:
-        say(session.reason)
+        print_notice(session.reason)
     book = open_run(folder)
     remember(places.RUNS, remembered(book, learned(read_request(folder))))
     code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
     failures = [*_print_failures(book, options.form, folder), *_page_failures(book, folder)]
     if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
-        say(_why(book, code))
+        print_notice(_why(book, code))
     for failure in failures:
-        say(failure.sentence)
+        print_notice(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.root import typed
 
@@ -29,6 +29,6 @@ def bundle(
     if made.is_script:
         out.chmod(0o755)
     held = ", ".join(f"{count} probes for {name}" for name, count in made.probes.items())
-    say(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
+    print_notice(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
     start = f"sh {out.name}" if made.is_script else f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
-    say(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")
+    print_notice(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")

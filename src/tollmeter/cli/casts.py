@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import unknown
-from tollmeter.cli.printing import TableColumns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.model import Abi
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def casts(
         str | None, typer.Option(help=f"a strict ABI [the first of {', '.join(STRICT)} that is here]")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(help="a probe made of this tree, and values: the casts it runs most come first")
+        str | None,
+        typer.Option(help="a probe of this tree, and NAME=VALUE: the casts that it runs most come first"),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
@@ -52,11 +53,11 @@ def casts(
         shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
         print_columns(shown, form)
     for file, trouble in survey.troubles.items():
-        say(f"{file} cannot be read as {chosen.name} has it: {trouble}")
+        print_notice(f"{file} cannot be read as {chosen.name} has it: {trouble}")
     unread = len(survey.troubles)
     read = f"{survey.units - unread} of {survey.units}" if unread else str(survey.units)
     through = sum(cast.through_void for cast in rows)
-    say(
+    print_notice(
         f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
         f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
@@ -65,7 +66,7 @@ def casts(
 
 def _cells(cast: Cast) -> tuple[str, ...]:
     source = linecache.getline(cast.file, cast.line).strip()
-    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.said
+    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.message
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import add_summary, print_blocks, say, write
+from tollmeter.cli.printing import add_summary, print_blocks, print_notice, write
 from tollmeter.files import plain
 from tollmeter.library.options import share
 from tollmeter.model import Failure
@@ -38,62 +38,62 @@ def compare(
         raise Failure("--machines compares runs, and --by the rows of one run")
     from tollmeter.library.comparing import compared as compared_runs
 
-    found = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
+    comparison = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
     if form == "html":
-        print(_page(found, out))
+        print(_page(comparison, out))
     elif form == "table" and out is None:
-        _print(found, whole=every)
+        _print(comparison, whole=every)
     else:
-        write(_written(found, form, whole=every), out)
+        write(_written(comparison, form, whole=every), out)
 
 
-def _written(found: Compared, form: str, *, whole: bool) -> bytes:
+def _written(comparison: Compared, form: str, *, whole: bool) -> bytes:
     from tollmeter.library.comparing import visit_lines
     from tollmeter.report import ci_cases, compared_formats
 
     if form == "json":
-        return compared_formats.as_json(found)
+        return compared_formats.as_json(comparison)
     if form == "benchfmt":
-        return "".join(compared_formats.as_benchmarks(found, map(visit_lines, found.books))).encode()
+        return "".join(compared_formats.as_benchmarks(comparison, map(visit_lines, comparison.books))).encode()
     if form == "junit":
-        return ci_cases.junit("toll compare", compared_formats.cases(found)).encode()
+        return ci_cases.junit("toll compare", compared_formats.cases(comparison)).encode()
     if form == "github":
-        add_summary(compared_formats.as_markdown(found, whole=False))
-        return ci_cases.github(compared_formats.annotated(found)).encode()
-    return compared_formats.as_markdown(found, whole=whole).encode()
+        add_summary(compared_formats.as_markdown(comparison, whole=False))
+        return ci_cases.github(compared_formats.annotated(comparison)).encode()
+    return compared_formats.as_markdown(comparison, whole=whole).encode()
 
 
-def _print(found: Compared, *, whole: bool) -> None:
+def _print(comparison: Compared, *, whole: bool) -> None:
     from tollmeter.report.compared import blocks
 
-    console = print_blocks(blocks(found, whole=whole))
-    if found.machines and len(found.books) == 2:
+    console = print_blocks(blocks(comparison, whole=whole))
+    if comparison.machines and len(comparison.books) == 2:
         try:
-            console.print(f"Page  {_page(found, None)}", soft_wrap=True, markup=False)
+            console.print(f"Page  {_page(comparison, None)}", soft_wrap=True, markup=False)
         except Failure as failure:
-            say(f"the page is not written: {failure.sentence}")
+            print_notice(f"the page is not written: {failure.sentence}")
 
 
-def _page(found: Compared, out: Path | None) -> Path:
+def _page(comparison: Compared, out: Path | None) -> Path:
     """Raises Failure: 2 for other than two runs, 4 where they have no chart in common, 5 where it cannot be written."""
     from tollmeter.report import overlay
 
-    if found.machines and len(found.books) > 2:
-        return _gallery_page(found, out)
-    if len(found.books) != 2 or found.by:
+    if comparison.machines and len(comparison.books) > 2:
+        return _gallery_page(comparison, out)
+    if len(comparison.books) != 2 or comparison.by:
         raise Failure("a page shows two runs, or with --machines several")
-    first, second = (Path(book.index.run.folder) for book in found.books)
+    first, second = (Path(book.index.run.folder) for book in comparison.books)
     path = out or first / f"beside-{plain(second.resolve().name)}.html"
-    overlay.write(overlay.two((found.books[0], found.books[1])), path)
+    overlay.write(overlay.two((comparison.books[0], comparison.books[1])), path)
     return path
 
 
-def _gallery_page(found: Compared, out: Path | None) -> Path:
+def _gallery_page(comparison: Compared, out: Path | None) -> Path:
     """More than two machines, side by side as in a gallery."""
     from tollmeter.library.publishing import publish
     from tollmeter.report.gallery import single_page
     from tollmeter.report.page import put
 
-    path = out or Path(found.books[0].index.run.folder) / "machines.html"
-    put(single_page([publish(book) for book in found.books]), path)
+    path = out or Path(comparison.books[0].index.run.folder) / "machines.html"
+    put(single_page([publish(book) for book in comparison.books]), path)
     return path

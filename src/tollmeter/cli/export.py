@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Failure
@@ -65,14 +65,14 @@ def _write_result(name: str, what: str | None, out: Path | None) -> int:
 
 def _write_dataset(names: Sequence[str], dataset: Path) -> int:
     """A run that cannot be read is named, and the others are written."""
-    from tollmeter.library.derive import add_run
+    from tollmeter.library.derive import add_to_dataset
 
     code = lost = 0
     for name in names:
         try:
-            add_run(places.find_run(name), dataset)
+            add_to_dataset(places.find_run(name), dataset)
         except Failure as failure:
-            say(f"{name} is not in the dataset: {failure.sentence}")
+            print_notice(f"{name} is not in the dataset: {failure.sentence}")
             code, lost = failure.exit_code, lost + 1
     print(f"{dataset}: {len(names) - lost} of {len(names)} runs are written")
     return code

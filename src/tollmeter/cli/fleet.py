@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tollmeter.catalog import check_known, unknown
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, say, write
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure
 from tollmeter.root import typed
@@ -89,14 +89,16 @@ def submit(
     if hosts:
         if shown or partition or nodes or limit or wishes.more:
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
-        found = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
-        ended = len(found.nodes) - len(found.refused)
-        say(f"{ended} of {len(found.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
+        states = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
+        ended = len(states.nodes) - len(states.refused)
+        print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif shown:
         print(fleet_jobs.job_script(asked, out.resolve(), wishes, fleet_jobs.new_name()), end="")
     else:
         made = fleet_jobs.submit(asked, out.resolve(), wishes)
-        say(f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`")
+        print_notice(
+            f"{len(made.jobs)} jobs named {made.name}, one for each node; `{typed('fleet', 'status', str(out))}`"
+        )
 
 
 def status(
@@ -116,25 +118,25 @@ def collect(
     out: Annotated[Path | None, typer.Option(help="folder of the runs, one for each node [FOLDER/runs]")] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """Make a run of each node's whole journal, while jobs run and after."""
+    """Create a run from each node's complete journal, while jobs run or after."""
     from tollmeter.library.fleet_collecting import collect as collected
 
     runs = out or folder / "runs"
-    found = collected(folder.resolve(), runs.resolve())
-    _print_nodes(found, form)
-    whole = sum(state.run is not None for state in found)
-    say(f"{whole} of {len(found)} nodes have a run in {runs}")
-    return 0 if whole == len(found) else INCOMPLETE
+    states = collected(folder.resolve(), runs.resolve())
+    _print_nodes(states, form)
+    whole = sum(state.run is not None for state in states)
+    print_notice(f"{whole} of {len(states)} nodes have a run in {runs}")
+    return 0 if whole == len(states) else INCOMPLETE
 
 
-def _print_nodes(found: list[NodeState], form: str) -> None:
+def _print_nodes(states: list[NodeState], form: str) -> None:
     names = ("node", "state", "visits", "remarks", "journal", "run")
     rows = [
         (
             state.node, state.state, str(state.attempt.visits if state.attempt else 0), "; ".join(state.remarks),
             str(state.attempt.folder) if state.attempt else "", str(state.run or ""),
         )
-        for state in found
+        for state in states
     ]  # fmt: skip
     print_columns(TableColumns(names, rows, narrow=4, whole=names[:3]), form)
 

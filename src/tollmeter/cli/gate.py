@@ -27,14 +27,14 @@ def gate(
     *,
     base: Annotated[str | None, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")] = None,
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
-    limit: Annotated[str | None, typer.Option(help="how much slower a row may be; 5% unless the file says")] = None,
+    limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
     limits: Annotated[Path | None, typer.Option(help="a TOML file with limits by globs of rows")] = None,
     budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="end with 4 where the runs cannot decide")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """End with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
+    """Exit with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     check_known("format", form, FORMATS)
     from tollmeter.library.gating import gated, read_limits
 
@@ -47,12 +47,12 @@ def gate(
         raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
     if budget:
         raise Failure("--budget is of two commands: stored runs are not measured")
-    found = gated(base, new, read_limits(limit, limits))
+    gated_runs = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
-        _print(found)
+        _print(gated_runs)
     else:
-        write(_written(found, form).encode(), out)
-    _end(found, strict)
+        write(_written(gated_runs, form).encode(), out)
+    _end(gated_runs, strict)
 
 
 def _measured(words: list[str], limit: float, budget: str | None) -> GatedCommands:
@@ -62,20 +62,20 @@ def _measured(words: list[str], limit: float, budget: str | None) -> GatedComman
     return gated_commands(*two_commands(words), limit, seconds(budget) if budget else None)
 
 
-def _gate_commands(found: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
+def _gate_commands(gated: GatedCommands, strict: bool, form: str, out: Path | None) -> None:
     """Raises Failure: 3 where the new command is slower, 4 with --strict where its interval holds the limit."""
     from tollmeter.report.gated import sentences_of_commands
 
-    told = "".join(f"{sentence}\n" for sentence in sentences_of_commands(found))
+    text = "".join(f"{sentence}\n" for sentence in sentences_of_commands(gated))
     if form == "github":
-        add_summary(f"## toll gate\n\n{told}\n")
+        add_summary(f"## toll gate\n\n{text}\n")
     if form == "json":
-        told = msgspec.json.format(msgspec.json.encode(found.decision)).decode() + "\n"
-    write((told if form in ("table", "json") else _cases(found.decision, (), form)).encode(), out)
-    if found.outcome == "slower":
-        raise Failure(f"slower by more than the limit: {found.new}", TRIPPED)
-    if found.outcome == "inconclusive" and strict:
-        raise Failure(f"inconclusive: {found.new}", CANNOT_TELL)
+        text = msgspec.json.format(msgspec.json.encode(gated.decision)).decode() + "\n"
+    write((text if form in ("table", "json") else _cases(gated.decision, (), form)).encode(), out)
+    if gated.outcome == "slower":
+        raise Failure(f"slower by more than the limit: {gated.new}", TRIPPED)
+    if gated.outcome == "inconclusive" and strict:
+        raise Failure(f"inconclusive: {gated.new}", CANNOT_TELL)
 
 
 def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
@@ -88,32 +88,32 @@ def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
     return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
 
 
-def _end(found: Gated, strict: bool) -> None:
+def _end(gated_runs: Gated, strict: bool) -> None:
     """Raises Failure: 3 where a row is slower, 4 with --strict where the runs cannot decide."""
-    if found.unlike:
+    if gated_runs.unlike:
         if strict:
-            raise Failure(f"inconclusive: {'; '.join(found.unlike)}", CANNOT_TELL)
+            raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
         return
-    failed = found.decision.of("slower")
+    failed = gated_runs.decision.of("slower")
     if failed:
         more = f" and {len(failed) - 1} more rows" if len(failed) > 1 else ""
         raise Failure(f"slower by more than the limit: {failed[0].judged.name}{more}", TRIPPED)
 
 
-def _written(found: Gated, form: str) -> str:
+def _written(gated_runs: Gated, form: str) -> str:
     from tollmeter.report import gated as words
     from tollmeter.report.compared_formats import as_markdown
 
     if form == "json":
-        return words.document(found)
+        return words.document(gated_runs)
     if form == "table":
-        return "".join(f"{sentence}\n" for sentence in words.sentences(found))
+        return "".join(f"{sentence}\n" for sentence in words.sentences(gated_runs))
     if form == "github":
-        add_summary(words.markdown(found) + as_markdown(found.compared, whole=False))
-    return _cases(found.decision, found.unlike, form)
+        add_summary(words.markdown(gated_runs) + as_markdown(gated_runs.compared, whole=False))
+    return _cases(gated_runs.decision, gated_runs.unlike, form)
 
 
-def _print(found: Gated) -> None:
+def _print(gated_runs: Gated) -> None:
     from rich.console import Console
 
     from tollmeter.report.columns import print_table, width_of, wrapped
@@ -122,9 +122,9 @@ def _print(found: Gated) -> None:
 
     console = Console(highlight=False)
     width = width_of(console)
-    for sentence in of_runs(found):
+    for sentence in of_runs(gated_runs):
         wrapped(console, sentence, width, hanging=2)
-    table = None if found.unlike else failures(found.decision)
+    table = None if gated_runs.unlike else failures(gated_runs.decision)
     if table:
         console.print()
         print_table(table, console, width)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.root import COMMAND, ROOT
@@ -61,8 +61,8 @@ def history(
     from tollmeter.judgement.row_series import row_series
     from tollmeter.library.run_history import read_history, run_folders
 
-    found = read_history(run_folders(runs or []), row or [])
-    series = row_series(found.readings)
+    many_series = read_history(run_folders(runs or []), row or [])
+    series = row_series(many_series.readings)
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
     if form == "table":
@@ -70,7 +70,7 @@ def history(
 
         from tollmeter.report.history import print_history
 
-        print_history(series, found.labels, found.runs, Console(highlight=False), asked=bool(row))
+        print_history(series, many_series.labels, many_series.runs, Console(highlight=False), asked=bool(row))
     else:
         _write(series, form)
 
@@ -82,11 +82,13 @@ def _write(series: Sequence[RowSeries], form: str) -> None:
     from tollmeter.store.parquet import Stretch, Table
 
     if form == "otava-csv":
-        several = dict.fromkeys(machine_key(one.machine) for one in series)
+        several = dict.fromkeys(machine_key(row_series.machine) for row_series in series)
         last = max(series, key=lambda one: one.readings[-1].source.started).machine
         if len(several) > 1:
-            say(f"{len(several)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
-        table = otava_lines([one for one in series if machine_key(one.machine) == machine_key(last)])
+            print_notice(f"{len(several)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
+        table = otava_lines(
+            [row_series for row_series in series if machine_key(row_series.machine) == machine_key(last)]
+        )
     else:
         table = list(lines(series))
     made = Table(tuple(table[0]), [Stretch(line, {}) for line in table])

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tollmeter.cli.printing import say
+from tollmeter.cli.printing import print_notice
 from tollmeter.root import typed
 
 
@@ -17,13 +17,13 @@ def import_(
     *,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
 ) -> None:
-    """Make a run of what a bundle measured on another machine."""
+    """Create a run from what a bundle measured on another machine."""
     from tollmeter.library.importing import imported
     from tollmeter.library.places import shown
 
     made = imported(file, out)
     if made.lost:
-        say(f"{made.lost} streams of {file} were damaged, and are left out")
+        print_notice(f"{made.lost} streams of {file} were damaged, and are left out")
     folder = str(shown(made.folder))
     print(folder)
-    say(f"{made.visits} visits: `{typed('show', folder)}`, `{typed('report', folder)}`")
+    print_notice(f"{made.visits} visits: `{typed('show', folder)}`, `{typed('report', folder)}`")

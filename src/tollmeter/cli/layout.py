@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import TableColumns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import abis
@@ -22,11 +22,11 @@ BREAKS = {"": "", "code": "~", "file": "!"}
 
 
 def layout(
-    abi: Annotated[str, typer.Option(help="ABIs to lay side by side, with commas between")] = "x86_64,ia32",
+    abi: Annotated[str, typer.Option(help="ABIs to compare, separated by commas")] = "x86_64,ia32",
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
 ) -> None:
-    """Lay the types of ABIs side by side, and mark what differs."""
+    """Print the type layouts of ABIs side by side, and mark what differs."""
     check_known("choice", only, ("all", "differences"))
     known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
     compilers = brought(ROOT, known)
@@ -38,7 +38,7 @@ def layout(
     marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
     print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
     if form == "table":
-        _say_what_breaks(apart, tuple(layouts))
+        _print_what_breaks(apart, tuple(layouts))
 
 
 def _known(name: str) -> Abi:
@@ -62,11 +62,11 @@ def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
     return fact.name, values, fact.breaks
 
 
-def _say_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
+def _print_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
     if len(names) < 2:
         return
     in_files = sum(fact.breaks == "file" for fact in apart)
-    say(
+    print_notice(
         f"{len(apart)} facts differ between {', '.join(names)}; {in_files} of them (!) break a file or wire format "
         "that holds the type as it lies in memory, the others (~) only code that assumes the number"
     )

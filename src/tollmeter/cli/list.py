@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import TableColumns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.toolchain.build import probe_names
@@ -35,7 +35,7 @@ def _probes() -> TableColumns:
         if failure.exit_code < CANNOT_BUILD:
             raise
         # A probe is described when it is built; until then only its file name is known.
-        say(failure.sentence)
+        print_notice(failure.sentence)
         return TableColumns(
             PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1
         )

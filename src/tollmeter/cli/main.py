@@ -39,10 +39,10 @@ from tollmeter.cli import (
 )
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
-from tollmeter.cli.printing import say
+from tollmeter.cli.printing import print_notice
 from tollmeter.model import Failure
+from tollmeter.notices import listen
 from tollmeter.root import IS_CHECKOUT, ROOT, typed
-from tollmeter.saying import listen
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
 _OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
@@ -75,7 +75,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "profile": profile.profile,
     "casts": casts.casts,
 }
-GROUPS = {"fleet": ("Many machines: which of them differ from their peers.", fleet.VERBS)}
+GROUPS = {"fleet": ("Measure many machines, and name those that differ from their peers.", fleet.VERBS)}
 """What the help says of each, and its verbs."""
 
 
@@ -90,7 +90,7 @@ def stoppable(verb: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt as error:
             raise Failure("interrupted", INTERRUPTED) from error
         except Exception as error:
-            if starting.heard():
+            if starting.signal_received():
                 raise Failure("interrupted", INTERRUPTED) from error
             raise
 
@@ -109,7 +109,7 @@ for _name, (_help, _verbs) in GROUPS.items():
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
-    listen(say)
+    listen(print_notice)
     given = list(sys.argv[1:] if words is None else words)
     if os.environ.get("COLUMNS", "").strip("+-0") == "":
         os.environ.pop("COLUMNS", None)  # in no columns nothing would be printed
@@ -129,13 +129,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         # A second signal, while the first was being answered.
-        say("interrupted")
+        print_notice("interrupted")
         return INTERRUPTED
     except (Failure, TyperException, OSError, MemoryError, ImportError) as error:
         if _lost_output(error):
             starting.forget_output()
         sentence, code = _exit_of(error)
-        say(sentence)
+        print_notice(sentence)
         return code
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say
+from tollmeter.cli.printing import print_notice
 from tollmeter.library import places
 from tollmeter.root import typed
 
@@ -24,5 +24,5 @@ def new(
 
     check_known("new thing", what, WHAT)
     print(places.shown(new_probe(places.ROOT, name)))
-    said = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
-    say(f"{said}; docs/add-a-probe.md describes how a probe is written")
+    next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
+    print_notice(f"{next_step}; docs/add-a-probe.md describes how a probe is written")

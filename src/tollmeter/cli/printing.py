@@ -25,9 +25,8 @@ WIDEST = 100_000
 
 
 class TableColumns(NamedTuple):
-    """narrow: how many columns a terminal has room for; the others are for other programs. whole: columns never
-    folded, by default the first; where the terminal is too narrow, the others give way. below: names and what to type
-    for each, which stands under the table, since a command that is folded cannot be pasted."""
+    """narrow: columns that a terminal has room for; the others are for programs. whole: columns never folded, by
+    default the first. below: names and their commands, printed under the table: a folded command cannot be pasted."""
 
     names: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -36,7 +35,7 @@ class TableColumns(NamedTuple):
     below: Sequence[tuple[str, str]] = ()
 
 
-def say(sentence: str) -> None:
+def print_notice(sentence: str) -> None:
     """One line for the person, beside whatever goes to standard output."""
     print(f"toll: {clean(sentence)}", file=sys.stderr)
 

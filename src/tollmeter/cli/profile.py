@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library.options import names, seconds
 from tollmeter.model import Failure, Profile
 
@@ -23,11 +23,11 @@ def profile(
     *,
     abi: Annotated[str | None, typer.Option(help="ABIs in place of the machine's own: x86_64,ia32")] = None,
     target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
-    lasting: Annotated[str, typer.Option("--for", help="of each profile: 2s")] = "2s",
+    lasting: Annotated[str, typer.Option("--for", help="duration of each profile: 2s")] = "2s",
     by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """Say where a probe's time goes, function by function; two side by side."""
+    """Profile a probe by function, or two probes side by side."""
     from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiling_visit import Asked
 
@@ -53,7 +53,7 @@ def _print(profiles: list[Profile]) -> None:
 
     for profile in profiles:
         if profile.reason:
-            say(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
+            print_notice(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
     with_functions = [profile for profile in profiles if not profile.reason]
     shown = (
         [side_by_side(with_functions[0], with_functions[1])]

@@ -21,7 +21,7 @@ def report(
         list[str] | None,
         typer.Argument(help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts"),
     ] = None,
-    charts: Annotated[Path | None, typer.Option(help="also every chart as SVG and PNG into this folder")] = None,
+    charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
     out: Annotated[
         Path | None, typer.Option(help="the page's file; by default report.html, or beside-B.html, in the first run")
     ] = None,

@@ -11,7 +11,7 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli import show
-from tollmeter.cli.printing import TableColumns, print_columns, say
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def run(
     *,
     abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
     target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
-    budget: Annotated[str | None, typer.Option(help=f"wall time for all of it: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"total wall time: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
-    priority: Annotated[str | None, typer.Option(help="of the probes: real-time or normal [real-time]")] = None,
+    priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
     against: Annotated[list[str] | None, typer.Option(help="compare, interleaved, with NAME=VALUE, ABI, probe")] = None,
-    clock: Annotated[str | None, typer.Option(help="clock: pty or serial:PATH [the target's own]")] = None,
+    clock: Annotated[str | None, typer.Option(help="external clock: pty or serial:PATH [the target's own]")] = None,
     seed: Annotated[int | None, typer.Option(help="random seed of visit order and memory layouts")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
@@ -102,7 +102,7 @@ def _planned(options: Options, resume: str | None) -> int:
     columns = TableColumns(("probe", "parameters", "abi", "target", "cpus"), rows, narrow=5)
     print_columns(columns, "json" if options.form == "json" else "table")
     effort = plan.effort
-    say(
+    print_notice(
         f"{len(plan.points())} points; the visits wanted take about {expected_seconds(plan):.0f} s of the "
         f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
         f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
@@ -125,5 +125,5 @@ def _plan(options: Options, resume: str | None) -> Plan:
     if resume is None:
         return prepared(options, may_install=False).plan
     half = interrupted(resume, options, may_start=False)
-    say(f"{len(half.work.done)} visits of {half.folder} are done already, and count")
+    print_notice(f"{len(half.work.done)} visits of {half.folder} are done already, and count")
     return half.plan

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
@@ -36,7 +36,7 @@ def show(
         bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
     ] = False,
     result: Annotated[
-        list[Path] | None, typer.Option("--with", help="with --format lmbench: also a result file of lmbench")
+        list[Path] | None, typer.Option("--with", help="with --format lmbench: add a result file of lmbench")
     ] = None,
     attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
 ) -> None:
@@ -130,7 +130,7 @@ def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
 
     write(summary(index, [read_result(path) for path in results]).encode())
     for warning in warnings(result_text(index)):
-        say(f"{index.machine.host}: {warning}")
+        print_notice(f"{index.machine.host}: {warning}")
 
 
 def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:

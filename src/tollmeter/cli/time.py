@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.cli.printing import say, write
+from tollmeter.cli.printing import print_notice, write
 from tollmeter.model import Book, Failure
 
 if TYPE_CHECKING:
@@ -29,35 +29,35 @@ def time_(
         list[str] | None, typer.Argument(help="commands, one word each; the first is the reference")
     ] = None,
     *,
-    warmup: Annotated[int, typer.Option("--warmup", "-w", help="runs of each command before it is timed")] = 0,
-    runs: Annotated[int | None, typer.Option("--runs", "-r", help="runs of each command, exactly")] = None,
-    min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="at least so many [10]")] = None,
-    max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="at most so many")] = None,
-    budget: Annotated[str | None, typer.Option(help="wall time for all of it [20s]")] = None,
-    precision: Annotated[str, typer.Option(help="half-width of a time's interval; a difference that matters")] = "3%",
+    warmup: Annotated[int, typer.Option("--warmup", "-w", help="untimed runs of each command")] = 0,
+    runs: Annotated[int | None, typer.Option("--runs", "-r", help="exact number of runs of each command")] = None,
+    min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="minimum number of runs [10]")] = None,
+    max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="maximum number of runs")] = None,
+    budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
+    precision: Annotated[str, typer.Option(help="target half-width of intervals; least difference")] = "3%",
     prepare: Annotated[list[str] | None, typer.Option("--prepare", "-p", help="command before each run")] = None,
     setup: Annotated[str, typer.Option("--setup", "-s", help="command before the first run of each")] = "",
     cleanup: Annotated[str, typer.Option("--cleanup", "-c", help="command after the last run of each")] = "",
-    verify: Annotated[str, typer.Option(help="command that reads each run's output and exits with 0")] = "",
+    verify: Annotated[str, typer.Option(help="command that checks each run's output")] = "",
     scan: Annotated[
         list[str] | None,
         typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values of {VAR} in the commands"),
     ] = None,
-    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="of --parameter-scan [1]")] = None,
+    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="step of the scan [1]")] = None,
     lists: Annotated[
         list[str] | None,
         typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values of {VAR}: a,b,c"),
     ] = None,
-    shell: Annotated[str | None, typer.Option("--shell", "-S", help="this shell reads every command")] = None,
-    no_shell: Annotated[bool, typer.Option("--no-shell", "-N", help="no shell reads a command")] = False,
-    ignore: Annotated[bool, typer.Option("--ignore-failure", "-i", help="runs that fail count too")] = False,
+    shell: Annotated[str | None, typer.Option("--shell", "-S", help="shell that runs every command")] = None,
+    no_shell: Annotated[bool, typer.Option("--no-shell", "-N", help="run every command without a shell")] = False,
+    ignore: Annotated[bool, typer.Option("--ignore-failure", "-i", help="also count runs that fail")] = False,
     names: Annotated[list[str] | None, typer.Option("--command-name", "-n", help="name of a command")] = None,
-    input_: Annotated[str, typer.Option("--input", help="file that the commands read [/dev/null]")] = "",
-    output: Annotated[str, typer.Option(help="null, pipe, inherit, or a file [kept and compared]")] = "",
+    input_: Annotated[str, typer.Option("--input", help="standard input of the commands [/dev/null]")] = "",
+    output: Annotated[str, typer.Option(help="their output: null, pipe, inherit, or a file [kept and compared]")] = "",
     export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
     export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
     export_markdown: Annotated[Path | None, typer.Option(help="results as a table")] = None,
-    import_: Annotated[Path | None, typer.Option("--import", help="compare what hyperfine --export-json wrote")] = None,
+    import_: Annotated[Path | None, typer.Option("--import", help="results of hyperfine to compare")] = None,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-time]")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
 ) -> int:
@@ -83,8 +83,7 @@ def time_(
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """The command line with the values of --parameter-scan and --parameter-list in one word each, since typer has no
-    option that is repeated and takes several."""
+    """The command line with the values of -P and -L in one word each: typer has no such repeated option."""
     left, made = [*words], []
     while left:
         word = left.pop(0)
@@ -135,13 +134,13 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         print(f"Run  {done.folder}")
         _export(book, commands, exports)
     if done.trouble:
-        say(done.trouble)
+        print_notice(done.trouble)
     return INTERRUPTED if stopping.asked else FAILED if _has_failed(done, book) else 0
 
 
 def _has_failed(done: Timed, book: Book) -> bool:
     if book.index.run.uncompared and not done.trouble:
-        say(f"not compared: {book.index.run.uncompared[0].reason}")
+        print_notice(f"not compared: {book.index.run.uncompared[0].reason}")
     return bool(done.trouble or book.index.run.uncompared)
 
 
@@ -149,13 +148,13 @@ def _progress() -> Callable[[int, float], None]:
     """A line on a terminal that stays in its place, drawn between two runs."""
     shown_at = time.monotonic()
 
-    def tell(rounds: int, share: float) -> None:
+    def show(rounds: int, share: float) -> None:
         nonlocal shown_at
         if sys.stderr.isatty() and time.monotonic() - shown_at >= _SHOWS_EVERY_S:
             sys.stderr.write(f"\r{rounds} rounds, {100 * min(1.0, share):.0f} % of the budget \r")
             shown_at = time.monotonic()
 
-    return tell
+    return show
 
 
 def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
@@ -164,17 +163,17 @@ def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> Non
     from tollmeter.report.columns import clean
     from tollmeter.report.timed import Shown, Wanted, lines
 
-    def told(command: Command, gauge: str) -> list[int]:
+    def values_of(command: Command, gauge: str) -> list[int]:
         return [int(value) for value in gauges_of(book.outcomes, command.name, gauge)]
 
     def mean(command: Command, gauge: str) -> float:
-        values = told(command, gauge)
+        values = values_of(command, gauge)
         return sum(values) / max(1, len(values))
 
     shown = [
         Shown(
-            command.name, command.shell, mean(command, "user"), mean(command, "system"), told(command, EXIT_STATUS),
-            told(command, OUTPUT),
+            command.name, command.shell, mean(command, "user"), mean(command, "system"),
+            values_of(command, EXIT_STATUS), values_of(command, OUTPUT),
         )
         for command in commands
     ]  # fmt: skip

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a run on the terminal: of this process's own as conduct reports it, of another terminal's from its
-journal."""
+"""Progress on the terminal: of this process's run as conduct reports it, or of another's from its journal."""
 
 from __future__ import annotations
 
@@ -46,10 +45,10 @@ class Watching:
         self._fresh: dict[Point, None] = {}
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
-        self.tell()
+        self.print_numbers()
         self._progress.visit(visit.point, fraction, 1.0, seconds_left)
 
-    def tell(self) -> None:
+    def print_numbers(self) -> None:
         """Prints the numbers of the visits since the last call, where they will be seen."""
         if self._progress.takes_numbers:
             fresh = [rows_of_point(self._seen[point], self._probes[point.probe]) for point in self._fresh]
@@ -75,8 +74,7 @@ class Watching:
 
 
 def follow(folder: Path) -> None:
-    """Shows a run that another process measures, until it ends. It is only read, once a second. Raises Failure where it
-    is no run."""
+    """Shows a run of another process until it ends; reads it once a second. Raises Failure where it is no run."""
     request, tail = read_request(folder), Tail(folder)
     streams = tail.new_streams()
     first = head(streams[0]) if streams else None
@@ -86,13 +84,13 @@ def follow(folder: Path) -> None:
     with Progress(probes) as progress:
         progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
         seen = Watching(probes, progress)
-        _tell(streams[1:], seen, progress, request)
+        _show(streams[1:], seen, progress, request)
         while tail.is_written():
             time.sleep(LOOK_EVERY_S)
-            _tell(tail.new_streams(), seen, progress, request)
+            _show(tail.new_streams(), seen, progress, request)
 
 
-def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
+def _show(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
     """What has come since the last look."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = min(1.0, elapsed / request.budget_seconds)
@@ -100,5 +98,5 @@ def _tell(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, r
         if lines[0].kind == "visit":
             visited = outcome(lines)
             seen.outcome(visited)
-            seen.tell()
+            seen.print_numbers()
             progress.visit(visited.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

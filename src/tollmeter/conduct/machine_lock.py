@@ -22,19 +22,19 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 @contextlib.contextmanager
 def hold_machine_lock(
-    say: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False
+    report: Callable[[str], None], stopped: Callable[[], bool], *, beside: bool = False
 ) -> Iterator[bool]:
     """Waits until no other run measures, or until a stop is requested; announces the wait first. beside: does not wait.
     Yields whether another run measures at the same time, as far as can be known."""
     descriptor = _open_lock()
     if descriptor is None:
-        say("no file for the machine's lock can be made: another run may measure at the same time")
+        report("no file for the machine's lock can be made: another run may measure at the same time")
         yield False
         return
     try:
         free = _acquired(descriptor)
         if not free and not beside:
-            say("another run measures on this machine: waiting for its end (--beside measures all the same)")
+            report("another run measures on this machine: waiting for its end (--beside measures all the same)")
             while not (free := _acquired(descriptor)) and not stopped():
                 time.sleep(_LOOKS_EVERY_S)
         yield not free
@@ -53,9 +53,8 @@ def _acquired(descriptor: int) -> bool:
 
 
 def _open_lock() -> int | None:
-    """Opens the lock file. TOLL_LOCK names another folder, such as one that the containers of one machine share. In a
-    folder that all users may write, the kernel refuses O_CREAT on a file that another user owns (fs.protected_regular),
-    so the file is first opened without it."""
+    """Opens the lock file; TOLL_LOCK names another folder, shared by containers. First without O_CREAT, which the
+    kernel refuses on another user's file in a folder that all may write (fs.protected_regular)."""
     named = os.environ.get("TOLL_LOCK")
     for folder in (Path(named),) if named else _USUAL:
         for making in (0, os.O_CREAT):

@@ -47,8 +47,7 @@ class SetupCpu(NamedTuple):
 
 
 def beside(measured: int, host: int | None, probes: Mapping[str, Probe]) -> SetupCpu | None:
-    """None where the host has no CPU of its own, or does not share exactly the last-level cache with the measured CPU:
-    a set-up on the sibling hyperthread would disturb the visit."""
+    """None where the host has no CPU of its own, or one that shares more or less than the last-level cache."""
     caches = _caches(measured)
     if host is None or not caches:
         return None

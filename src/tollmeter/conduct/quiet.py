@@ -36,8 +36,7 @@ def pinned_to(cpu: int | None) -> Iterator[str | None]:
 
 @contextlib.contextmanager
 def realtime_priority(wanted: bool) -> Iterator[None]:
-    """Gives this process the least real-time priority, where the system permits it and bounds it. The processes that it
-    starts keep the usual priority."""
+    """Gives this process, not its children, the least real-time priority where the system permits and bounds it."""
     policy, parameter = os.SCHED_OTHER, os.sched_param(0)
     with contextlib.suppress(OSError):
         policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)

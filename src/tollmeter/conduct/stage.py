@@ -25,12 +25,10 @@ class Judge(Protocol):
         """Reads new visits of any points: together they take less time than one by one."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        """Visits that the point needs in all: at most as many as it has where it has converged, infinite where no
-        number would suffice."""
+        """Visits that the point needs in all: no more than it has if converged; infinite if no number suffices."""
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        """The same for two points of an interleaved comparison, so that their ratio is precise enough. outcomes: of
-        both."""
+        """The same for the two points of an interleaved comparison. outcomes: of both."""
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         """Points that were measured in another state of the machine than the rest, and are to be visited again."""
@@ -47,9 +45,8 @@ class Observer(Protocol):
 
 
 class Stage(NamedTuple):
-    """The parts of a run. targets: by name. executables: path by (probe, ABI). now: monotonic seconds. beside: the CPU
-    for set-ups; None where layouts are set up by their visits. watch: reports other activity on this machine; None
-    where nothing is measured here."""
+    """The parts of a run. executables: path by (probe, ABI). now: monotonic seconds. beside: the CPU for set-ups, or
+    None. watch: reports other activity on this machine; None where nothing is measured here."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]

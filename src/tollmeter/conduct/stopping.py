@@ -21,12 +21,10 @@ class Interruptible(Protocol):
 
 
 class Stopping:
-    """While entered, `asked` turns true at the first signal, and the second raises KeyboardInterrupt.
-
-    A signal may arrive in the middle of any line, also while the journal or the terminal is written, so its handler
-    writes nothing. A thread, which sleeps until then, prints the message. signal: the number of the first signal.
-
-    Python delivers signals to the main thread only: entered in another thread it changes nothing."""
+    """While entered, the first signal sets `asked`, and the second raises KeyboardInterrupt. A signal may arrive in the
+    middle of a write to journal or terminal, so its handler writes nothing; a sleeping thread prints the message.
+    signal: the number of the first. Python delivers signals to the main thread only: in another thread it has no
+    effect."""
 
     def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
         """answer: called once, at the first signal."""

@@ -3,8 +3,7 @@
 work beside every later visit. They carry the number of this process in the environment that they were started with.
 
 Numbers are given again, and mean another process in another container. So only what runs as this user, in this
-namespace of processes, and began after this process is taken for its own; and it is held before it is looked at.
-"""
+namespace of processes, and began after this process is taken for its own; and it is held before it is looked at."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 """What else goes on while a run measures: other programs on its CPUs, and what this process itself may have of them.
 
 Probes inherit the host's niceness, scheduling policy and control group. None of these shows beside a single sample: a
-probe that is asleep half of the time for a quota's sake is measured while it is awake.
-"""
+probe that is asleep half of the time for a quota's sake is measured while it is awake."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ PROC = Path("/proc")
 
 
 class _Spent(NamedTuple):
-    """Seconds of the measured CPUs, all of them and those that they worked; and those that this process and all that it
-    started worked."""
+    """CPU seconds: available on the measured CPUs, busy there, and used by this process and its children."""
 
     whole: float
     worked: float
@@ -145,15 +143,13 @@ def _status(process: int | str = "self") -> Mapping[str, int]:
 
 
 def _filters(status: Mapping[str, int]) -> int | None:
-    """The number of seccomp filters, which every probe inherits. A kernel without seccomp has no such field; one before
-    5.9 reports the mode and not the number."""
+    """The number of seccomp filters, which probes inherit; kernels before 5.9 report only the mode."""
     least = int(status.get("Seccomp", 0) > 0)
     return max(least, status.get("Seccomp_filters", 0)) if status else None
 
 
 def _traced(status: Mapping[str, int]) -> bool | None:
-    """Whether a living probe is traced, since a tracer need not follow the processes that its target starts; where no
-    probe lives, whether this process is."""
+    """Whether a living probe, or without one this process, is traced: a tracer need not follow children."""
     living = [_status(process) for process in family(os.getpid()) - {os.getpid()}]
     traced = [fields["TracerPid"] > 0 for fields in living if "TracerPid" in fields]
     return any(traced) if traced else status["TracerPid"] > 0 if "TracerPid" in status else None

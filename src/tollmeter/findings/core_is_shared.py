@@ -15,8 +15,7 @@ LEAST_ROWS = 3
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the core was contended for 5 % of the time or more. The cost comes from the rows that were seen in both
-    states."""
+    """Where the core was contended for 5 % of the time. The cost is of the rows that were seen in both states."""
     share = book.index.run.shared_share
     if share is None or share < LEAST_SHARE:
         return

@@ -36,5 +36,5 @@ def _compared(name: str, what: str, measured: Inference, reported: int) -> Itera
             Evidence(what=f"{what}, measured", value=measured.value, unit=measured.unit or ""),
             Evidence(what=f"{what}, by the system", value=reported, unit=measured.unit or ""),
         ),
-        remedy="firmware or hypervisor tells of another cache: pad and block for what was measured",
+        remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
     )

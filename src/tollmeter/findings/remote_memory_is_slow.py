@@ -19,13 +19,13 @@ def find(book: Book) -> Iterable[Finding]:
         yield _finding(slowest)
 
 
-def _finding(found: Remote) -> Finding:
-    node, home = number(found.far, "node"), number(found.far, "home")
-    times = found.ratio.value
+def _finding(slowest: Remote) -> Finding:
+    node, home = number(slowest.far, "node"), number(slowest.far, "home")
+    times = slowest.ratio.value
     return Finding(
         name="memory.remote_memory_is_slow",
         severity="note",
         claim=f"memory of node {home} takes a CPU of node {node} {times:.1f} times as long as its own",
-        evidence=(of_row(found.far), of_row(found.near)),
+        evidence=(of_row(slowest.far), of_row(slowest.near)),
         remedy="bind threads and memory to one node (numactl --cpunodebind --membind), touch memory where it is used",
     )

@@ -11,9 +11,8 @@ ORDINARY = "other"
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where the run was started by `nice` or `chrt`, and its probes inherited that. A probe that samples at real-time
-    priority does not feel it; one that waits for others does.
-    """
+    """Where the run was started by `nice` or `chrt`. It affects probes without real-time priority: those that wait for
+    other processes."""
     seen = book.index.run.surroundings
     if seen is None or (seen.nice == 0 and seen.policy == ORDINARY):
         return

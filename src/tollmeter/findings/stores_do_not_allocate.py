@@ -10,8 +10,7 @@ from tollmeter.model import Book, Evidence, Finding
 
 
 def find(book: Book) -> Iterable[Finding]:
-    """Where a chase through lines just stored to takes as long as one through others; nothing where it is not
-    resolved."""
+    """Where a chase through lines just stored to takes as long as one through others, if that is resolved."""
     ratio = value_of(inferences(book, "reload_after_store"))
     if ratio is None or not any(inference.value is False for inference in inferences(book, "write_allocate")):
         return

@@ -16,8 +16,7 @@ LEAST_RATIO = 2.5
 def find(book: Book) -> Iterable[Finding]:
     """Where a load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random
     order, takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong;
-    and a prefetcher can only make a walk fast.
-    """
+    and a prefetcher can only make a walk fast."""
     known = [*_chains(book), *_strides(book)]
     for row in own_rows(book, "latency-of-size"):
         slower = [other for other in known if _contradicts(row, other)]

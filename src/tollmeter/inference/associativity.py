@@ -8,8 +8,7 @@ second time without any knee of size.
 
 Address bits beyond the page are not the program's, nor are they beyond a huge page, and in a guest not even there. What
 was found is then as random as they are, and ways times what one covers is not the capacity. Sizes in bytes, latencies
-in ns.
-"""
+in ns."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def core_kinds(
 
 def _seen_by(kind: CoreKind, machine: Machine, clock_hz: float | None) -> Machine:
     members = set(numbers(kind.cpus))
-    caches = next((one.caches for one in machine.kinds if members.intersection(one.cpus)), machine.caches)
+    caches = next((kind.caches for kind in machine.kinds if members.intersection(kind.cpus)), machine.caches)
     return msgspec.structs.replace(machine, caches=caches, core_clock_hz=clock_hz)
 
 

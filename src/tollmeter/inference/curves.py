@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A curve over size as points with noise: its monotone fit, and its flat pieces.
 
-Sizes in bytes, values in the unit they come in.
-"""
+Sizes in bytes, values in the unit they come in."""
 
 from __future__ import annotations
 
@@ -62,6 +61,5 @@ def segments(points: NoisyCurve) -> tuple[int, ...]:
 def bic(squares: float, count: int, parameters: int) -> float:
     """Bayesian information criterion (Schwarz 1978); less is better.
 
-    squares are in units of the noise, which is known up to a factor that is at least one.
-    """
+    squares are in units of the noise, which is known up to a factor that is at least one."""
     return count * log(max(squares / count, 1.0)) + min(squares, count) + parameters * log(count)

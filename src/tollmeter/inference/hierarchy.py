@@ -117,8 +117,7 @@ def beyond_bytes(machine: Machine) -> float:
 
 def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
     """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
-    of single visits looks like one more boundary, and what lies behind that would be called memory.
-    """
+    of single visits looks like one more boundary, and what lies behind that would be called memory."""
     stated = len(os_sizes(machine))
     is_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
     return stated if is_inside and are_few(rows) else 1 + MOST_CACHES
@@ -201,15 +200,15 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
 
 
-def _agreeing(knees_found: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
+def _agreeing(knee_marks: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
     """For each knee the number of a level, in order: as many as possible whose size lies in the knee's interval, and
     otherwise the nearest levels first, since other workloads hide the far ones."""
 
     def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees_found, numbers, strict=True)]
+        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knee_marks, numbers, strict=True)]
         return -sum(agree), numbers
 
-    return min(combinations(range(len(known)), len(knees_found)), key=disagreement)
+    return min(combinations(range(len(known)), len(knee_marks)), key=disagreement)
 
 
 def _level(name: str, place: int, seen: _Evidence) -> Level:
@@ -340,8 +339,7 @@ def parallelism(rows: Sequence[Row]) -> float | None:
     """L / g of the best fit of t(k) = max(L / k, g): one load's latency over the least gap between two loads.
 
     Little's law (1961) with k chains of dependent loads. Never above the most chains tried: where the time still fell
-    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size.
-    """
+    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size."""
     points = {int(row.parameters["chains"]): float(row.median or 0) for row in rows if row.median and row.median > 0}
     if 1 not in points or len(points) < 3:
         return None

@@ -127,8 +127,7 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share
     scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many, and few of large pages.
-    What is still far off is trusted less, as far as it is off (Huber 1964).
-    """
+    What is still far off is trusted less, as far as it is off (Huber 1964)."""
     costs, _ = search.solve(knees)
     shares = search.shares(knees)
     fitted = costs[0] + shares @ costs[1:]

@@ -2,8 +2,7 @@
 """How many bytes a cache line has, from the cost of a second access at some distance from one that missed.
 
 Up to the line's end the second access hits in the first cache; beyond it, it misses as well. The line ends at the
-first rise. There may be another further out, where lines are fetched in pairs. Sizes in bytes.
-"""
+first rise. There may be another further out, where lines are fetched in pairs. Sizes in bytes."""
 
 from __future__ import annotations
 

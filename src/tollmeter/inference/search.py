@@ -36,8 +36,7 @@ Place = tuple[int, int]  # capacity, shape
 class Search:
     """All knees that could be, as columns over the points of one curve, each in units of the points' noise.
 
-    prior: how much each capacity is expected beforehand; only the choice between equals depends on it.
-    """
+    prior: how much each capacity is expected beforehand; only the choice between equals depends on it."""
 
     def __init__(
         self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = 4096
@@ -165,10 +164,10 @@ def _shares(
 ) -> Array:
     """Share of misses: capacity x shape x size. A curve is searched several times, and only its noise differs."""
     room = np.array(capacities)
-    found = np.stack([miss_share(shape, np.array(sizes) / room[:, None]) for shape in shapes], axis=1)
+    shares = np.stack([miss_share(shape, np.array(sizes) / room[:, None]) for shape in shapes], axis=1)
     for place, shape in enumerate(shapes):
-        found[~_may_be(shape, room / page_bytes), place] = 0.0
-    return found
+        shares[~_may_be(shape, room / page_bytes), place] = 0.0
+    return shares
 
 
 def _may_be(shape: Shape, pages: Array) -> NDArray[np.bool_]:

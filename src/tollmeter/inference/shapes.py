@@ -13,8 +13,7 @@ after lap. A set that k of those lines fall into keeps them all while k <= W. Be
   sets with one line already in: itself. `ways` is the effective number; small ones also describe a cache whose share
   varies from visit to visit, because neighbours use the rest.
 
-Half of the lines then miss near x = 1 under LRU with page colours, though the first misses come much earlier.
-"""
+Half of the lines then miss near x = 1 under LRU with page colours, though the first misses come much earlier."""
 
 from __future__ import annotations
 

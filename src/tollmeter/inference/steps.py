@@ -2,8 +2,7 @@
 """A series that is flat, jumps, and is flat again: where it jumps, by least squares with known errors.
 
 As many jumps as the Bayesian information criterion allows. What is fitted only ever rises: that is what caches and
-buffers do that overflow.
-"""
+buffers do that overflow."""
 
 from __future__ import annotations
 

@@ -32,34 +32,36 @@ _EMULATOR = ROOT / "build/emulator"
 _KEPT = _EMULATOR / "distances"
 
 
-def model_suite(folder: Path, cache: CacheModel, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
-    """Models what a suite wants, until time is over; also stores what there is after a Ctrl-C. tell: is called with the
-    number that is done, and of all."""
+def model_suite(
+    folder: Path, cache: CacheModel, ground: Ground, over: Over, report: Callable[[int, int], None]
+) -> None:
+    """Models the points of a suite until the time is spent; after a Ctrl-C stores those that are done. report: called
+    with the number of points done, and of all."""
 
     def modelled(wanted: ProfilePoint) -> Modelled:
         why = over()
         return _without(wanted, why) if why else model(wanted, cache)
 
-    _take(wanted_by(cache.select, ground), modelled, tell, partial(keep, folder, Modelled))
+    _take(wanted_by(cache.select, ground), modelled, report, partial(keep, folder, Modelled))
 
 
-def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, tell: Callable[[int, int], None]) -> None:
-    """Measures every program of a suite that is counted at several sizes, as attribution of its time requires; also
-    stores what there is after a Ctrl-C. tell: is called with the number that is done, and of all."""
+def take_distances(folder: Path, suite: Suite, ground: Ground, over: Over, report: Callable[[int, int], None]) -> None:
+    """Measures every program of a suite that is counted at several sizes, as attribution of its time requires; after a
+    Ctrl-C stores those that are done. report: called with the number of programs done, and of all."""
     every = [wanted for wanted in wanted_by(suite.select, ground) if _is_program(wanted, ground)]
     sizes = Counter(map(_program, every))
     every = [wanted for wanted in every if sizes[_program(wanted)] > 1]
-    _take(every, partial(distances, over=over), tell, partial(keep, folder, Distances))
+    _take(every, partial(distances, over=over), report, partial(keep, folder, Distances))
 
 
 def _take(
-    every: Sequence[ProfilePoint], take: Callable[[ProfilePoint], T], tell: Callable[[int, int], None],
+    every: Sequence[ProfilePoint], take: Callable[[ProfilePoint], T], report: Callable[[int, int], None],
     store: Callable[[list[T]], None],
 ) -> None:  # fmt: skip
     taken: list[T] = []
     try:
         for done, wanted in enumerate(every):
-            tell(done, len(every))
+            report(done, len(every))
             taken.append(take(wanted))
     finally:
         if taken:
@@ -98,8 +100,7 @@ def _program(wanted: ProfilePoint) -> tuple[object, ...]:
 
 
 def distances(wanted: ProfilePoint, over: Over) -> Distances:
-    """The distances of one point. A failure becomes its reason, and does not stop the others. Once time is over, only
-    stored results are returned."""
+    """The distances of one point, or why there are none. Once time is over, only stored results are returned."""
     point = wanted.point
     empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
     try:

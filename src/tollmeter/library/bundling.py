@@ -23,7 +23,7 @@ from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usu
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan.portable import plan_text, used_probes
-from tollmeter.report.portable_summary import summary_text
+from tollmeter.report.lmbench import summary_text
 from tollmeter.store.request import FORMAT
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.abis import find

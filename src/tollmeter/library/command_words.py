@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The words of `toll run`: suites, probes, globs, and NAME=VALUE.
 
-A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them.
-"""
+A parameter holds for the suite, probe or glob before it; one that stands before any name holds for all of them."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ class Word(NamedTuple):
 
 
 def suite_of_words(words: Sequence[str], suites: Mapping[str, Suite], catalog: Catalog) -> Suite:
-    """The suite that the words make. Raises Failure (2) for a word that names nothing, and for a parameter that is
-    given twice."""
+    """The suite of the words. Raises Failure (2) for an unknown word, and for a parameter given twice."""
     common, named = parsed(words)
     several = [_with_settings(word, suites, catalog) for word in named]
     for name in common:

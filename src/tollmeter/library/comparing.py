@@ -35,11 +35,11 @@ def compared(names: Sequence[str], by: str | None, *, machines: bool, least: flo
     """The first of several runs is the reference; of one run, its rows with the first value of `by`. Raises Failure: 2
     for what names no such comparison, 5 for a damaged run, 6 where no row has a number in both."""
     folders = [places.find_run(name) for name in names]
-    found = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
-    if not any(one.changes for one in found.comparisons):
-        reasons = [refusal.reason for one in found.comparisons for refusal in one.refused]
+    comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
+    if not any(comparison.changes for comparison in comparisons.comparisons):
+        reasons = [refusal.reason for comparison in comparisons.comparisons for refusal in comparison.refused]
         raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING)
-    return found
+    return comparisons
 
 
 def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
@@ -72,15 +72,15 @@ def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
     return max(one.runs_sd(change.old.probe, row_name(change.old, change.old.state)) for one in known)
 
 
-def _explained(found: Comparison, known: Sequence[Known]) -> Comparison:
+def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:
     """With what each inconclusive row lacks."""
 
     def explained(change: Change) -> Change:
         wanted = visits_wanted(change, runs_sd_of(change, known))
         return msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
 
-    changes = tuple(explained(change) if change.verdict == "cannot tell" else change for change in found.changes)
-    return msgspec.structs.replace(found, changes=changes)
+    changes = tuple(explained(change) if change.verdict == "cannot tell" else change for change in comparison.changes)
+    return msgspec.structs.replace(comparison, changes=changes)
 
 
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
@@ -94,8 +94,8 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     first, *others = (
         {key_without(row, by): row for row in book.index.rows if _of(row, by) == value} for value in values
     )
-    found = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
-    comparisons = tuple(_explained(one, known) for one in found)
+    compared_parts = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
+    comparisons = tuple(_explained(part, known) for part in compared_parts)
     return Compared((book,) * len(values), tuple(map(str, values)), comparisons, by=by)
 
 
@@ -112,8 +112,8 @@ def _values(book: Book, by: str) -> list[Value]:
         parameters = {name for row in rows for name in row.parameters}
         raise unknown("property of this run's rows", by, sorted({*_OWN, *parameters}))
     own = {"abi": book.index.machine.architecture, "target": "local"}.get(by)
-    choices = [choice for probe in book.probes.values() for one in probe.parameters if one.name == by
-               for choice in one.choices]  # fmt: skip
+    choices = [choice for probe in book.probes.values() for parameter in probe.parameters if parameter.name == by
+               for choice in parameter.choices]  # fmt: skip
 
     def place(value: Value) -> tuple[object, ...]:
         chosen = choices.index(str(value)) if value in choices else len(choices)
@@ -153,31 +153,31 @@ def visit_values(book: Book) -> Iterator[VisitValues]:
     numbered = {row_key(row) for row in book.index.rows if row.status == "ok"}
     for points, scattered in in_parts(book.outcomes, book.probes, known):
         for group in points:
-            for found in _of_point(group, book, scattered):
-                if found.key() in numbered:
-                    yield found
+            for values in _of_point(group, book, scattered):
+                if values.key() in numbered:
+                    yield values
 
 
 def visit_lines(book: Book) -> Iterator[VisitLine]:
     """The same under the names that Go gives to benchmarks."""
-    for one in visit_values(book):
-        point = one.point
-        name = go_name(point.probe, one.metric.name, point.parameters, point.abi, point.target)
-        yield VisitLine(name, one.metric.unit, one.values)
+    for visit_value in visit_values(book):
+        point = visit_value.point
+        name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
+        yield VisitLine(name, visit_value.metric.unit, visit_value.values)
 
 
 def _of_point(group: list[Outcome], book: Book, known: Known) -> Iterator[VisitValues]:
     point, probe = group[0].point, book.probes[group[0].point.probe]
-    told = usable_visits(group, probe, known)
-    if not isinstance(told, Told):
+    visited = usable_visits(group, probe, known)
+    if not isinstance(visited, Told):
         return
     for metric in probe.metrics:
         if metric.source == "gauge":
-            seen = [read.outcome for read in told.readings if metric.name in read.outcome.gauges]
+            seen = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
             values = tuple(outcome.gauges[metric.name] for outcome in seen)
             yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
-        elif said := speech(told, metric, known).said:
-            costs, clock = tuple(said[0].part.medians.tolist()), told.readings[0].outcome.clock.kind
+        elif computed := speech(visited, metric, known).said:
+            costs, clock = tuple(computed[0].part.medians.tolist()), visited.readings[0].outcome.clock.kind
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
-            yield VisitValues(point, stated, values, costs, said[0].part.layouts, said[0].scatter)
+            yield VisitValues(point, stated, values, costs, computed[0].part.layouts, computed[0].scatter)

@@ -40,7 +40,7 @@ from tollmeter.store.request import Request, places_of, read_request
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
 
-from tollmeter.store.dataset import write_run
+from tollmeter.store.dataset import write_tables
 
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
@@ -58,9 +58,9 @@ def open_run(folder: Path) -> Book:
     request = read_request(folder)
     # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
     made_of = _fingerprint(folder)
-    found = _kept(folder, made_of)
-    if found is not None:
-        return _book(opening(folder), Visits(folder, _telling), request, found)
+    kept = _kept(folder, made_of)
+    if kept is not None:
+        return _book(opening(folder), Visits(folder, _without_broken), request, kept)
     book = make(read(folder), request, folder)
     index.save(folder, made_of, book.index)
     return book
@@ -85,11 +85,11 @@ def check_different(folders: Sequence[Path]) -> None:
 
 def _kept(folder: Path, made_of: str) -> Index | None:
     """The kept index, if it is that of what stands in the folder now. What was modelled stands in a file of its own."""
-    found = index.load(folder, made_of)
-    if found is None:
+    stored = index.load(folder, made_of)
+    if stored is None:
         return None
-    run = msgspec.structs.replace(found.run, folder=str(folder))
-    return msgspec.structs.replace(found, run=run, modelled=kept(folder, Modelled))
+    run = msgspec.structs.replace(stored.run, folder=str(folder))
+    return msgspec.structs.replace(stored, run=run, modelled=kept(folder, Modelled))
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Book:
@@ -107,7 +107,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_relations
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _telling(contents.outcomes)
+    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _without_broken(contents.outcomes)
     _check_described(outcomes, probes, folder)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     precision = _of_rows(request)
@@ -155,15 +155,15 @@ def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: 
     return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
 
 
-def _book(told: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
+def _book(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
     return Book(
-        index=derived, probes=_probes(told), builds=told.builds, outcomes=outcomes, request=_asked(request),
+        index=derived, probes=_probes(reported), builds=reported.builds, outcomes=outcomes, request=_asked(request),
         suite=request.suite, distances=kept(Path(derived.run.folder), Distances),
     )  # fmt: skip
 
 
-def _probes(told: Head) -> dict[str, Probe]:
-    return {probe.probe: probe for probe in told.probes}
+def _probes(reported: Head) -> dict[str, Probe]:
+    return {probe.probe: probe for probe in reported.probes}
 
 
 def _judged(bare: Book) -> Book:
@@ -173,17 +173,17 @@ def _judged(bare: Book) -> Book:
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
     from tollmeter.studies.study import study
 
-    told, run = study(bare), bare.index.run
-    compared = len({(one.point, one.against) for one in bare.index.opposed})
-    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, told, compared))
+    study_answers, run = study(bare), bare.index.run
+    compared = len({(pair.point, pair.against) for pair in bare.index.opposed})
+    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, study_answers, compared))
     findings = all_findings(bare)
     known = _of_known_rows(bare)
     intercepted = run.surroundings is not None and is_intercepted(run.surroundings, bare.index.rows)
     worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows)
-    found = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
-    run = msgspec.structs.replace(run, withheld_problems=found.problems)
+    kept = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
+    run = msgspec.structs.replace(run, withheld_problems=kept.problems)
     index = msgspec.structs.replace(
-        bare.index, run=run, study=told, findings=found.findings, held_back=found.held_back
+        bare.index, run=run, study=study_answers, findings=kept.findings, held_back=kept.held_back
     )  # fmt: skip
     return msgspec.structs.replace(bare, index=index)
 
@@ -199,8 +199,8 @@ def _of_known_rows(book: Book) -> Book:
     if len(rows) == len(whole.rows):
         return book
     levels = hierarchy(rows, book.probes, whole.machine)
-    told = inferred(rows, book.probes, levels, whole.machine)
-    index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=told)
+    properties = inferred(rows, book.probes, levels, whole.machine)
+    index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=properties)
     return msgspec.structs.replace(book, index=index)
 
 
@@ -218,11 +218,8 @@ def learned(request: Request) -> Learned:
 
 
 def remembered(book: Book, before: Learned) -> Remembered:
-    """What the machine's next run may want to know of this one. before: what this one knew of the runs before.
-
-    Rows of a run that is believed alone: what a crowd does to a run is no machine's own, and would be in each interval
-    after it. The width of a core nothing makes larger than it is.
-    """
+    """What later runs of this machine learn from this one. before: what this one knew. Rows only of a run without
+    interference, which would widen each later interval; a core's width of any run, which nothing enlarges."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}
@@ -239,7 +236,7 @@ def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
     from tollmeter.numbers.known import Known, row_name
     from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 
-    told = {}
+    rows_by_run = {}
     for row in book.index.rows:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
@@ -248,8 +245,8 @@ def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
             cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
             clock_hz = book.index.machine.core_clock_hz if row.unit == "ns" or row.unit in RATES else None
             error = _own_error(row, Known(learned=before).runs_sd(row.probe, name))
-            told[name] = Cost(cost, error, clock_hz or 0.0)
-    return told
+            rows_by_run[name] = Cost(cost, error, clock_hz or 0.0)
+    return rows_by_run
 
 
 def _own_error(row: Row, runs_sd: float) -> float:
@@ -276,10 +273,10 @@ def raw_samples(book: Book) -> Table:
     return of_run(samples, book.index)
 
 
-def _telling(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """A visit that somebody broke off says nothing of a point that was visited again."""
+def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    """Without interrupted visits to points that were visited again."""
     visited = {outcome.point for outcome in outcomes if outcome.status != "interrupted"}
-    return tuple(told for told in outcomes if told.status != "interrupted" or told.point not in visited)
+    return tuple(visit for visit in outcomes if visit.status != "interrupted" or visit.point not in visited)
 
 
 def _machine(contents: Contents, folder: Path) -> Machine:
@@ -313,14 +310,15 @@ def _damage(lost: Sequence[str]) -> str:
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
     """Of a run that has not said how long it took: from its first visit to its last, by one clock."""
-    told = [outcome.at_ns for outcome in outcomes if outcome.at_ns and outcome.point.target == outcomes[0].point.target]
-    return max(0.0, (told[-1] - told[0]) / 1e9) if told else 0.0
+    starts_ns = [
+        outcome.at_ns for outcome in outcomes if outcome.at_ns and outcome.point.target == outcomes[0].point.target
+    ]
+    return max(0.0, (starts_ns[-1] - starts_ns[0]) / 1e9) if starts_ns else 0.0
 
 
 def _asked(request: Request) -> dict[str, Any]:
-    """The request as a person would say it; command: what to type to measure the same again; anew: the same but for
-    its seed and budget; planned_s: the budget that the plan names for all that was asked; places: what --resume needs
-    typed again."""
+    """The request in words. command: repeats the run; anew: without its seed and budget; planned_s: the budget for all
+    that was requested; places: what --resume needs typed again."""
     return {
         "question": request.suite.question,
         "command": command(request),
@@ -366,8 +364,8 @@ def _fingerprint(folder: Path) -> str:
 # ---- datasets -------------------------------------------------------------------------------------------------------
 
 
-def add_run(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
+def add_to_dataset(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
     """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
     book = open_run(folder)
     tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in names)
-    write_run(dataset, book.index, tables)
+    write_tables(dataset, book.index, tables)

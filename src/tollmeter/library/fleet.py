@@ -10,25 +10,24 @@ from pathlib import Path
 
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library import places
-from tollmeter.library.derive import add_run
+from tollmeter.library.derive import add_to_dataset
 from tollmeter.model import Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
 
 NOTHING = 6
 
 
 def report(names: Sequence[str]) -> list[Judged]:
-    """names: one dataset, or runs; those that cannot be read are named and left out. One answer for each hardware
-    model, the largest first. Raises Failure: 2 for what is neither, 5 where nothing can be read, 6 where no row can be
-    judged."""
+    """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
+    Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be judged."""
     if len(names) == 1 and is_dataset(Path(names[0])):
         return _judged(read_fleet(Path(names[0])))
     with tempfile.TemporaryDirectory() as scratch:
         failures = [(name, failure) for name in names if (failure := _added(name, Path(scratch)))]
         none = len(failures) == len(names)
         for name, failure in failures[none:]:
-            say(f"{name} is left out: {failure.sentence}")
+            notify(f"{name} is left out: {failure.sentence}")
         if none:
             raise failures[0][1]
         return _judged(read_fleet(Path(scratch)))
@@ -36,7 +35,7 @@ def report(names: Sequence[str]) -> list[Judged]:
 
 def _added(name: str, dataset: Path) -> Failure | None:
     try:
-        add_run(places.find_run(name), dataset, ("rows", "machines"))
+        add_to_dataset(places.find_run(name), dataset, ("rows", "machines"))
     except Failure as failure:
         return failure
     return None
@@ -49,14 +48,14 @@ def _judged(fleet: Fleet) -> list[Judged]:
     of_models: dict[str, list[int]] = {}
     for column, (_, model) in enumerate(fleet.machines):
         of_models.setdefault(model, []).append(column)
-    found = []
+    effects = []
     for model, columns in sorted(of_models.items(), key=lambda one: -len(one[1])):
         some = slice(None) if len(of_models) == 1 else columns
         names = [fleet.machines[column][0] for column in columns]
-        found.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
-    if all(one.spread.nodes.max() < 2 for one in found):
+        effects.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
+    if all(effect.spread.nodes.max() < 2 for effect in effects):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
-    return found
+    return effects
 
 
 def _row(cells: dict[str, object]) -> FleetRow:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of a submission have measured, while jobs run and after, and the runs that are made of it.
+"""What the nodes of a submission have measured, while jobs run or after, and the runs made of it.
 
-A node counts once: of several attempts the first whole one. What is read is data, as of `toll import`."""
+A node counts once: its first whole attempt. What is read is data, as for `toll import`."""
 
 from __future__ import annotations
 
@@ -58,9 +58,8 @@ class Attempt(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """state: measured, running, waiting, partial (ended before its end), missing (no journal), damaged, refused, or
-    unknown while Slurm does not answer.
-    attempt: that counts; of a node that is not measured, the one with most visits. remarks: sentences."""
+    """state: measured, running, waiting, partial (ended early), missing (no journal), damaged, refused, or unknown
+    while Slurm is silent. attempt: the one that counts, or has most visits. remarks: sentences."""
 
     node: str
     state: str
@@ -82,11 +81,11 @@ def states(folder: Path) -> list[NodeState]:
     submission = read_submission(folder)
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
     scheduler = _scheduler(submission)
-    found = {node: _attempts(folder / JOURNALS / node) for node in submission.nodes}
-    whole = {node: one for node, attempts in found.items() if (one := _counting(attempts))}
+    by_node = {node: _attempts(folder / JOURNALS / node) for node in submission.nodes}
+    whole = {node: one for node, attempts in by_node.items() if (one := _counting(attempts))}
     others, full = _other_versions(whole), _is_full(folder)
     remarks = {node: others.get(node, []) if node in whole else full for node in submission.nodes}
-    return [_state(node, submission, found[node], scheduler, remarks[node]) for node in submission.nodes]
+    return [_state(node, submission, by_node[node], scheduler, remarks[node]) for node in submission.nodes]
 
 
 def collect(folder: Path, out: Path) -> list[NodeState]:
@@ -110,15 +109,15 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
     return state._replace(run=run, remarks=(*state.remarks, *lost))
 
 
-def _imported(path: Path, found: Capture, run: Path) -> None:
+def _imported(path: Path, capture: Capture, run: Path) -> None:
     """In place whole or not at all: a full disk or a killed process leaves no part of a run."""
-    request = request_of(path, found)
+    request = request_of(path, capture)
     if run.parent.is_symlink():
         raise Failure(f"{run.parent} is a link to another place", 5)
     run.parent.mkdir(parents=True, exist_ok=True)
     half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
     try:
-        write_run(found, request, half / run.name)
+        write_run(capture, request, half / run.name)
         (half / run.name).rename(run)
     finally:
         shutil.rmtree(half, ignore_errors=True)
@@ -162,14 +161,14 @@ def _other_versions(attempts: Mapping[str, Attempt]) -> dict[str, list[str]]:
     }
 
 
-def _version(found: Capture) -> tuple[str, frozenset[str]]:
-    builds = frozenset(msgspec.json.encode(build).decode() for build in found.head.builds)
-    return str(_requested(found).get("tollmeter", "unknown"))[:40], builds
+def _version(capture: Capture) -> tuple[str, frozenset[str]]:
+    builds = frozenset(msgspec.json.encode(build).decode() for build in capture.head.builds)
+    return str(_requested(capture).get("tollmeter", "unknown"))[:40], builds
 
 
-def _requested(found: Capture) -> dict[str, object]:
+def _requested(capture: Capture) -> dict[str, object]:
     with contextlib.suppress(ValueError, RecursionError, StopIteration):
-        request = clean(msgspec.json.decode(next(line.text for line in found.first if line.kind == "request")))
+        request = clean(msgspec.json.decode(next(line.text for line in capture.first if line.kind == "request")))
         return request if isinstance(request, dict) else {}
     return {}
 
@@ -195,8 +194,8 @@ def _failed(attempt: Attempt) -> list[str]:
 def _last_words(attempt: Attempt) -> Iterator[str]:
     with contextlib.suppress(OSError):
         text = read_regular(attempt.folder / "log", _LOG_BYTES).decode(errors="replace")
-        said = [line for line in text.splitlines() if line.startswith("bundle: ")]
-        yield from [str(clean(line))[:200] for line in said[-1:]]
+        messages = [line for line in text.splitlines() if line.startswith("bundle: ")]
+        yield from [str(clean(line))[:200] for line in messages[-1:]]
 
 
 def _is_full(folder: Path) -> list[str]:

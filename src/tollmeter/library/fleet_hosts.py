@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll fleet submit --hosts FILE`: a bundle on every host, over OpenSSH. The folder is that of a Slurm submission, and
-is on this machine: a journal comes through the connection as it grows, so that a lost one leaves a part."""
+"""`toll fleet submit --hosts FILE`: a bundle on every host, over OpenSSH, in a folder like that of a Slurm submission.
+A journal arrives as it grows, so that a lost connection leaves a part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tollmeter.files import plain
 from tollmeter.library.bundling import Asked, planned_s
 from tollmeter.library.fleet_jobs import JOURNALS, MARGIN_S, PAYLOAD, Submission, keep, new_name, prepare
 from tollmeter.model import Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets.openssh import LOST, Connection, check_host
 from tollmeter.version import VERSION
@@ -57,10 +57,10 @@ def measure_hosts(asked: Asked, folder: Path, hosts: Sequence[str], at_once: int
             waiting = set(running)
             while waiting:
                 ended, waiting = wait(waiting, timeout=_TICK_S, return_when=FIRST_EXCEPTION)
-                for one in ended:
-                    if reason := one.result():
-                        submission.refused[plain(running[one])] = reason
-                        say(f"{running[one]}: {reason}")
+                for future in ended:
+                    if reason := future.result():
+                        submission.refused[plain(running[future])] = reason
+                        notify(f"{running[future]}: {reason}")
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)

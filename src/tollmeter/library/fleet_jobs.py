@@ -6,8 +6,7 @@ DIR is on a file system that every node mounts at the same path:
     fleet.json                              what was submitted (Submission)
     bundle.sh  job.sh                       the payload, and the script of every job
     journals/NODE/JOB.RESTARTS/             of one attempt: `started`, `log`, journal.jsonl
-    runs/NODE/                              of `toll fleet collect`
-"""
+    runs/NODE/                              of `toll fleet collect`"""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ import msgspec
 from tollmeter.files import plain, read_regular, write_whole
 from tollmeter.library.bundling import FAST, Asked, bundled, planned_s
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import typed
-from tollmeter.saying import say
 from tollmeter.targets import slurm
 from tollmeter.version import VERSION
 
@@ -45,8 +44,7 @@ exec sh {folder}/{payload} --out "$attempt" >"$attempt/log" 2>&1
 
 
 class Submission(msgspec.Struct):
-    """name: of its jobs. submitted: seconds since 1970. nodes: their names, or hosts. jobs: the number of each node's
-    first job. refused: why a node has none."""
+    """name: of its jobs. submitted: Unix time. nodes: or hosts. jobs: first number by node. refused: reasons."""
 
     name: str
     words: tuple[str, ...]
@@ -100,7 +98,7 @@ def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
                 submission.refused[node] = failure.sentence
                 if not submission.jobs and (node == nodes[-1] or len(submission.refused) == _ENOUGH_REFUSED):
                     raise
-                say(f"{node}: {failure.sentence}")
+                notify(f"{node}: {failure.sentence}")
     finally:
         keep(folder, submission)
     return submission
@@ -127,30 +125,30 @@ def keep(folder: Path, submission: Submission) -> None:
 def read_submission(folder: Path) -> Submission:
     """Raises Failure: 2 where there is none, 5 where it cannot be read."""
     try:
-        found = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
+        submission = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
     except OSError as error:
         raise Failure(f"{folder} is no folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{folder / NAME} cannot be read: {str(error)[:200]}", 5) from error
-    if unsafe := [node for node in found.nodes if plain(node) != node]:
+    if unsafe := [node for node in submission.nodes if plain(node) != node]:
         raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is no name of a node", 5)
-    return found
+    return submission
 
 
 def _chosen(wishes: Wishes) -> tuple[str, ...]:
     """Raises Failure (2) where there are none, or fewer than wanted."""
     if wishes.nodes and not wishes.nodes.isdigit():
         return tuple(slurm.host_names(wishes.nodes))
-    found = slurm.nodes(wishes.partition)
-    if not found:
+    listed = slurm.nodes(wishes.partition)
+    if not listed:
         known = ", ".join(slurm.partitions()) or "none"
         raise Failure(f"Slurm has no nodes in partition {wishes.partition or '(default)'}; its partitions: {known}")
     if not wishes.nodes:
-        return tuple(node.name for node in found)
+        return tuple(node.name for node in listed)
     number = int(wishes.nodes)
     usable = sorted(
-        (node for node in found if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
+        (node for node in listed if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
     )
     if not 0 < number <= len(usable):
-        raise Failure(f"--nodes {number}: {len(usable)} of {len(found)} nodes are up")
+        raise Failure(f"--nodes {number}: {len(usable)} of {len(listed)} nodes are up")
     return tuple(node.name for node in usable[:number])

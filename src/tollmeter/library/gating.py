@@ -28,8 +28,7 @@ _OF_A_NAME = "host"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much slower a row may be, as a share: that of the first glob that its name matches, None for a row that is
-    not judged; or the usual one."""
+    """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one."""
 
     usual: float = USUAL_LIMIT
     globs: tuple[tuple[str, float | None], ...] = ()
@@ -44,26 +43,26 @@ class Limits:
 
 def gated(base: str, new: str, limits: Limits) -> Gated:
     """Raises Failure as `compared`."""
-    found = compared([base, new], None, machines=False)
-    known = known_runs(found.books)
-    changes = [(full_name(change.old), change) for change in found.comparisons[0].changes]
+    comparison = compared([base, new], None, machines=False)
+    known = known_runs(comparison.books)
+    changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
-    apart = unlike((found.books[0], found.books[1]))
-    if all(one.reason for one in judged):
+    apart = unlike((comparison.books[0], comparison.books[1]))
+    if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
-    return Gated(found, decide(judged), apart, tuple(unused), missing(found))
+    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison))
 
 
-def missing(found: Compared) -> tuple[str, ...]:
+def missing(comparison: Compared) -> tuple[str, ...]:
     """A build that breaks a probe is not faster."""
-    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in found.books)
+    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in comparison.books)
     return tuple(sorted(base - new))
 
 
 def unlike(books: tuple[Book, Book]) -> tuple[str, ...]:
-    """Only two quiet runs of one CPU model, kernel and system setting tell of the code."""
+    """Only two quiet runs of one CPU model, kernel and system setting show a change of the code."""
     base, new = (book.index for book in books)
     systems = [part for part in machine_differences(base.machine, new.machine) if not part.startswith(f"{_OF_A_NAME} ")]
     named = (("base", base.run.verdict), ("new", new.run.verdict))
@@ -146,7 +145,7 @@ def gated_commands(
 
 def _ratio(several: Sequence[Opposed]) -> Opposed:
     """Raises Failure (1) where the pair has no ratio."""
-    found = next((one for one in several if one.metric == TIME), None)
-    if found is None:
+    time_ratio = next((change for change in several if change.metric == TIME), None)
+    if time_ratio is None:
         raise Failure("the two commands have no ratio: too few runs in the budget", 1)
-    return found
+    return time_ratio

@@ -49,7 +49,11 @@ def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list
 
 
 def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
-    mine = [one for one in outcomes if one.status == "ok" and dict(one.point.parameters)[COMMAND] == command.name]
+    mine = [
+        outcome
+        for outcome in outcomes
+        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == command.name
+    ]
     if not mine:
         return None
     times, user, system = (
@@ -58,8 +62,8 @@ def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
     return Result(
         command=command.name, mean=statistics.fmean(times), stddev=statistics.stdev(times) if len(times) > 1 else None,
         median=statistics.median(times), user=statistics.fmean(user), system=statistics.fmean(system), min=min(times),
-        max=max(times), times=tuple(times), exit_codes=tuple(int(one.gauges.get(EXIT_STATUS, 0)) for one in mine),
-        parameters=dict(command.parameters),
+        max=max(times), times=tuple(times), parameters=dict(command.parameters),
+        exit_codes=tuple(int(outcome.gauges.get(EXIT_STATUS, 0)) for outcome in mine),
     )  # fmt: skip
 
 
@@ -82,8 +86,10 @@ def as_csv(results: Sequence[Result]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*names, *(f"parameter_{name}" for name in parameters)])
     for result in results:
-        told = [getattr(result, name) for name in names]
-        writer.writerow(["" if value is None else value for value in told] + [*map(result.parameters.get, parameters)])
+        values = [getattr(result, name) for name in names]
+        writer.writerow(
+            ["" if value is None else value for value in values] + [*map(result.parameters.get, parameters)]
+        )
     return text.getvalue().encode()
 
 
@@ -91,10 +97,12 @@ def as_markdown(results: Sequence[Result]) -> bytes:
     """hyperfine's columns. Relative: to the first command, by the medians."""
     base = (results[0].median or 0.0) if results else 0.0
     lines = ["| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |", "|:---|---:|---:|---:|---:|"]
-    for one in results:
-        mean, low, high, middle = ((value or 0.0) * 1e3 for value in (one.mean, one.min, one.max, one.median))
-        spread = "" if one.stddev is None else f" ± {one.stddev * 1e3:.1f}"
-        command = one.command.replace("|", "\\|")
+    for result in results:
+        mean, low, high, middle = (
+            (value or 0.0) * 1e3 for value in (result.mean, result.min, result.max, result.median)
+        )
+        spread = "" if result.stddev is None else f" ± {result.stddev * 1e3:.1f}"
+        command = result.command.replace("|", "\\|")
         lines.append(f"| `{command}` | {mean:.1f}{spread} | {low:.1f} | {high:.1f} | {middle / base / 1e3:.2f} |")
     return ("\n".join(lines) + "\n").encode()
 
@@ -102,8 +110,8 @@ def as_markdown(results: Sequence[Result]) -> bytes:
 def read_results(path: Path) -> tuple[Result, ...]:
     """Raises Failure (2) where it is not hyperfine's JSON."""
     try:
-        told = clean(msgspec.json.decode(path.read_bytes()))
-        return msgspec.convert(told, _Results).results
+        document = clean(msgspec.json.decode(path.read_bytes()))
+        return msgspec.convert(document, _Results).results
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -122,8 +130,9 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
             yield f"   no interval: {len(usable)} times are stored, and {_LEAST_TIMES} are needed"
             continue
         layouts, scatter = [*range(len(usable))], Scatter()
-        found = estimate(usable, layouts, scatter, (min(usable), max(usable)))
-        yield f"   time       {found.value:.6g} s ({found.low:.6g} to {found.high:.6g} s, 95 %)   {len(usable)} runs"
+        estimated = estimate(usable, layouts, scatter, (min(usable), max(usable)))
+        interval = f"{estimated.low:.6g} to {estimated.high:.6g} s, 95 %"
+        yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} runs"
         logs = np.log(np.asarray(usable))
         mine = hodges_lehmann(logs), half_width(logs, layouts, scatter)
         if first:
@@ -136,12 +145,12 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
 
 def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
     change, half = second[0] - first[0], sqrt(first[1] ** 2 + second[1] ** 2)
-    said = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
-    said += f"{100 * (exp(change + half) - 1):+.1f} %)"
+    text = f"{100 * (exp(change) - 1):+.1f} % ({100 * (exp(change - half) - 1):+.1f} to "
+    text += f"{100 * (exp(change + half) - 1):+.1f} %)"
     if abs(change) > half:
-        return f"{'slower' if change > 0 else 'faster'}: {said}"
+        return f"{'slower' if change > 0 else 'faster'}: {text}"
     most = log(1.03)
     return (
-        f"same within 3 %: {said}" if abs(change) + half <= most
-        else f"cannot tell: {said}; `toll time` with both commands, interleaved, would tell"
+        f"same within 3 %: {text}" if abs(change) + half <= most
+        else f"cannot tell: {text}; `toll time` with both commands, interleaved, would tell"
     )  # fmt: skip

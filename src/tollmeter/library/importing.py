@@ -32,27 +32,27 @@ class Imported(NamedTuple):
 
 def imported(path: Path, out: Path | None) -> Imported:
     """Raises Failure: 2 where there is no such file or the folder is taken, 5 where it holds no run of a bundle."""
-    found = captured(path)
-    request = request_of(path, found)
+    capture = captured(path)
+    request = request_of(path, capture)
     folder = out.resolve() if out else places.new_folder(request.suite.name)
-    write_run(found, request, folder)
+    write_run(capture, request, folder)
     places.remember(folder)
-    return Imported(folder, len(found.visits), found.lost)
+    return Imported(folder, len(capture.visits), capture.lost)
 
 
-def write_run(found: Capture, request: Request, folder: Path) -> None:
+def write_run(capture: Capture, request: Request, folder: Path) -> None:
     """A run's folder. Raises Failure: 2 where the folder holds a run, 5 where it cannot be written."""
-    with Journal.create(folder, msgspec.structs.replace(request, id=folder.name), joined(found.first)) as journal:
-        for stream in found.visits:
+    with Journal.create(folder, msgspec.structs.replace(request, id=folder.name), joined(capture.first)) as journal:
+        for stream in capture.visits:
             journal.append(stream)
-        journal.note(found.session)
+        journal.note(capture.session)
 
 
-def request_of(path: Path, found: Capture) -> Request:
+def request_of(path: Path, capture: Capture) -> Request:
     """Raises Failure: 2 where the journal has none, 5 where it cannot be read."""
-    machine = found.head.machine
+    machine = capture.head.machine
     assert machine is not None
-    line = next((line for line in found.first if line.kind == "request"), None)
+    line = next((line for line in capture.first if line.kind == "request"), None)
     if line is None:
         raise Failure(
             f"{path} does not say what was requested, as a bundle's journal does: of another run, copy the whole folder"
@@ -67,4 +67,4 @@ def request_of(path: Path, found: Capture) -> Request:
         raise Failure(f"{path}: its request cannot be read: {clean(str(error))[:200]}", 5) from error
     seen = measured_caches(machine, request.cpus)
     request = msgspec.structs.replace(request, suite=on_machine(request.suite, seen))
-    return with_history(request, machine, {probe.probe for probe in found.head.probes})
+    return with_history(request, machine, {probe.probe for probe in capture.head.probes})

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles in short slices, interleaved over all points: a workload that comes to use the core, or leaves it, does so
-for all points.
+"""Profiles in short slices, each a process, interleaved over all points, so that another workload affects all of them.
 
-A slice is a process of its own. Of the points' slices those are put together in which the core was in one state, the
-same for all points; where no state has enough slices of each point, all are."""
+The slices of one state of the core are merged, the same state for all points; all slices, if no state has enough."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ KERNEL = "(kernel)"
 COUNTED_MS = 50
 """Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
 SLICE_MS, LEAST_TURNS = 125, 4
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class _Point(NamedTuple):
@@ -53,19 +51,18 @@ class InterleavedProfiles:
         self._sampled = [point for point in points if not is_counted(point.wanted.point)]
         self._whole, self._count = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
 
-    def take(self, tell: Tell, over: Over = never) -> None:
-        """Takes half as many rounds again where a state would then have enough slices of all points, for the points
-        that lack them."""
+    def take(self, report: Report, over: Over = never) -> None:
+        """Takes half as many rounds again for points that lack slices, if a state then has enough slices of all."""
         for number, point in enumerate(self._counted, start=1):
             if over():
                 return
-            tell(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
+            report(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
             point.add(self._whole._replace(ms=min(self._whole.ms, COUNTED_MS)))
         part = self._whole._replace(ms=max(1, self._whole.ms // self._count))
         for turn, points in enumerate(self._rounds(), start=1):
             if over():
                 return
-            tell(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
+            report(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
             for point in points:
                 point.add(part)
 

@@ -3,8 +3,7 @@
 catch it. A lie that another reason catches was not tested.
 
 A lie in a probe is a change in a copy of the probe's own file. Where the words that it replaces are gone from that
-file, the self-test says so: it would else plant nothing, and catch it.
-"""
+file, the self-test says so: it would else plant nothing, and catch it."""
 
 from __future__ import annotations
 
@@ -21,18 +20,17 @@ _LEAST_STEPS = 250
 _UNMEASURED = ("infrastructure", "interrupted", "timeout", "unsupported")
 
 
-class Found(NamedTuple):
-    """What a run says of a lie. by: the sentence that refuses it, or None; measured: whether it was measured at all."""
+class Caught(NamedTuple):
+    """Whether a run caught a lie. by: the sentence that refuses it; measured: whether the probe was measured at all."""
 
     by: str | None
     measured: bool = True
 
 
 class Lie(NamedTuple):
-    """name: as it is told of; the copy is called the same, with _ for blanks. planted: what it is, in words. of: the
+    """name: as printed; the copy of the probe has _ for blanks. planted: what it is, in words. of: the
     file of the real probe, FAMILY/NAME.c. changes: words of it and what stands in their place. expects: what the
-    sentence that catches it must match. found: looks for that sentence in a run that measured it.
-    """
+    sentence that catches it must match. found: looks for that sentence in a run that measured it."""
 
     name: str
     planted: str
@@ -40,13 +38,13 @@ class Lie(NamedTuple):
     changes: tuple[tuple[str, str], ...]
     expects: str
     parameters: dict[str, Value] = {}
-    found: Callable[[Book, str], Found] | None = None
+    found: Callable[[Book, str], Caught] | None = None
 
     @property
     def probe(self) -> str:
         return f"{self.of.partition('/')[0]}.{self.name.replace(' ', '_')}"
 
-    def seen(self, book: Book) -> Found:
+    def seen(self, book: Book) -> Caught:
         return (self.found or refused)(book, self.probe)
 
     def is_expected(self, sentence: str) -> bool:
@@ -62,30 +60,34 @@ HONEST: dict[str, dict[str, Value]] = {
 """Measured beside them: what catches everything catches nothing."""
 
 
-def refused(book: Book, probe: str) -> Found:
+def refused(book: Book, probe: str) -> Caught:
     """All rows of the probe lack a number. Rows that say why nothing was measured are no rows of a lie."""
     rows = [row for row in book.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
-        return Found(None)
-    told = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]
+        return Caught(None)
+    reasons = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]
     measured = any(row.status not in _UNMEASURED for row in rows if row.status != "ok")
-    return Found(told[0] if told else "no visit of it was made", measured)
+    return Caught(reasons[0] if reasons else "no visit of it was made", measured)
 
 
-def stretched(book: Book, probe: str) -> Found:
+def stretched(book: Book, probe: str) -> Caught:
     """The clock's steps were seen, and no batch is so short that they matter."""
     visits = [visit for visit in book.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
         return refused(book, probe)
-    return Found(f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms")
+    return Caught(
+        f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
+    )
 
 
-def told(book: Book, name: str) -> str | None:
-    """A finding of that name, also one that a busy run holds back: it is there all the same."""
-    claims = {found.name: found.claim for found in book.index.findings}
-    held_back = {found: f"{found}, withheld in a {book.index.run.verdict} run" for found in book.index.held_back}
+def finding_named(book: Book, name: str) -> str | None:
+    """The claim of the finding of that name, or that it is withheld, as in a busy run."""
+    claims = {finding.name: finding.claim for finding in book.index.findings}
+    held_back = {
+        withheld: f"{withheld}, withheld in a {book.index.run.verdict} run" for withheld in book.index.held_back
+    }
     return {**held_back, **claims}.get(name)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The further measurements that a suite wants after the run: profiles, a modelled cache, stack distances. All run under
-emulators or samplers, in the remaining budget; each that did not fit is reported."""
+"""Further measurements of a suite after the run, in the remaining budget: profiles, a modelled cache, stack distances.
+Each that did not fit is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tollmeter.counting import Counting
 from tollmeter.library.derive import learned
 from tollmeter.library.prepare import Prepared
 from tollmeter.library.sampled import SPENT, STOPPED
-from tollmeter.saying import say
+from tollmeter.notices import notify
 
 PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 """Time of each profile of a suite: some 17,000 samples in 14 slices; half of them still give a share to 1.1 points."""
@@ -35,7 +35,9 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
     if wanted := wanted_by(suite.profile, place):
         left_s = (until_s - time.monotonic()) / len(wanted) / _TURNS
         seconds = min(PROFILE_S, max(_LEAST_PROFILE_S, left_s))
-        profile_suite(folder, wanted, seconds, (lambda _: None) if quiet else say, learned(request).widths, over=over)
+        profile_suite(
+            folder, wanted, seconds, (lambda _: None) if quiet else notify, learned(request).widths, over=over
+        )
     if suite.modelled:
         with Counting("points in a modelled cache") as count:
             model_suite(folder, suite.modelled, place, over, _silently if quiet else count)

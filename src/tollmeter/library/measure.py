@@ -41,10 +41,10 @@ from tollmeter.library.wanted import ProbeRequest, selects_of
 from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
 from tollmeter.model.topology import KIND
+from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
-from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.studies import attempts
@@ -68,9 +68,7 @@ class MeasuredRun(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What is to be measured with what, and what was already: outcomes, and seconds of wall time. built_s: no part of
-    the budget, since it is paid once.
-    """
+    """What to measure, and what was: outcomes and seconds. built_s: paid once, so not part of the budget."""
 
     plan: Plan
     machine: Machine
@@ -84,8 +82,7 @@ class _Work(NamedTuple):
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
 ) -> MeasuredRun:
-    """A new run. observing: is informed of its progress. stopping: is entered, and left when there is nothing more to
-    stop. in_passing: the run does not become the last one."""
+    """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last."""
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
@@ -104,7 +101,7 @@ def measured(
 
 def _copied_visits(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
     """The other run's visits, now in this journal too."""
-    say(earlier.sentence)
+    notify(earlier.sentence)
     for stream in earlier.streams:
         journal.append(stream)
     return earlier.outcomes
@@ -123,11 +120,9 @@ class Interrupted(NamedTuple):
 
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """A run that is to be resumed. may_start: whether anything may be built and executed; else the plan consists of
-    what is built and recorded.
-
-    Raises Failure: 2 where it is no run, more is requested than the run itself states, or the run names a target that
-    was not typed; 5 where this machine or what is built differs from the run's."""
+    """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
+    2 if it is no run, requests more than it states, or names an untyped target; 5 if this machine or the build differs
+    from the run's."""
     fixed = (
         options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
         options.all_points, options.trust,
@@ -158,8 +153,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
 
 
 def _check_typed(folder: Path, request: Request, options: Options) -> None:
-    """A run's folder is data, and may come from anybody: a place that it names is used only if it is typed as well.
-    Raises Failure (2)."""
+    """A run's folder is untrusted: places that it names must be typed as well. Raises Failure (2)."""
     own = str(folder_for_files(options.folder)) if options.folder else ""
     typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
     if typed != (_elsewhere(request.targets), request.peer, request.folder):
@@ -175,8 +169,7 @@ def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_commands(folder: Path, request: Request) -> None:
-    """A run's folder is data, and may come from anybody: the commands of a workload are taken from this checkout's
-    suites alone. Raises Failure (2)."""
+    """A run's folder is untrusted: workload commands come from this checkout's suites. Raises Failure (2)."""
     ours = [workload for suite in places.suites().values() for workload in suite.workload]
     strange = next((workload for workload in request.suite.workload if workload not in ours), None)
     if strange:
@@ -231,7 +224,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     ):
         eyes.stopping.reach(dict.fromkeys(targets.values()))
         if complaint:
-            say(complaint)
+            notify(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
             plan = work.plan
             ahead = beside(plan.cpus[0], plan.host_cpu, plan.probes)
@@ -247,7 +240,7 @@ def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch
     if all(point.target.startswith(ELSEWHERE) for point in plan.points()):
         yield None
         return
-    with hold_machine_lock(say, lambda: stopping.asked, beside=options.beside) as company:
+    with hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside) as company:
         yield Watch(plan.cpus, company=company)
 
 
@@ -316,8 +309,7 @@ class AnalysisJudge:
         return settle.refine([(value, number) for value, number in numbers if number is not None], list(grid))
 
     def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        """Of a cost the least, since other workloads only ever add; of a rate the median. Kept for as long as the point
-        has no further visit."""
+        """The least cost, since interference only adds, or the median rate; cached until the next visit."""
         place = outcomes[0].point, len(outcomes)
         if place not in self._numbers:
             row = rows_of_point(list(outcomes), probe, self._known)[0]

@@ -89,12 +89,9 @@ class Run:
         self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
         **parameters: Value,
     ) -> Row:  # fmt: skip
-        """The one row of a probe at these parameters: of its first metric, unless one is named. abi: needed where the
-        run has several; place: the row's `target`, needed where the run has several (some probes have a parameter
-        `target`).
-
-        Raises Failure (2) where no row matches, with the nearest names, and where more than one does.
-        """
+        """The row of a probe at these parameters, of its first metric unless named. abi, place (the row's `target`):
+        needed where the run has several. Raises Failure (2) where no row matches, with the nearest names, or several
+        do."""
         return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
 
     def to_json(self) -> bytes:
@@ -154,8 +151,7 @@ def _needs(package: str, function: str) -> Failure:
 
 
 def open(run: str | Path = places.LAST) -> Run:  # noqa: A001  that is what it does
-    """A run folder, the name of a run, LAST, or LAST~1 for the run before it. Raises Failure: 2 where it is none or a
-    newer one, 5 where it is damaged."""
+    """A folder, a run's name, LAST or LAST~1. Raises Failure: 2 if it is no run or a newer one, 5 if damaged."""
     folder = places.find_run(str(run))
     return Run(folder, open_index(folder))
 
@@ -185,13 +181,10 @@ def measure(
     out: str | Path | None = None,
     against: str | Sequence[str] = (),
 ) -> Run:
-    """Measures here and now, and returns when it is done. words and options: as `toll run` takes them; without words
-    the default suite. budget: a number is one of seconds.
-
-    It changes signal handlers and the CPUs of the calling thread while it runs; in any but the main thread no signal
-    ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once what was measured until then is in the folder; a
-    SIGTERM or SIGHUP has the program's own effect then.
-    """
+    """Measures now, and returns when done. words, options: as `toll run`; without words the default suite. budget: also
+    a number of seconds. While it runs it changes signal handlers and the thread's CPUs; outside the main thread no
+    signal ends it. Raises Failure, and KeyboardInterrupt after a Ctrl-C once the measured part is stored; SIGTERM and
+    SIGHUP then have the program's own effect."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.measure import measured, unseen
     from tollmeter.library.prepare import prepared

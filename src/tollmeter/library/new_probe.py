@@ -17,9 +17,7 @@ _RUNTIME = "runtime"
 
 
 def new_probe(tree: Path, name: str) -> Path:
-    """Writes probes/FAMILY/NAME.c. Raises Failure (2) for what is no probe's name or one already, and (5) where there
-    is no checkout to write it in.
-    """
+    """Writes probes/FAMILY/NAME.c. Raises Failure: 2 for an invalid or existing name, 5 without a checkout."""
     match = _NAME.fullmatch(name)
     if match is None or match[1] == _RUNTIME:
         raise Failure(f"{clean(name)!r} is no name of a probe: expected FAMILY.NAME, as in kernel.getrandom")

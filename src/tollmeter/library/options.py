@@ -48,7 +48,7 @@ class Options(NamedTuple):
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
 _LONGEST_S = 30 * 86400
-_LONGEST_TOLD = 60
+_LONGEST_QUOTED = 60
 
 
 def seconds(text: str) -> float:
@@ -62,7 +62,7 @@ def seconds(text: str) -> float:
 
 
 def _short(text: str) -> str:
-    return text if len(text) < _LONGEST_TOLD else f"{text[:_LONGEST_TOLD]}..."
+    return text if len(text) < _LONGEST_QUOTED else f"{text[:_LONGEST_QUOTED]}..."
 
 
 def share(text: str, option: str = "--precision") -> float:

@@ -39,10 +39,10 @@ def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
 
 def _place(host: str, process: commands.Popen[bytes]) -> str:
     """ADDRESS,PORT,..."""
-    said = _first_lines(process)
-    match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", said)
+    answer = _first_lines(process)
+    match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", answer)
     if match is None:
-        raise Failure(f"--peer {host}: it does not serve: {clean(said.strip())[:200] or 'it says nothing'}", 5)
+        raise Failure(f"--peer {host}: it does not serve: {clean(answer.strip())[:200] or 'it says nothing'}", 5)
     if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", match[1]):
         raise Failure(f"--peer {host}: ssh reaches it at {match[1] or 'no address'}, and an IPv4 address is needed", 5)
     return f"{match[1]}{match[2]}"
@@ -51,15 +51,15 @@ def _place(host: str, process: commands.Popen[bytes]) -> str:
 def _first_lines(process: commands.Popen[bytes]) -> str:
     """Two lines, or what came in their place until it ended."""
     assert process.stdout
-    said, deadline = b"", time.monotonic() + _STARTING_S
-    while said.count(b"\n") < 2 and len(said) < _MOST_BYTES:
+    answer, deadline = b"", time.monotonic() + _STARTING_S
+    while answer.count(b"\n") < 2 and len(answer) < _MOST_BYTES:
         if not select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
             break
         chunk = os.read(process.stdout.fileno(), _MOST_BYTES)
         if not chunk:
             break
-        said += chunk
-    return said.decode(errors="replace")
+        answer += chunk
+    return answer.decode(errors="replace")
 
 
 def _end(process: commands.Popen[bytes]) -> None:

@@ -20,7 +20,7 @@ from tollmeter.files import plain
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Select, Suite
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.absent import Absent
@@ -103,7 +103,7 @@ def made_ready(
         own = own[1:]  # Native is the first ABI that can be built.
     _check_any(wanted, named, failures)
     for abi in sorted(failures.keys() - standing.keys()):
-        say(failures[abi].sentence)
+        notify(failures[abi].sentence)
     ready = wanted.keys() - failures.keys()
     loaded = catalog.load(ROOT / "build", platform.machine(), ready)
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
@@ -166,11 +166,11 @@ def _install_libraries(wanted: Wanted, known: Libraries) -> None:
     abis = [abi for name, abi in find(ROOT, wanted).abis.items() if name in wanted] if missing else []
     for name in missing if any(not isinstance(find_compiler(abi), Gap) for abi in abis) else ():
         library = libraries.known(ROOT)[name]
-        say(f"bringing {library.summary}, once")
+        notify(f"bringing {library.summary}, once")
         try:
             libraries.bring(ROOT, name, library)
         except Failure as failure:
-            say(failure.sentence)
+            notify(failure.sentence)
 
 
 def _check_known(abis: Iterable[str]) -> None:
@@ -198,9 +198,8 @@ def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Where an ABI that was named runs in a guest only, the others that were named run in that guest too, beside where
-    they run otherwise: two ABIs are compared by rows of one place.
-    """
+    """Where a named ABI runs only in a guest, the other named ABIs also run in that guest: ABIs are compared by rows of
+    one place."""
     asked = {key: made for key, made in loaded.executables.items() if key[1] in named}
     guests = {made.target for made in asked.values() if made.target.startswith("guest:")}
     joined = {
@@ -215,12 +214,11 @@ def report_left_out(loaded: Catalog, suite: Suite) -> None:
     named = dict.fromkeys(select.probe for select in suite.select)
     for (probe, abi), sentence in sorted(loaded.broken.items()):
         if any(fnmatchcase(probe, form) for form in named):
-            say(f"left out {probe} for {abi}: {sentence}")
+            notify(f"left out {probe} for {abi}: {sentence}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
-    """An ABI of this CPU that a suite names and that was not requested is no hole in the answer but a row that states
-    it."""
+    """An ABI that a suite names for this CPU, and that was not requested, becomes a row that states it."""
     named = {abi for select in suite.select for abi in select.abi} - {*loaded.abis, *loaded.gaps}
     own = {name for name, abi in find(ROOT).abis.items() if platform.machine() in abi.runs_on}
     gaps = {abi: f"{abi} is made ready only where it is asked for: --abi {abi}" for abi in sorted(named & own)}
@@ -235,9 +233,7 @@ def _without(loaded: Catalog, drop: Callable[[str, str], bool]) -> Catalog:
 
 
 def _placed(loaded: Catalog, targets: Sequence[str], named: Sequence[str]) -> Catalog:
-    """Every executable on those of the targets that run its ABI. An ABI that none of them runs is a gap where it was
-    named. Where no ABI is left, that is what is wrong. Raises Failure then.
-    """
+    """Every executable on those targets that run its ABI; a named ABI without any is a gap. Raises Failure."""
     known = find(ROOT, named).abis
     here = {abi for (_, abi), made in loaded.executables.items() if made.target == LOCAL}
     places: dict[str, tuple[str, ...]] = {}
@@ -280,7 +276,7 @@ def new_folder(suite: str) -> Path:
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        say(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
+        notify(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
 
@@ -293,8 +289,7 @@ def _why_unwritable(folder: Path) -> str:
 
 
 def find_run(name: str) -> Path:
-    """A folder, a name under runs/, LAST, or LAST~2 for the second run before it. Raises Failure (2) with the nearest
-    names."""
+    """A folder, a name under runs/, LAST or LAST~2 (two before). Raises Failure (2) with the nearest names."""
     if not name:
         raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
     if before := _BEFORE_LAST.fullmatch(name):

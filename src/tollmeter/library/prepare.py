@@ -35,9 +35,9 @@ from tollmeter.library.options import (
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
+from tollmeter.notices import notify
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
-from tollmeter.saying import say
 from tollmeter.store.history import recall
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
@@ -74,8 +74,7 @@ class ResumedFrom(NamedTuple):
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
-    """Everything that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 where nothing can
-    run."""
+    """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
     check_seed(options.seed)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
@@ -116,7 +115,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     if plan.asked_s > plan.budget_seconds:
         planned_s = _budget_for(plan.asked_s, request)
         request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
-        say(request.narrowed)
+        notify(request.narrowed)
     request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
@@ -131,8 +130,7 @@ def _own_folder(out: Path) -> Path:
 
 
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
-    """The request with the results of this machine's earlier runs, since the numbers rest on them. probes: whose rows
-    are requested."""
+    """The request with this machine's earlier runs, which the numbers use. probes: those whose rows are requested."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
@@ -166,8 +164,7 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 
 
 def _narrowed(plan: Plan, request: Request, planned_s: int) -> str:
-    """A sentence: the budget is too short for most of the requested points, what is measured in it, and which budget
-    would suffice."""
+    """That the budget is too short for most requested points, what is measured in it, and which budget suffices."""
     points = len(plan.points())
     several = f"{plan.asked or points} points are requested, and need about {_minutes(plan.asked_s)} to converge"
     is_less = 0 < points < plan.asked
@@ -235,8 +232,7 @@ def for_measuring(budget_seconds: float) -> float:
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
-    """The machine of the requested targets, or else this one: the first that answers, in the order in which
-    `main_place` prefers them, since machine and rows belong together."""
+    """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
         place = places.opened([name])[name]
@@ -263,8 +259,7 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
 
 
 def _asked_machine(place: Target, path: str) -> tuple[Machine, ClockReading]:
-    """The machine as one executable there describes it; only one, since a target that boots with all of them boots
-    longer."""
+    """The machine as one executable there describes it: a target that boots with one boots faster."""
     place.prepare([path])
     answer = protocol.head(place.machine(path))
     if answer.machine is None or answer.clock is None:

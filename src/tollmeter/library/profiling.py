@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: points run under a sampler, their addresses resolved to functions, stored in the run's folder beside the
-journal.
-
-The rows come from the journal alone. A profile is of the executable at that time, which is not kept: so its addresses
-are resolved to functions at once."""
+"""Profiles: points run under a sampler and stored beside the journal. Addresses are resolved to functions at once,
+since the executable of that time is not kept."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import msgspec
 
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.interleaved_profiles import InterleavedProfiles, Tell
+from tollmeter.library.interleaved_profiles import InterleavedProfiles, Report
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.sampled import Over, ProfilePoint, never, sampled
 from tollmeter.library.wanted import asking
@@ -27,8 +24,7 @@ from tollmeter.toolchain.symbols import Met, Symbols
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
-    """The points of the command words; a parameter that they do not name takes its typical value. Raises Failure: 2 for
-    an unknown name, 6 where nothing of it runs here."""
+    """The points of the words, else typical values. Raises Failure: 2 for unknown names, 6 if none runs here."""
     catalog = places.made_ready(abis, targets, asking(words, places.suites(), places.sources()))
     suite = suite_of_words(words, places.suites(), catalog)
     selects = [msgspec.structs.replace(select, others="typical") for select in suite.select]
@@ -50,16 +46,16 @@ def profile_suite(
     folder: Path,
     wanted: Sequence[ProfilePoint],
     seconds: float,
-    tell: Tell,
+    report: Report,
     widths: Mapping[Place, float],
     *,
     over: Over = never,
 ) -> None:
-    """Takes the profiles that a suite wants, and stores them in the run's folder, also those that there are after a
-    Ctrl-C. seconds: for each. tell: is called with the progress. widths: of the uncontended core, from earlier runs."""
+    """Takes the profiles of a suite and stores them in the run's folder; after a Ctrl-C stores those that are taken.
+    seconds: of each. report: called with the progress. widths: of the uncontended core, from earlier runs."""
     turns = InterleavedProfiles(wanted, Sampling(round(1000 * seconds)), widths)
     try:
-        turns.take(tell, over)
+        turns.take(report, over)
     finally:
         keep(folder, Profile, turns.profiles())
 
@@ -72,7 +68,6 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile
 
 
 def lines_of(words: Sequence[str], ms: int = 1000) -> Met:
-    """How often each line of a probe's sources was met, at its typical values where the words name no others. Raises
-    Failure."""
+    """How often each line of a probe's sources ran, at typical values unless the words name others. Raises Failure."""
     wanted = points_of(words, (), ())[0]
     return Symbols(Path(wanted.executable.path)).met(sampled(wanted, Sampling(ms)).hits)

@@ -9,10 +9,10 @@ from pathlib import Path
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Failure
+from tollmeter.notices import notify
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
 from tollmeter.report.charts.memory import beside
-from tollmeter.saying import say
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 
 
@@ -24,19 +24,19 @@ def publish(book: Book) -> Published:
 def published(names: Sequence[str]) -> list[Published]:
     """Of runs, and of files that `toll publish` wrote; one machine's file that is given twice stands there once. What
     cannot be read is named and left out. Raises Failure where nothing can be read."""
-    found: dict[str, Published] = {}
+    by_name: dict[str, Published] = {}
     failures: list[tuple[str, Failure]] = []
     for name in names:
         try:
             one = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
-            found.setdefault(one.id, one)
+            by_name.setdefault(one.id, one)
         except Failure as failure:
             failures.append((name, failure))
-    for name, why in failures if found else failures[1:]:
-        say(f"{name} is left out: {why.sentence}")
-    if not found:
+    for name, why in failures if by_name else failures[1:]:
+        notify(f"{name} is left out: {why.sentence}")
+    if not by_name:
         raise failures[0][1]
-    return list(found.values())
+    return list(by_name.values())
 
 
 def _pairs(book: Book) -> tuple[Pair, ...]:

@@ -3,8 +3,7 @@
 budget is then left for what only it asks.
 
 A visit is taken over as it stands in the other journal, if machine, kernel and boot are the same, the executable is the
-same to the byte, and the priority that was asked for is.
-"""
+same to the byte, and the priority that was asked for is."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class Reused(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        points = len({told.point for told in self.outcomes})
+        points = len({outcome.point for outcome in self.outcomes})
         when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
         return (
             f"{len(self.outcomes)} visits of {points} points are taken over from {self.run}, which measured them on "
@@ -50,11 +49,11 @@ def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -
         return None
     for folder in _recent():
         try:
-            found = _of_run(folder, ready, executables)
+            earlier = _of_run(folder, ready, executables)
         except (Failure, OSError):
             continue
-        if found is not None:
-            return found
+        if earlier is not None:
+            return earlier
     return None
 
 
@@ -75,11 +74,11 @@ def _of_run(folder: Path, ready: Prepared, executables: Mapping[tuple[str, str],
     if request.suite.name != DEFAULT or request.priority != ready.request.priority:
         return None
     whole = list(streams(folder))
-    told = head(whole[0].lines)
+    reported = head(whole[0].lines)
     # A visit from later than now is of another boot's clock.
-    if told.machine is None or not _same(told.machine, ready.machine):
+    if reported.machine is None or not _same(reported.machine, ready.machine):
         return None
-    built = {(build.probe, build.abi): build.sha256 for build in told.builds}
+    built = {(build.probe, build.abi): build.sha256 for build in reported.builds}
     same = {key for key, made in executables.items() if built.get(key) == made.build.sha256}
     points = set(ready.plan.points())
     pairs = [(stream, outcome(stream.lines)) for stream in whole if stream.is_visit]

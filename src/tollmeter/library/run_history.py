@@ -18,10 +18,10 @@ from tollmeter.library import places
 from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import open_index
 from tollmeter.model import Build, Failure, Level, Machine, Parameter, Row, Value
+from tollmeter.notices import notify
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.plan.values import read
 from tollmeter.root import typed
-from tollmeter.saying import say
 from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import opening
@@ -40,13 +40,12 @@ class History(NamedTuple):
 
 
 def run_folders(named: Sequence[Path]) -> list[Path]:
-    """Runs below each of the folders, or the folder itself where it is a run; without any name those of `toll list
-    runs`. Raises Failure (2) where there is none."""
-    found = [folder for place in named for folder in _below(place)] if named else places.run_folders()
-    if not found:
+    """The named runs and runs below folders, by default those of `toll list runs`. Raises Failure (2)."""
+    every = [folder for place in named for folder in _below(place)] if named else places.run_folders()
+    if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
         raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
-    return list({folder.resolve(): folder for folder in found}.values())
+    return list({folder.resolve(): folder for folder in every}.values())
 
 
 def _below(place: Path) -> list[Path]:
@@ -101,9 +100,9 @@ def _excerpts(folders: Sequence[Path], probes: str | None) -> Iterator[tuple[Sou
                 excerpt = _excerpt(folder, probes)
                 several.append((_source(folder, excerpt), excerpt))
             except Failure as failure:
-                say(f"{places.shown(folder)} is left out: {failure.sentence}")
+                notify(f"{places.shown(folder)} is left out: {failure.sentence}")
             except OSError as error:
-                say(f"{places.shown(folder)} is left out: {error.strerror or error}")
+                notify(f"{places.shown(folder)} is left out: {error.strerror or error}")
             counting(number, len(folders))
     return iter(sorted(several, key=lambda pair: pair[0].started))
 
@@ -114,8 +113,8 @@ def _excerpt(folder: Path, probes: str | None) -> Excerpt:
     if kept is not None:
         return kept
     index = open_index(folder)
-    tolls = tuple((one.toll, one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls)
-    keys = {_toll_key(one.probe, one.abi, one.target, one.metric, one.parameters) for one in index.tolls}
+    tolls = tuple((toll.toll, toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls)
+    keys = {_toll_key(toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in index.tolls}
     rows = tuple(
         row for row in index.rows
         if (row_key(row) in keys and row.clock == "hardware" if probes is None else fnmatchcase(row.probe, probes))

@@ -56,9 +56,8 @@ class Slice(NamedTuple):
 
     @property
     def own_ns(self) -> float:
-        """The program's own time. On the wall clock other tasks may have had the CPU for most of it. perf's clock stops
-        then, so each of its samples is a period of the program's own time. Where it may not look into the kernel some
-        are missing, and the wall's time is all that there is."""
+        """The program's own time: the sum of perf's periods, whose clock stops while another task runs. Without
+        permission to look into the kernel some samples are missing, and it is the wall time."""
         if not self.last.sees_kernel:
             return self.last.ns
         return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)

@@ -20,7 +20,7 @@ from tollmeter import catalog, commands
 from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import set_aside_share
 from tollmeter.library.derive import open_run
-from tollmeter.library.lies import HONEST, IN_PROBES, Lie, told
+from tollmeter.library.lies import HONEST, IN_PROBES, Lie, finding_named
 from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
@@ -49,9 +49,8 @@ while time.monotonic() < end and os.path.exists("/proc/{parent}"):
 
 
 class Caught(NamedTuple):
-    """name, planted: of the lie. outcome: `caught` for the reason that it was planted for, `caught otherwise`, `passed`
-    or `not measured`. by: the sentence.
-    """
+    """name, planted: of the lie. outcome: `caught` for its own reason, `caught otherwise`, `passed` or `not measured`.
+    by: the sentence."""
 
     name: str
     planted: str
@@ -60,9 +59,7 @@ class Caught(NamedTuple):
 
 
 def selftest(stopping: Stopping) -> Iterator[Caught]:
-    """One after the other, as it is known. Raises Failure: 5 where nothing can be built here,
-    1 where the honest probes beside the lies are caught too.
-    """
+    """Each result as it is known. Raises Failure: 5 if nothing can be built, 1 if honest probes are caught."""
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)
@@ -78,12 +75,12 @@ def selftest(stopping: Stopping) -> Iterator[Caught]:
 
 def judged(lie: Lie, book: Book) -> Caught:
     """book: a run that measured it."""
-    found = lie.seen(book)
-    if not found.measured:
-        return Caught(lie.name, lie.planted, NOT_MEASURED, found.by or "")
-    if found.by is None:
+    caught = lie.seen(book)
+    if not caught.measured:
+        return Caught(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
+    if caught.by is None:
         return Caught(lie.name, lie.planted, PASSED, "nothing")
-    return Caught(lie.name, lie.planted, CAUGHT if lie.is_expected(found.by) else OTHERWISE, found.by)
+    return Caught(lie.name, lie.planted, CAUGHT if lie.is_expected(caught.by) else OTHERWISE, caught.by)
 
 
 # ---- planting -------------------------------------------------------------------------------------------------------
@@ -184,7 +181,7 @@ def _check_honest(book: Book) -> None:
 
 def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     """A program on every CPU, which takes it in turns with the loop: the samples in which it ran are discarded. Without
-    a clock of the scheduler's delays the finding tells of them."""
+    a clock of the scheduler's delays the finding names them."""
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))
@@ -192,7 +189,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     name, planted = "busy neighbour", "a loop on each CPU while it is measured"
     share = set_aside_share(book.index.rows)
     by = f"{in_percent(share)} of the samples were discarded" if share > _MOST_DISCARDED else None
-    by = by or told(book, "machine.other_programs_work")
+    by = by or finding_named(book, "machine.other_programs_work")
     return Caught(name, planted, CAUGHT if by else PASSED, by or "nothing")
 
 

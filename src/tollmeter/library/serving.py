@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of this machine in a browser of this machine: a list, and each run's page, renewed while it is measured.
+"""The runs of this machine in its browser: a list, and each run's page, renewed while it is measured.
 
-It listens on the loopback only, answers only requests with the token of its address, and only reads. A page loads
-nothing else, so that a browser needs only a time for its next reload."""
+It listens on the loopback only, requires the token of its address, and only reads. A page loads nothing else."""
 
 from __future__ import annotations
 
@@ -118,17 +117,17 @@ class Handler(BaseHTTPRequestHandler):
         known = {folder.name: folder for folder in places.run_folders()}
         unknown = set(names) - set(known)
         if unknown:
-            self._say(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
+            self._answer_with(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
             return
         folders = [known[name] for name in names]
         try:
             page = self.server.page(*folders)
         except (Failure, OSError) as error:
-            self._say(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
+            self._answer_with(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
             return
         self._answer(HTTPStatus.OK, page, KIND, _renewed(any(map(_is_measured, folders))))
 
-    def _say(self, status: HTTPStatus, sentence: str) -> None:
+    def _answer_with(self, status: HTTPStatus, sentence: str) -> None:
         self._answer(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
 
     def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
@@ -195,10 +194,9 @@ def _line(folder: Path) -> str:
     return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 
-def serve(port: int, tell: Any) -> None:
-    """Serves until it is interrupted. tell: called once with the address. Measurements have precedence: this process
-    runs at the lowest CPU priority."""
+def serve(port: int, show_address: Any) -> None:
+    """Serves at the lowest CPU priority until it is interrupted. show_address: called once with the address."""
     with Server(port) as server:
         os.nice(19)
-        tell(server.address)
+        show_address(server.address)
         server.serve_forever(poll_interval=0.5)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tollmeter.library.set_up`: makes all that a later command could build, compile or fetch for itself, so
-that others may use a checkout that they cannot write to. `./toll --set-up` and make start this.
-"""
+"""`python -m tollmeter.library.set_up` builds, compiles and fetches all that later commands could need, so that others
+may use a read-only checkout. `./toll --set-up` and make start it."""
 
 from __future__ import annotations
 
@@ -16,25 +15,25 @@ from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
 from tollmeter.library import places, timed
 from tollmeter.model import Failure
-from tollmeter.saying import listen
+from tollmeter.notices import listen
 
 BROKEN, CANNOT_WRITE, INTERRUPTED = 1, 5, 130
 
 
 def main(words: Sequence[str]) -> int:
     """Returns the exit status. words: "yes" for the tests, which need the libraries of single probes too."""
-    listen(_say)
+    listen(_message)
     try:
         with starting.hearing_signals():
             return _set_up("yes" in words)
     except Failure as failure:
-        _say(failure.sentence)
+        _message(failure.sentence)
         return failure.exit_code
     except KeyboardInterrupt:
-        _say("interrupted")
+        _message("interrupted")
         return INTERRUPTED
     except OSError as error:
-        _say(f"{error.filename or places.ROOT / 'build'} cannot be written: {error.strerror or error}")
+        _message(f"{error.filename or places.ROOT / 'build'} cannot be written: {error.strerror or error}")
         return CANNOT_WRITE
 
 
@@ -56,8 +55,7 @@ def _set_up(brings: bool) -> int:
 
 
 def _compile() -> None:
-    """Compiles at set-up what Python would compile at the first import: a user with read access alone could not store
-    it."""
+    """Compiles to bytecode at set-up: a user with read access alone could not store it at the first import."""
     for module in pkgutil.walk_packages(tollmeter.__path__, "tollmeter."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -65,15 +63,15 @@ def _compile() -> None:
 
 def _report_broken(catalog: Catalog, script: commands.Popen[bytes]) -> None:
     for (probe, abi), sentence in sorted(catalog.broken.items()):
-        _say(f"left out {probe} for {abi}: {sentence}")
+        _message(f"left out {probe} for {abi}: {sentence}")
     if script.poll() is None:
-        _say("waiting for the script that draws the charts of a page, which is fetched")
+        _message("waiting for the script that draws the charts of a page, which is fetched")
     if script.wait() != 0:
-        _say("the script that draws the charts of a page cannot be fetched now: the first page tries again")
-    _say(f"ready: {len(catalog.probes())} probes for {', '.join(catalog.abis)}")
+        _message("the script that draws the charts of a page cannot be fetched now: the first page tries again")
+    _message(f"ready: {len(catalog.probes())} probes for {', '.join(catalog.abis)}")
 
 
-def _say(sentence: str) -> None:
+def _message(sentence: str) -> None:
     print(f"toll: {sentence}", file=sys.stderr)
 
 

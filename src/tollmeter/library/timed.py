@@ -4,8 +4,7 @@
 One round runs every command once, forth in one round and back in the next (ABBA). A run of a command is a visit whose
 values are gauges, so that the folder is an ordinary run's, and rows and ratios are derived as of any other. The first
 command is the reference. Each command runs once before it is timed: that run must succeed, and its output is the one
-that later output is compared with.
-"""
+that later output is compared with."""
 
 from __future__ import annotations
 
@@ -52,12 +51,12 @@ from tollmeter.model import (
     Unit,
     Visit,
 )  # fmt: skip
+from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, nothing_made
 from tollmeter.numbers.meanings import PROGRAM
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.protocol import Outcomes
 from tollmeter.report.timed import COMMAND, TIME
-from tollmeter.saying import say
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.targets.timer import Output, Ran, Timer, Words
@@ -136,10 +135,10 @@ class Timed(NamedTuple):
     uncounted: str = ""
 
 
-Tell = Callable[[int, float], None]
+Report = Callable[[int, float], None]
 
 
-def _untold(_rounds: int, _share: float) -> None:
+def _unreported(_rounds: int, _share: float) -> None:
     """Progress that is not shown."""
 
 
@@ -156,15 +155,15 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
     return open_run(done.folder).index.opposed
 
 
-def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, tell: Tell = _untold) -> Timed:
-    """Measures the commands and keeps the run. tell: is called before each round with the number of rounds so far and
-    the share of the budget that is spent. Raises Failure: 2 for options that contradict each other, 1 where a command
-    of --setup, --prepare or --cleanup fails, 5 where nothing can be built or written."""
+def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report = _unreported) -> Timed:
+    """Measures the commands and keeps the run. report: called before each round with the rounds and the share of the
+    budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
+    write errors."""
     _check(options, len(commands))
     base = _base()
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
-        company = open_.enter_context(hold_machine_lock(say, lambda: stopping.asked, beside=options.beside))
+        company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
         jobs = _Jobs(commands, options)
         journal = open_.enter_context(
             Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
@@ -173,7 +172,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         with Timer(base.path, jobs.every, options.input, _file_of(options.output)) as process, no_collections():
             stopping.reach([process])
             open_.callback(stopping.reach, ())
-            done = _Timing(jobs, process, journal, base, stopping).to_the_end(tell)
+            done = _Timing(jobs, process, journal, base, stopping).to_the_end(report)
         # Now that the timer has ended, what its commands took is this process's own.
         journal.note(done.session._replace(surroundings=watch.seen()))
         return done
@@ -223,8 +222,7 @@ class _Base(NamedTuple):
 
 
 def executable(catalog: Catalog) -> Path:
-    """What starts commands, for the machine's first ABI. Raises Failure (5) where it is not built and no compiler is
-    here."""
+    """Starts commands, for the machine's first ABI. Raises Failure (5) if it is not built and no compiler is here."""
     abi = find(places.ROOT).abis[catalog.abis[0]]
     return timer(places.ROOT, abi)
 
@@ -273,7 +271,7 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
         id=(options.out.resolve() if options.out else places.new_folder("time")).name,
         suite=Suite(name="time", question=question), started=datetime.now(UTC).isoformat(timespec="seconds"), seed=1,
         budget_seconds=options.budget_s or BUDGET_S, tollmeter=VERSION,
-        words=options.words or tuple(one.text for one in commands),
+        words=options.words or tuple(command.text for command in commands),
         precision=options.precision * (RATIO_SHARE if several else 1),
         against=(commands[0].name,) if several else (),
         pairs=tuple(Pair(point=point, against=first) for point in others),
@@ -348,12 +346,12 @@ class _Timing:
         self._next_look = 0
         self._rounds_of_block = 1
 
-    def to_the_end(self, tell: Tell) -> Timed:
+    def to_the_end(self, report: Report) -> Timed:
         status, trouble = "settled", ""
         try:
             self._each("setup")
             sink = self._proved()
-            status = self._rounds(sink, tell)
+            status = self._rounds(sink, report)
         except _Failed as failed:
             status, trouble = "budget", str(failed)
         if self._is_stopped():
@@ -383,8 +381,7 @@ class _Timing:
             raise Failure(f"--{what} for {job.command.name}: {ran.failure}", 1)
 
     def _proved(self) -> Output:
-        """Runs each command once, and as often as it is to be warmed up. Returns where its output goes when it is
-        timed."""
+        """Runs each command once and for its warm-up. Returns where its output goes when it is timed."""
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
         sink: Output = "m" if self._options.verify else typed.get(self._options.output, "f")
         began, most = self._now(), 0
@@ -405,7 +402,7 @@ class _Timing:
         if not self._options.verify and not self._options.output:
             kept = "m" if most <= _MOST_KEPT else "n"
         if most > _MOST_KEPT and kept == "n":
-            say(f"the output of a command has {most >> 20} MiB: while it is timed it goes nowhere, and is not compared")
+            notify(f"the output of a command has {most >> 20} MiB: it is discarded while timed, and not compared")
         for job in self._jobs * self._options.warmup:
             self._run_one(job, kept)
         return kept
@@ -418,11 +415,11 @@ class _Timing:
         ran = self._process.run(job.place, "n", sink, counts=counts)
         return None if self._is_stopped() and ran.failure else ran
 
-    def _rounds(self, sink: Output, tell: Tell) -> str:
+    def _rounds(self, sink: Output, report: Report) -> str:
         """Returns how it ended."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():
-            tell(rounds, self._elapsed() / self._budget_s)
+            report(rounds, self._elapsed() / self._budget_s)
             if rounds and (ended := self._ended(rounds, (self._elapsed() - began) / rounds)):
                 return ended
             for job in self._jobs if rounds % 2 == 0 else reversed(self._jobs):

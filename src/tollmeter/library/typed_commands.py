@@ -30,8 +30,7 @@ _MOST_COMMANDS = 1000
 
 
 class Command(NamedTuple):
-    """name: unique, as it is shown; text: as it was typed, parameters replaced. shell: what reads it; empty where it is
-    started directly."""
+    """name: unique, as shown. text: as typed, parameters replaced. shell: empty if it is started directly."""
 
     name: str
     text: str
@@ -43,15 +42,14 @@ class Command(NamedTuple):
 def needs_shell(text: str) -> bool:
     """Whether it has syntax of a shell beyond quotes and backslashes."""
 
-    def unquoted(found: re.Match[str]) -> str:
-        return "$" if found[1] and re.search("[$`]", found[1]) else "x"
+    def unquoted(match: re.Match[str]) -> str:
+        return "$" if match[1] and re.search("[$`]", match[1]) else "x"
 
     return bool(_OF_A_SHELL.search(_QUOTED.sub(unquoted, text)))
 
 
 def words_of(text: str, shell: str | None) -> tuple[Words, str]:
-    """Its words, and the shell that reads them, empty for none. shell: as it was typed; None: one where the text needs
-    it. Raises Failure (2) for a command that does not exist."""
+    """Its words and shell, empty for none. shell: as typed; None: if needed. Raises Failure (2) if not found."""
     try:
         words = shlex.split(text)
         own = shlex.split(shell) if shell not in (None, NO_SHELL) else [SHELL]
@@ -67,9 +65,9 @@ def words_of(text: str, shell: str | None) -> tuple[Words, str]:
 
 def _path(name: str) -> str:
     """Found once, so that no run is timed with the search for it. Raises Failure (2)."""
-    found = shutil.which(name)
-    if found:
-        return found
+    path = shutil.which(name)
+    if path:
+        return path
     if "/" in name:
         raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
     raise unknown("command", name, sorted(_executables()))
@@ -109,7 +107,7 @@ def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
 
 
 def _named(text: str, parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(one for one in parameters if f"{{{one[0]}}}" in text)
+    return tuple(parameter for parameter in parameters if f"{{{parameter[0]}}}" in text)
 
 
 def unique(names: Sequence[str]) -> list[str]:

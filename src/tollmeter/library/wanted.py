@@ -57,14 +57,13 @@ def _is_known(name: str, sources: Libraries) -> bool:
 
 def selects_of(suite: Suite) -> list[Select]:
     """All that a suite measures, profiles or models. A workload is no probe, but runs where its ABI's probes do."""
-    workloads = (Select(probe=f"{_WORKLOAD}{one.name}", abi=one.abi) for one in suite.workload)
+    workloads = (Select(probe=f"{_WORKLOAD}{workload.name}", abi=workload.abi) for workload in suite.workload)
     return [*suite.select, *suite.profile, *(suite.modelled.select if suite.modelled else ()), *workloads]
 
 
 def wanted(asked: ProbeRequest, sources: Libraries, named: Sequence[str], own: Sequence[str]) -> dict[str, set[str]]:
-    """named: ABIs in place of the selections' own. own: those of this machine, the native one first; an ABI that is
-    neither is not built. A probe of the native ABI is always included: it describes this machine. So is one of each ABI
-    that only workloads need: they run where it runs."""
+    """named: ABIs in place of the selections' own. own: this machine's, the native one first; others are not built.
+    Always with one probe of the native ABI, which describes the machine, and one of each ABI of workloads."""
     by_abi: dict[str, set[str]] = {abi: set() for abi in own[:1]}
     for select in asked.selects:
         probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}

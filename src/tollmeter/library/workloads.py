@@ -12,8 +12,8 @@ from tollmeter import commands
 from tollmeter.catalog import Catalog, Executable, read_suite
 from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
+from tollmeter.notices import notify
 from tollmeter.protocol import description
-from tollmeter.saying import say
 from tollmeter.targets import native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
@@ -51,7 +51,7 @@ def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_s
                 path = _built(workload, abi) if may_start else _built_before(workload, abi)
                 executables[_name(workload), abi] = _executable(loaded, path, abi)
             except Failure as failure:
-                say(failure.sentence)
+                notify(failure.sentence)
                 broken[_name(workload), abi] = failure.sentence
     return msgspec.structs.replace(loaded, executables=executables, broken=broken)
 

@@ -33,8 +33,7 @@ def student_reach(freedom: float) -> float:
     """The t with P(|T| > t) = 0.05: half of a 95 % interval, in standard errors.
 
     The tail falls and is convex in t, and the normal distribution's reach is less than this one's. Newton's method from
-    there therefore rises to the solution and never passes it.
-    """
+    there therefore rises to the solution and never passes it."""
     log_scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
     t = _NORMAL_REACH
     for _ in range(_MOST_TERMS):
@@ -98,8 +97,7 @@ def trigamma(x: float) -> float:
 def lower_gamma(a: float, x: Array) -> Array:
     """The regularised lower incomplete gamma function P(a, x) for x from 0 to 700 (DLMF 8.7.1).
 
-    For a whole `a` it is the chance that a Poisson number of mean x is `a` or more.
-    """
+    For a whole `a` it is the chance that a Poisson number of mean x is `a` or more."""
     terms, total = np.ones_like(x), np.ones_like(x)
     count = a
     while np.any(terms > _EXACT * total):

@@ -19,8 +19,7 @@ def bounded(terms: Array, wanted: Array, low: Sequence[float], high: Sequence[fl
     """The unknowns x with low <= x <= high that make |terms x - wanted| least (Stark and Parker 1995).
 
     A set of unknowns is free, all others are at a bound. The free ones are solved for; one that would leave its bounds
-    is held at the bound that it meets first. Once none does, the unknown whose bound holds back most is set free.
-    """
+    is held at the bound that it meets first. Once none does, the unknown whose bound holds back most is set free."""
     least, most = np.asarray(low, float), np.asarray(high, float)
     lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(wanted)
     solution: Array = np.clip(np.linalg.lstsq(terms, wanted, rcond=None)[0], least, most)

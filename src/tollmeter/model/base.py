@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen records that every layer shares. Imports nothing of ours.
 
-Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said.
-"""
+Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ otherwise."""
 class Failure(Exception):
     """A sentence for the person, and the exit code of the design that goes with it.
 
-    1 a probe failed, 2 usage, 3 gate tripped, 4 cannot tell, 5 infrastructure, 6 nothing ran, 130 interrupted.
-    """
+    1 a probe failed, 2 usage, 3 gate tripped, 4 cannot tell, 5 infrastructure, 6 nothing ran, 130 interrupted."""
 
     def __init__(self, sentence: str, exit_code: int = 2) -> None:
         super().__init__(sentence)

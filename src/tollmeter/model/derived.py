@@ -30,10 +30,9 @@ from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):
-    """What a row costs in one state of the machine: on a core that is this program's alone (`whole`), beside somebody
-    on its other hardware thread (`shared`), where that was not seen or changed within the sample (`unknown`); or in
-    the first and second of two states that differ for a reason not seen. share: of the row's samples. low, high: 95 %.
-    """
+    """What a row costs in one state of the machine: on an uncontended core (`whole`), beside a busy sibling hyperthread
+    (`shared`), unknown or mixed within a sample (`unknown`), or in the first or second of two modes of unknown cause.
+    share: of the row's samples. low, high: 95 %."""
 
     state: StateName
     share: Portion
@@ -43,13 +42,11 @@ class State(Record, frozen=True):
 
 
 class Row(Record, frozen=True):
-    """One metric at one point. median, low and high are the estimate and its 95 % interval, in the row's state; states
-    has every state that was seen often enough, this one's first. A time that follows the core's clock is one at
-    clock_hz, and unadjusted is the median of what was read off the clock; clock_hz is None where nothing was adjusted.
-    own_ratio: the target's own time over the line's, where a line's other end has the clock. layouts: of memory, in
-    which the visits of its state were made. relation: of the timed worker's CPU to that of its companion, of several to
-    the farthest; None where it has none, or the system does not report how CPUs relate.
-    """
+    """One metric at one point. median, low, high: the estimate and its 95 % interval in the row's state; states: every
+    state with enough samples, the row's first. clock_hz: the clock to which the times were converted, None if they were
+    not; unadjusted: the median before that. own_ratio: the target's own time over an external clock's. layouts: those
+    of the state's visits. relation: of the worker's CPU to its (farthest) companion's; None without one, or if
+    unreported."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -119,12 +116,10 @@ class Level(Record, frozen=True):
 
 
 class Fall(Record, frozen=True):
-    """Where a rate over length falls: as fast as before up to after_n, and slower all along from by_n on.
-
-    slower: times the time of one operation. lost_ns: of one operation; least_ns: all that the hardware's own way over
-    the same memory takes for one, 0 where it was not timed there. cause: `unknown` where nothing proves one. levels:
-    the caches that end there, if memory is what is waited for. bytes: 0 if not told.
-    """
+    """Where a rate over length falls: constant up to after_n, and slower from by_n on. slower: ratio of the times of
+    one operation. lost_ns: of one operation; least_ns: the hardware's own way over the same memory, 0 if not timed
+    there. cause: `unknown` where nothing proves one. levels: the caches that end there, if memory is the cause. bytes:
+    0 if unknown."""
 
     after_n: int
     by_n: int
@@ -171,10 +166,9 @@ class Finding(Record, frozen=True):
 
 
 class Inference(Record, frozen=True):
-    """One thing that follows from the rows beyond the hierarchy. name: in words; kind: what it says, the same on every
-    machine; level and parameters: of what. A number lies in low..high with 95 %; a yes or no
-    has neither unit nor ends. system: the operating system's word for it. reason: why value is None.
-    """
+    """One property inferred from the rows beyond the hierarchy. name: in words; kind: the property, the same on every
+    machine; level, parameters: what it is of. A number is in low..high with 95 %; yes or no has neither unit nor
+    interval. system: the system's value. reason: why value is None."""
 
     name: str
     kind: InferenceKind
@@ -189,10 +183,8 @@ class Inference(Record, frozen=True):
 
 
 class Toll(Record, frozen=True):
-    """One line of the toll table. toll: in words; typical: these are what the probe's own words say, and not a point
-    that stands under its own name. note: a second mode, or what the row says beside its
-    number. reason: why value is None. visits, samples: what value rests on.
-    """
+    """One line of the toll table. toll: in words; typical: at the probe's typical parameters. note: a second mode, or a
+    remark of the row. reason: why value is None. visits, samples: what value rests on."""
 
     toll: str
     probe: str
@@ -214,8 +206,7 @@ class Toll(Record, frozen=True):
 
 
 class KindAnswer(Record, frozen=True):
-    """What one kind of core has for the hierarchy and the toll table. target: of its rows. core_clock_hz: measured.
-    reason: why it has neither, where it was left out."""
+    """The hierarchy and tolls of one kind of core. target: of its rows. reason: why they are missing."""
 
     kind: str
     cpus: str
@@ -227,12 +218,10 @@ class KindAnswer(Record, frozen=True):
 
 
 class Claim(Record, frozen=True):
-    """A published figure beside what this machine says. value: the figure as a number, where it is one; here: the same
-    by this run, and low..high its interval; of several rows the middle one, and the ends of all. reason: why it cannot
-    be judged. holds_at: where it would hold, in words; empty where the study states nothing that could be judged.
-    times: of the verdict `same direction`, how many times as large as published. unmet: conditions of the study that
-    this machine does not have. counted: whether the study's tally has it.
-    """
+    """A published figure beside this machine's. value: the figure as a number; here: this run's, and low..high its
+    interval; of several rows the middle one, and the ends of all. reason: why it cannot be judged. holds_at: where it
+    would hold, in words. times: for `same direction`, the ratio to the published one. unmet: the study's conditions
+    that this machine lacks. counted: in the study's tally."""
 
     what: str
     figure: str
@@ -259,10 +248,8 @@ class Tally(Record, frozen=True):
 
 
 class Relative(Record, frozen=True):
-    """What a program needs under one ABI, as a multiple of what it needs under another, both in one place. measure: of
-    memory, the most that was ever resident; of time, the CPU's. published: the study's word for it. reason: why value
-    is None. thin: it rests on too few visits for an interval.
-    """
+    """A program's need under one ABI as a multiple of that under another, in one place. measure: peak resident memory,
+    or CPU time. published: the study's words. reason: why value is None. thin: too few visits for an interval."""
 
     what: str
     primitive: bool
@@ -279,9 +266,8 @@ class Relative(Record, frozen=True):
 
 
 class Study(Record, frozen=True):
-    """What a run of a study says of each thing that was published. relatives: the lines of its tables; worth: whether
-    the ABI that it is about is worth it here, in a sentence; empty where nothing of it can be told.
-    """
+    """What a run says of each published figure. relatives: the lines of its tables. worth: whether the study's ABI is
+    worth it here, in a sentence; empty where unknown."""
 
     source: str | None
     claims: tuple[Claim, ...]
@@ -291,9 +277,8 @@ class Study(Record, frozen=True):
 
 
 class Opposed(Record, frozen=True):
-    """One point against another that was visited in turns with it. ratio: of the point's median over the other's, in
-    the metric's unit, with its 95 % interval; blocks: layouts of each that it is made of.
-    """
+    """One point against another, interleaved. ratio: of their medians, in the metric's unit, with its 95 % interval.
+    blocks: layouts of each."""
 
     metric: str
     unit: Unit
@@ -310,8 +295,7 @@ class Index(Record, frozen=True):
     """What `toll show RUN --format json` prints, and all that findings, report and exports are made from.
 
     held_back: names of findings that the rows would give and a run like this cannot carry. kinds: of a machine with
-    several kinds of cores each one's answer, that of the usual timed worker first, which hierarchy and tolls are.
-    """
+    several kinds of cores each one's answer, that of the usual timed worker first, which hierarchy and tolls are."""
 
     format: int
     run: RunInfo

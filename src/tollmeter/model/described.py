@@ -100,10 +100,9 @@ class Kind(Record, frozen=True):
 
 
 class Machine(Record, frozen=True):
-    """core_clock_hz is measured, never read; facts holds whatever else the target could tell, by name. caches: of the
-    CPU that is measured; kinds: empty where all CPUs have the same. cores: the allowed CPUs that are threads of one
-    core, for each core with several. topology: of all CPUs and memory nodes; None where the system does not tell.
-    """
+    """core_clock_hz: measured. facts: further values that the target reports, by name. caches: of the measured CPU;
+    kinds: empty if all CPUs are alike. cores: for each core with several threads, its allowed CPUs. topology: of all
+    CPUs and nodes; None if unreported."""
 
     host: str
     cpu: str
@@ -125,8 +124,7 @@ class Machine(Record, frozen=True):
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
     """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
     asked_only: built when a person names it, not for every machine that could; floats: what computes in it, where it
-    claims that.
-    """
+    claims that."""
 
     name: str
     summary: str

@@ -13,12 +13,9 @@ from tollmeter.model.requested import Point
 
 
 class Witness(Record, frozen=True, gc=False):
-    """What happened beside one sample.
-
-    control_hz: dependent additions a second, right after the sample and right before it; width_hz: independent ones
-    likewise, and in its middle; 0 where not measured. delay_ns: time that the worker wanted to run and did not. None:
-    the system does not tell.
-    """
+    """Evidence beside one sample. control_hz, control_before_hz: dependent additions a second after and before it;
+    width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of the worker.
+    None: the system does not report it."""
 
     involuntary: int | None = 0
     voluntary: int | None = 0
@@ -37,11 +34,9 @@ class Witness(Record, frozen=True, gc=False):
 
 
 class Sample(Record, frozen=True, gc=False):
-    """Times in ns of the body over n and 2n iterations, and of the control likewise.
-
-    control_iterations: the control's own n; 0 where it is the body's. lanes: for each background companion, iterations
-    done and ns taken while the 2n batch ran. at_ns: when it began, by the machine's own raw clock; 0 where not told.
-    """
+    """Times in ns of the body over n and 2n iterations, and of the control. control_iterations: the control's n; 0 if
+    the body's. lanes: of each background companion, iterations and ns during the 2n batch. at_ns: its start by the
+    machine's raw clock; 0 if unknown."""
 
     iterations: int
     body: tuple[int, int]
@@ -89,9 +84,8 @@ class ClockReading(Record, frozen=True):
 
 
 class Marks(Record, frozen=True):
-    """What came of a visit's marks over a line whose other end has the clock. empty_ns: from one mark to the next with
-    nothing between. own_ratio: the target's own time over the line's. ratio_error: how far the ratios of the two halves
-    of the visit are off it, as a share."""
+    """Marks of a visit over a line whose other end has the clock. empty_ns: between two marks with nothing between.
+    own_ratio: the target's own time over the line's. ratio_error: relative deviation of the halves' ratios."""
 
     came: int = 0
     lost: int = 0
@@ -103,15 +97,11 @@ class Marks(Record, frozen=True):
 
 
 class Outcome(Record, frozen=True):
-    """All that one visit brought back.
-
-    controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
-    visits of one point with one seed shared it, unless the seed is 0, which is not told. at_ns: when it began. pinned:
-    whether the worker was kept on its CPU; None where not told. stays: whether its process waits for another visit.
-    marks: of a visit by an external clock. counted: in the first visit of a point. served: share of the timed batches
-    that a loader took to serve system calls of an ABI that the kernel does not know; None where the kernel serves them.
-    workers: the CPU of each of several workers, the timed one's first; empty where it has none beside it.
-    """
+    """All that one visit brought back. controls: dependent additions a second before and after the samples. seed: of
+    its layout; visits of one point with one seed shared it; 0 if unknown. at_ns: its start. pinned: whether the worker
+    was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external clock.
+    counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
+    ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first."""
 
     visit: int
     round: int
@@ -143,8 +133,7 @@ class Surroundings(Record, frozen=True):
     where the kernel does not tell. company: another run measured beside it. left_behind: processes that its probes
     left, and that were ended with it. seccomp_filters: that each system call passes; traced: whether a tracer (strace,
     gdb) stopped the probes at theirs; both None where that was not recorded or could not be read. unreadable: files of
-    the system that could not be read.
-    """
+    the system that could not be read."""
 
     nice: int = 0
     policy: str = "other"
@@ -183,8 +172,7 @@ class RunInfo(Record, frozen=True):
     are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
     severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
     budget with which each of these would have one, by what this run's visits took; None where no budget helps, or
-    none is needed.
-    """
+    none is needed."""
 
     id: str
     suite: str

@@ -7,9 +7,8 @@ from tollmeter.model.base import Record, StateName, Value
 
 
 class Share(Record, frozen=True):
-    """One function that the executable has code for. hits: samples, or instructions where these were counted. inlined:
-    of those, how many were met in functions that the compiler put into it, by their names. within: half the 95 %
-    interval of its share, in percentage points; 0 of a count, None where it was not recorded."""
+    """One function of the executable. hits: samples, or counted instructions. inlined: of those, in functions inlined
+    into it, by name. within: half the 95 % interval in percentage points; 0 of a count, None if not recorded."""
 
     function: str
     hits: int
@@ -18,9 +17,8 @@ class Share(Record, frozen=True):
 
 
 class Modelled(Record, frozen=True):
-    """What a cache would have missed of one point's own loads, by a model that saw their addresses: measured nowhere,
-    and compared with nothing that is. misses, flushes: of one operation. reason: why there is none.
-    """
+    """The misses of a modelled cache for one point's own loads; never compared with a measurement. misses, flushes: per
+    operation. reason: why there are none."""
 
     probe: str
     abi: str
@@ -32,10 +30,9 @@ class Modelled(Record, frozen=True):
 
 
 class Distances(Record, frozen=True):
-    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: for each
-    size in bytes what goes by a stride and what does not, of one operation; a cache of less room than the size does not
-    hold the line any more when it is loaded again. reason: why there are none.
-    """
+    """How far apart one point's loads of the same line lie, by an emulator that saw their addresses. loads: by size in
+    bytes, those with a stride and others, per operation; a smaller cache no longer holds the line. reason: why there
+    are none."""
 
     probe: str
     abi: str
@@ -46,11 +43,9 @@ class Distances(Record, frozen=True):
 
 
 class Profile(Record, frozen=True):
-    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or instructions, which is
-    an exact count. operation_ns: of one operation while it was profiled; instructions where these were counted.
-    state: of the core in all that is in it; "unknown" where that was now this and now that, None where nobody looked.
-    reason: why there is none.
-    """
+    """One point's body, the most frequent function first. source: perf's CPU clock, SIGPROF, or an exact count of
+    instructions. operation_ns: while profiled; instructions where counted. state: of the core; "unknown" if mixed, None
+    if not observed. reason: why there is none."""
 
     probe: str
     abi: str

@@ -11,16 +11,11 @@ from tollmeter.model.base import Condition, Priority, Record, Relation, Value
 
 
 class Select(Record, frozen=True, forbid_unknown_fields=True):
-    """Probes (a name or glob), on which ABIs, at which values; `native` is the first ABI that this machine runs.
-
-    A parameter that is not named takes its whole default sweep, or with others = "typical" its one typical value.
-    cpu: the architectures that it is for, as `uname -m` names them; target: the places, by name or glob; empty for all.
-    refused: the values that replace those of a curve whose every point is refused here, such as one on huge pages.
-    libraries: false leaves out what is built with a library, which would have to be brought and built with first.
-    nodes: the fewest memory nodes with memory that a machine must have for it.
-    kinds: whether probes of one worker are also visited on a CPU of each other kind of core.
-    narrows: whether a short budget takes fewer points of what is not named: typed by its name alone, not by a suite.
-    """
+    """Probes (a name or glob), ABIs and values; `native` is the first ABI that this machine runs. A parameter that is
+    not named takes its whole sweep, or with others = "typical" its typical value. cpu: architectures as in `uname -m`;
+    target: places, by name or glob; empty for all. refused: values of a replacement curve where every point is refused,
+    such as on huge pages. libraries: false leaves out what needs a library. nodes: the fewest memory nodes with memory.
+    kinds: also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -38,8 +33,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     """Picks rows by what they mean or where they come from; what is left out matches anything.
 
-    target: a name or glob.
-    """
+    target: a name or glob."""
 
     means: str | None = None
     probe: str | None = None
@@ -50,27 +44,19 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Bend(Record, frozen=True, forbid_unknown_fields=True):
-    """Where a curve bends, as a multiple of the size of a cache that the system reports. level: the cache. rate: picks
-    a rate over length, whose first fall it is; without it, where the latency of that level ends."""
+    """Where a curve bends, in multiples of a reported cache `level`: the first fall of `rate`, or the latency's."""
 
     level: str
     rate: RowOf | None = None
 
 
 class Published(Record, frozen=True, forbid_unknown_fields=True):
-    """One claim of a study. Beside it stands the median of `row`, or of `row` divided by that of `over`; of the rows of
-    `order`, the ratios of each to the one before; of `bend`, where a curve bends.
-
-    figure is the claim as the study words it, value the same as a number in `unit`, where it is one; the unit `turns`
-    is a time in turns of the control loop that ran beside it, there as here. correction says what the claim gets wrong
-    or leaves out. missing says, in a sentence, why no row can stand beside it yet. about: "caches" or "time" where
-    nothing but a real machine's time could answer: no emulator has either; "instructions" where their count answers
-    too, as of a CPU that is only here by an emulator.
-
-    relation and tolerance: what would confirm it (studies/predicate.py); of a value alone, that it is about right.
-    requires: under which conditions. counted: false for a second row of a figure, or one that the source does not print
-    itself.
-    """
+    """One claim of a study, and what stands beside it: the median of `row`, or its ratio to `over`; the ratios of
+    successive rows of `order`; where the curve of `bend` bends. figure: the study's words; value: the same as a number
+    in `unit`; `turns` are of the control loop, there as here. correction: what the claim gets wrong or omits. missing:
+    why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an emulator's
+    count. relation, tolerance: what confirms it (studies/predicate.py); by default about the value. requires:
+    conditions. counted: false for a second row of a figure, or one that the source does not print."""
 
     what: str
     figure: str
@@ -90,9 +76,8 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):
-    """One line of a study's listing: loops a second, attempt by attempt. test: as the study names it; differs: how what
-    is measured here is another thing than the study's. published: loops a second in each of the study's builds, 0 where
-    one of them has none."""
+    """One line of a study's listing, in loops a second. test: the study's name; differs: how ours is another thing.
+    published: of each of the study's builds, 0 where it has none."""
 
     test: str
     what: str
@@ -119,12 +104,9 @@ class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
-    """One of a study's own figures, and from what it is drawn anew.
-
-    drawn: "curve" from the rows of `line` over the parameter `axis`; "listing", "profiles" or "programs" from what the
-    suite has under these names; empty where nothing here can draw it, and missing says why. axis: of programs, "memory"
-    or "time". faster: heights are how many times as fast, else how many times as long. shows: what it is there to show.
-    """
+    """One of a study's figures, drawn anew. drawn: "curve" from the rows of `line` over `axis`; "listing", "profiles"
+    or "programs" of the suite; empty where it cannot be drawn, for the reason in `missing`. axis: of programs, "memory"
+    or "time". faster: heights are speed ratios, else time ratios. shows: its purpose."""
 
     name: str
     what: str
@@ -140,8 +122,7 @@ class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Archive(Record, frozen=True, forbid_unknown_fields=True):
-    """A source in Debian's archive. holds: a file that every copy of it has; beside: a binary package that lies beside
-    it."""
+    """A source in Debian's archive. holds: a file in every copy. beside: a binary package next to it."""
 
     archive: str
     sha256: str
@@ -150,10 +131,8 @@ class Archive(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Workload(Record, frozen=True, forbid_unknown_fields=True):
-    """A command that is measured as a probe is, `workload.NAME`. build: commands that make the program `{out}`; none
-    for one that the machine has; start: the command itself; verify: what it must print, among else. memory_bytes: that
-    it wants, so that it is not started where there is less.
-    """
+    """A command measured as the probe `workload.NAME`. build: commands that make `{out}`, if any; start: the command;
+    verify: a part of its output. memory_bytes: it is not started where there is less."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]*$")]
     what: str
@@ -167,11 +146,8 @@ class Workload(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Program(Record, frozen=True, forbid_unknown_fields=True):
-    """A line of a study's tables: a program's memory and CPU time under each ABI, relative to the machine's own.
-
-    study: what the study calls it; memory, time: what the study says of these, in its words. primitive: it is no
-    program but what programs are made of, and stands below them.
-    """
+    """A line of a study's tables: memory and CPU time under each ABI, relative to the native one. study: the study's
+    name; memory, time: its statements. primitive: part of programs, listed below them."""
 
     what: str
     probe: str
@@ -183,8 +159,7 @@ class Program(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PublishedShare(Record, frozen=True, forbid_unknown_fields=True):
-    """A function's share in percent in a study's two profiles. here: globs of what does the same in ours. idle: it is
-    the idle loop, and no part of the busy time."""
+    """A function's share in percent in a study's two profiles. here: globs of ours. idle: the idle loop's."""
 
     function: str
     left: float
@@ -202,8 +177,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
     shares: tuple[PublishedShare, ...] = ()
 
     def busy(self) -> list[tuple[PublishedShare, float, float]]:
-        """Each function's shares of the busy time. Where no share is marked as the idle loop's, what has no like here
-        counts as idle."""
+        """Each function's shares of the busy time. If none is marked idle, functions without a match here are."""
         idle = [share for share in self.shares if share.idle] or [share for share in self.shares if not share.here]
         wholes = (100 - sum(share.left for share in idle), 100 - sum(share.right for share in idle))
         return [
@@ -213,8 +187,7 @@ class Beside(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(Record, frozen=True, forbid_unknown_fields=True):
-    """One way out of what a study describes: its row, and what it takes to do it. The first of a suite's is what the
-    others are held against."""
+    """One way out of what a study describes: its row, and its effort. Others are compared with the first."""
 
     what: str
     row: RowOf
@@ -222,10 +195,8 @@ class Option(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
-    """What is paid for each of something against what is paid once: once is the cost of `once` less that of `without`.
-
-    each, once, without: rows of times; thing: what there are several of; remedy: what is paid once and spares them all.
-    """
+    """A cost for each of something against a cost paid once, which is `once` less `without`. each, once, without: rows
+    of times; thing: what is counted; remedy: what is paid once."""
 
     thing: str
     remedy: str
@@ -235,10 +206,8 @@ class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
-    """A study's data cache, for what is run where no cache is: its bytes, those of a line, and the ways of a set.
-
-    assumed: what of it the study does not say, in a sentence. select: which points.
-    """
+    """A study's data cache, for targets without one: bytes, line, ways of a set. assumed: what the study leaves open,
+    in a sentence. select: which points."""
 
     bytes: int
     line: int
@@ -248,14 +217,10 @@ class CacheModel(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class Suite(Record, frozen=True, forbid_unknown_fields=True):
-    """A named selection and the question that it answers (suites/NAME.toml); source, published, listing, program and
-    worth: of a study.
-
-    figure: a study's own, drawn anew. profile: what is profiled once all is measured; modelled: for what a cache is
-    modelled then; beside, option, break_even: a study's own answer. budget: wall time that it needs, as --budget
-    takes it; empty: the usual one. mend: what to do for a machine's own time, said wherever an emulator's stands
-    beside a claim, or none.
-    """
+    """A named selection and its question (suites/NAME.toml). source, published, listing, program, worth, figure,
+    beside, option, break_even: a study's. profile, modelled: points that are profiled, or run in a modelled cache,
+    after the run. budget: as --budget takes it, or empty. mend: how to get a machine's own time, printed beside
+    emulated or missing results."""
 
     name: str
     question: str
@@ -297,12 +262,9 @@ class Pair(Record, frozen=True):
 
 
 class Visit(Record, frozen=True):
-    """Samples of one point at one moment. seed: of the layout: the process that has prepared it may serve several
-    visits. iterations, control_iterations: of the shorter batch, as an earlier visit found them; 0 where there was
-    none. wall_ms: what the run's budget leaves for it on the host's clock; 0 for no bound. marks: the line on which
-    the probe marks its batches for a clock elsewhere; empty for none. folder: where it may make files; empty for the
-    place's own choice. peer: where another machine serves it, as the probe reads that.
-    """
+    """Samples of one point at one moment. seed: of the layout. iterations, control_iterations: of the shorter batch in
+    an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external clock,
+    or empty. folder: where it may create files. peer: the machine that serves it."""
 
     id: int
     point: Point

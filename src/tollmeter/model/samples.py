@@ -3,8 +3,7 @@
 
 A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. Who wants one
 gets it as a Sample; who wants all of a kind asks for the column. A count that the system does not tell stands there as
--1. The columns of a large run are in a temporary file (`Room`).
-"""
+-1. The columns of a large run are in a temporary file (`Room`)."""
 
 from __future__ import annotations
 
@@ -75,8 +74,7 @@ class Columns:
         return not self._columns and not self._place
 
     def add(self, taken: Iterable[Any], seen: Iterable[Any]) -> Samples:
-        """One visit's, while it is open. taken: samples, or records with a sample's fields; seen: likewise of
-        witnesses."""
+        """Adds one visit while the block is open. taken: samples or records with their fields; seen: witnesses."""
         start = len(self._taken)
         self._taken += taken
         self._seen += seen
@@ -115,7 +113,7 @@ class Columns:
 
         samples = len(self._taken)
         self._columns, least = _packed(_tables(self._taken, self._seen))
-        lanes = [one.lanes for one in self._taken]
+        lanes = [sample.lanes for sample in self._taken]
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and samples:
@@ -127,8 +125,7 @@ class Columns:
 
 
 class _Place(NamedTuple):
-    """Where a block is in a Room's file: its first byte, its bytes, its samples, and of each column the kind of its
-    numbers, and whether it is one number for all."""
+    """Where a block is in a Room's file. kinds: of each column its number type, and whether it is constant."""
 
     start: int
     size: int
@@ -174,11 +171,11 @@ class Room:
 
     def held(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
         """Raises Failure where the file cannot be read."""
-        found = self._recent.pop(place.start, None) or self._read(place)
-        self._recent[place.start] = found
+        block = self._recent.pop(place.start, None) or self._read(place)
+        self._recent[place.start] = block
         if len(self._recent) > _RECENT:
             del self._recent[next(iter(self._recent))]
-        return found
+        return block
 
     def _read(self, place: _Place) -> tuple[Packed, Sequence[Lanes]]:
         import numpy as np
@@ -198,7 +195,7 @@ def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:
     """A row a sample, of the columns in their order: first what is no rate."""
     import numpy as np
 
-    controls = [one.control or _NO_CONTROL for one in taken]
+    controls = [sample.control or _NO_CONTROL for sample in taken]
     parts: list[list[Any]] = [[*map(_once_of, taken)], [*map(_body_of, taken)], controls, [*map(_counts_of, seen)]]
     widths = len(_ONCE), 2, 2, len(_COUNTS)
     whole = [_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)]
@@ -254,7 +251,7 @@ class Samples(Sequence[Sample]):
     def of(cls, samples: Sequence[Sample]) -> Samples:
         if isinstance(samples, Samples):
             return samples
-        return Columns().add(samples, [one.witness for one in samples])
+        return Columns().add(samples, [sample.witness for sample in samples])
 
     def column(self, name: str) -> NDArray[Any]:
         return self.columns.column(name)[self.start : self.stop]

@@ -11,9 +11,7 @@ from tollmeter.model.base import PlaceRelation, Record, Size
 
 
 class CoreKind(Record, frozen=True):
-    """Cores of one kind. capacity: their speed as the scheduler rates it, 1024 for the fastest; max_khz: the highest
-    clock; 0 where not reported. name: the system's, empty where
-    it has none."""
+    """Cores of one kind. capacity: the scheduler's, 1024 at most; max_khz: 0 if unreported. name: or empty."""
 
     cpus: str
     name: str = ""
@@ -22,8 +20,7 @@ class CoreKind(Record, frozen=True):
 
 
 class MemoryNode(Record, frozen=True):
-    """cpus: empty for a node that has memory alone. distances: to each node, in the record's order; 10 is local; empty
-    where not reported."""
+    """cpus: empty if it has only memory. distances: to each node in order, 10 is local; empty if unreported."""
 
     node: int
     cpus: str = ""
@@ -41,8 +38,7 @@ class HugePages(Record, frozen=True):
 class Topology(Record, frozen=True):
     """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
     14. packages, dies, last_caches, cores: the CPUs of each; empty where not reported. last_caches: that share the
-    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none.
-    """
+    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none."""
 
     online: str = ""
     offline: str = ""
@@ -61,15 +57,14 @@ class Topology(Record, frozen=True):
 
 @lru_cache(maxsize=4096)
 def numbers(listed: str) -> tuple[int, ...]:
-    """The members of a list, ascending. The text is a target's: a term that is no number is left out, and so is what
-    follows the first 65,536 members."""
-    found: set[int] = set()
+    """The first 65,536 members of a list, ascending; terms that are no numbers are left out."""
+    cpus: set[int] = set()
     for first, last, step in _TERM.findall(listed):
-        if len(found) >= _MOST:
+        if len(cpus) >= _MOST:
             break
         members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
-        found.update(members[: _MOST - len(found)])
-    return tuple(sorted(found))
+        cpus.update(members[: _MOST - len(cpus)])
+    return tuple(sorted(cpus))
 
 
 _TERM = re.compile(r"(?:^|,)(\d{1,9})(?:-(\d{1,9})?)?(?:/(\d{1,9}))?(?=,|$)", re.ASCII)
@@ -95,8 +90,7 @@ def core_of(topology: Topology) -> dict[int, int]:
 
 
 def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
-    """The closest of the relations between two CPUs that the system reports; of what it does not report, the next
-    farther one."""
+    """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
     if one == other:
         return "same thread"
 

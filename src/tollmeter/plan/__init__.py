@@ -53,12 +53,9 @@ _DEADLINE_MS_PER_GIB = 30_000
 
 
 class Plan(Record, frozen=True):
-    """cpus: the CPUs to measure on, the preferred first. host_cpu: the CPU of the host process, None where it has no
-    choice.
-
-    folder: where probes on this machine may create files. peer: the machine that serves the network probes. asked:
-    number of requested points where the plan has only the typical ones, else 0; asked_s: the measuring time in which
-    most of the requested points would converge. topology: None where the machine does not report it."""
+    """cpus: those to measure on, the preferred first. host_cpu: of the host process, None without a choice. folder:
+    where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
+    ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -93,8 +90,7 @@ class Plan(Record, frozen=True):
         return Costs(self.probes)
 
     def placements(self, point: Point, turn: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of each visit that a round makes at a point: one visit, or one for each pair of CPUs. turn: how many
-        rounds have visited it before."""
+        """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. turn: earlier rounds of it."""
         return self._placing().placements(point, self.probes[point.probe], turn)
 
     def pairs_wanted(self, point: Point) -> int:
@@ -102,7 +98,7 @@ class Plan(Record, frozen=True):
         where the budget is too short for all: each point's share of them is the same."""
         if len(self.placements(point)) < 2:
             return 0
-        several = {one: self._placing().pairs(one) for one in self.points() if len(self.placements(one)) > 1}
+        several = {point: self._placing().pairs(point) for point in self.points() if len(self.placements(point)) > 1}
         share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
         each_s = self.costs().of(point, self.effort_of(point, self.effort))
         part = min(1.0, share * self.budget_seconds / (each_s * max(1, sum(several.values()))))
@@ -116,9 +112,8 @@ class Plan(Record, frozen=True):
         return _placing(self.cpus, self.topology, self.seed)
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
-        """A layout has a seed of its own: random placement differs between layouts, and can be repeated. A point has
-        the same seed under all ABIs and in all places, so that they work on the same data; so have the points of an
-        interleaved comparison, which takes the variance between layouts out of their ratio."""
+        """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
+        ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
         whose = "in turns" if self.against else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         return Visit(
@@ -245,13 +240,9 @@ def _seconds_of_points(plan: Plan) -> list[float]:
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:
-    """The points of one round, shuffled by the seed, each selection's spread evenly over the round; of a study those
-    first that its claims are about, and of the rest those that are a line of the toll table.
-
-    Wherever a round is broken off, every selection has had its share. Large points come last, one after the other: what
-    one gives back to the system the next one gets at once, and a short budget has had all others before. costs: what
-    visits have taught, if any were made.
-    """
+    """The points of one round, shuffled by the seed, each selection spread evenly; a study's claims first, then lines
+    of the toll table. Large points come last, one after the other, since each reuses the pages of the one before.
+    costs: learned from visits."""
     wanted = set(points)
     if plan.against:
         return [point for point in interleaved(plan.against, round_) if point in wanted]
@@ -266,8 +257,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
-    """Whether a line of the toll table is about this point: its probe has one, and every parameter that has a typical
-    value is at it."""
+    """Whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
     probe, values = plan.probes[point.probe], point.values()
     usual = (
         (parameter.typical, str(values.get(parameter.name)))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of an interleaved comparison: a point, and the same with another value of a parameter, another ABI, or another
-probe."""
+"""Pairs of an interleaved comparison: a point, and the same with another parameter value, ABI or probe."""
 
 from __future__ import annotations
 

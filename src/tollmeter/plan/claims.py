@@ -20,7 +20,9 @@ _INSTRUCTIONS = "instructions"
 def on_machine(suite: Suite, machine: Machine) -> Suite:
     """The suite whose claims name the rows that this machine will have."""
     claims = tuple(_claim(claim, machine) for claim in suite.published)
-    return msgspec.structs.replace(suite, published=claims, figure=tuple(_figure(one, machine) for one in suite.figure))
+    return msgspec.structs.replace(
+        suite, published=claims, figure=tuple(_figure(figure, machine) for figure in suite.figure)
+    )
 
 
 def _claim(claim: Published, machine: Machine) -> Published:
@@ -51,10 +53,8 @@ def _value(value: Value, machine: Machine) -> Value:
 
 
 def claim_rank(suite: Suite, point: Point) -> int:
-    """0 where a published figure stands beside this point, 1 where a line of the study's tables does, UNCLAIMED for all
-    else; under whatever ABI and wherever that runs. What a claim names by its meaning alone may be any point, and says
-    nothing; nor, but to a claim about instructions, does what counts a program's own, without its kernel and memory.
-    """
+    """0 for a point beside a published figure, 1 for a line of the study's tables, else UNCLAIMED, under any ABI and
+    anywhere. Claims by meaning alone do not count, nor do counting targets, except for claims about instructions."""
     counted = is_counted(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
     named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]

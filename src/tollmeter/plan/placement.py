@@ -40,11 +40,8 @@ def topology_of(machine: Machine) -> Topology:
 
 
 def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...], int | None]:
-    """CPUs to measure on, that of the timed worker first, and the host's own.
-
-    Without `asked`, a machine with more than two CPUs leaves one of its slowest to the host: the lowest, since
-    interrupts land on low CPUs more often. With two CPUs the host keeps off the one that single workers run on.
-    """
+    """CPUs to measure on, the timed worker's first, and the host's. Without `asked`, more than two CPUs leave a slow
+    one to the host, the lowest, which gets most interrupts; of two, the host avoids the single workers'."""
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
@@ -64,8 +61,7 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
 
 def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
     """The timed worker's CPU first: of the fastest kind, and not isolated unless all are. Then one CPU of each other
-    core, the nearest first; then the other threads of these cores. Cores with a thread that is not among the CPUs come
-    after the others of their kind."""
+    core, the nearest first; then their other threads; last the cores of which a thread is not among the CPUs."""
     cores, ranks, isolated = core_of(topology), speed_ranks(topology), set(numbers(topology.isolated))
     partly = {cores[cpu] for cpu in cores if cpu not in cpus}
 
@@ -92,13 +88,12 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
-    found = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
-    return [word(one) for one in RELATIONS if one in found - {relation(machine.topology, *cpus[:2])}]
+    seen = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
+    return [word(one) for one in RELATIONS if one in seen - {relation(machine.topology, *cpus[:2])}]
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
-    """CPUs that a visit of the probe is given: one, all, each pair in turn, or those of the memory node that asks (one,
-    of a probe without companions)."""
+    """CPUs of a visit of the probe: one, all, each pair in turn, or those of the requesting memory node."""
     means = {metric.means for metric in probe.metrics}
     if means.intersection(_OF_NODE):
         return "node"

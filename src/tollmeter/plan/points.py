@@ -24,9 +24,8 @@ _COUNTED_BYTES = 1 << 20
 
 
 class SweepCurve(Record, frozen=True):
-    """The points that differ only in one parameter that asks for refinement. grid: where they may lie; begun: where the
-    curve begins. refused: values of other parameters for a curve in place of this one, where no point of it can be had.
-    """
+    """Points that differ only in a refined parameter. grid: its possible values; begun: its first ones. refused: values
+    of a replacement curve where no point of this one can run."""
 
     like: Point
     parameter: str
@@ -54,9 +53,8 @@ class Entry(Record, frozen=True):
 
 
 class Ground(NamedTuple):
-    """What a selection is resolved on. abis: the person's, in place of the selection's own. relations: of pairs of CPUs
-    beside the default pair, each of which is a point of its own. kinds: the machine as each other kind of core sees it,
-    by target."""
+    """What a selection is resolved on. abis: the user's, in place of its own. relations: of further pairs of CPUs, each
+    a point. kinds: the machine as each other kind of core sees it, by target."""
 
     catalog: Catalog
     machine: Machine
@@ -214,8 +212,7 @@ def _several(written: Value | Sequence[Value]) -> Sequence[Value]:
 
 
 def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: Sequence[Probe]) -> Failure:
-    """Why none of the probes accepts the parameters: the first name or value that none of them has. of: what the
-    person calls the probes."""
+    """Why no probe accepts the parameters: the first unknown name or value. of: the probes as the user named them."""
     for name, written in parameters.items():
         having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]
         if not having:

@@ -2,8 +2,7 @@
 """The values of a parameter: its default sweep, and what a person or a suite writes in its place.
 
 A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data caches: `0.5xL1`, `2xL2`, `4xLAST`.
-`1KiB..64KiB` is the default sweep between these two.
-"""
+`1KiB..64KiB` is the default sweep between these two."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _LINE_BYTES = 64
-_LONGEST_TOLD = 60
+_LONGEST_QUOTED = 60
 
 
 def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
@@ -51,8 +50,7 @@ def _nodes(parameter: Parameter, machine: Machine) -> tuple[int, ...]:
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
     """start .. stop with steps of equal length inside every doubling: 1024 1280 1536 1792 2048 2560 ...
 
-    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not.
-    """
+    Whole lines, and the odd sizes that caches really have, which powers of a root of two are not."""
     if start == 0:
         yield 0
     base, last = max(1, start), -1
@@ -66,9 +64,7 @@ def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
 
 
 def coarse(parameter: Parameter, grid: Sequence[Value]) -> tuple[Value, ...]:
-    """Where to begin on a grid: all of it, or one value an octave where refinement adds the rest. The last value always
-    stays: it is what lies beyond all caches.
-    """
+    """The first values of a grid: all, or one an octave if refined; always the last, which lies beyond all caches."""
     if not parameter.refine or parameter.values:
         return tuple(grid)
     octaves = {*steps(parameter.start, int(grid[-1]), 1), grid[-1]}
@@ -146,5 +142,5 @@ def _plain_number(parameter: Parameter, text: str) -> int:
         raise Failure(f"{parameter.name}={text}: expected {wanted}")
     number = float(size[1]) * unit
     if number >= 2**63 or number != int(number):
-        raise Failure(f"{parameter.name}={text[:_LONGEST_TOLD]} is not a whole number below 2^63")
+        raise Failure(f"{parameter.name}={text[:_LONGEST_QUOTED]} is not a whole number below 2^63")
     return int(number)

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever came back from a target, made into one whole stream that a journal can hold.
-
-What came in order is kept as it came. Where the stream was cut, or the process ended badly, the host closes it with a
-`fail` and an `end` that carry on the numbering.
-"""
+"""Makes what came from a target one whole stream: a stream that was cut, or whose process ended badly, gets a `fail`
+and an `end` record."""
 
 from __future__ import annotations
 
@@ -18,9 +15,8 @@ Trouble = tuple[Status, str]
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
-    """One whole stream for the requested visit, from all that its process printed.
-
-    trouble: how the process ended, where that was not well. A stream that itself says why it failed outweighs it."""
+    """One whole stream for the requested visit. trouble: how the process failed; a failure record of its own outweighs
+    that."""
     lines = list(find_lines(raw))
     try:
         answer = _answered(lines, visit)
@@ -37,9 +33,9 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
     return reported(visit, revision, [{**record, "reason": reason}])
 
 
-def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **told: Any) -> bytes:
-    """A stream for a visit that the host itself made. told: more of its first record."""
-    return seal([{**_visit_record(visit, revision), **told}, *records])
+def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
+    """A stream for a visit that the host itself made. fields: more of its first record."""
+    return seal([{**_visit_record(visit, revision), **fields}, *records])
 
 
 def _in_order(given: Iterable[Line]) -> list[Line]:

@@ -2,8 +2,7 @@
 """Lines of the record protocol: kind first, number and CRC-32 last (docs/protocol.md).
 
 Two readers for two situations. `read_line` believes nothing: a journal's every line must be a record. `find_line`
-looks for a record among noise, since a serial line or a probe's libc may print anything between records.
-"""
+looks for a record among noise, since a serial line or a probe's libc may print anything between records."""
 
 from __future__ import annotations
 
@@ -77,9 +76,8 @@ def _due(text: bytes, number: int) -> Line | None:
 
 
 def records_of_visit(stream: bytes) -> int:
-    """How many records these bytes, lines with their newlines, are of one whole visit: all numbers and checksums are
-    compared at once, which takes a fifth of the time of `read_line` and `check_order`. 0 where that is not sure.
-    """
+    """The number of records of one whole visit, checked at once in a fifth of the time of `read_line` and
+    `check_order`; 0 where unsure."""
     texts = stream.split(b"\n")
     count = len(texts) - 1
     if not _FEWEST <= count <= _MOST or texts.pop():
@@ -115,7 +113,7 @@ def _numbered(text: bytes, number: int) -> Line:
 
 def joined_lines(text: bytes) -> list[Line]:
     """The whole records in a line whose newlines were lost; empty where one of them is no record."""
-    ends = [found.end() for found in _SEAL.finditer(text)]
+    ends = [seal.end() for seal in _SEAL.finditer(text)]
     begins = [text.find(_START, place) for place in (0, *ends)]
     try:
         return [read_line(text[begin:end]) for begin, end in zip(begins, ends, strict=False)]
@@ -126,12 +124,11 @@ def joined_lines(text: bytes) -> list[Line]:
 def find_line(text: bytes) -> Line | None:
     """The record inside a line that may have noise at either end, or None.
 
-    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's.
-    """
+    A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's."""
     begin = text.rfind(_START)
     if begin < 0:
         return None
-    ends = [found.end() for found in _SEAL.finditer(text, begin)]
+    ends = [seal.end() for seal in _SEAL.finditer(text, begin)]
     for end in ends[-1:] + ends[:-1][:4]:
         try:
             return read_line(text[begin:end])

@@ -4,8 +4,7 @@
 A sample makes a mark, does nothing, and makes another: the empty test. Then it makes one before its first batch and one
 behind each, of the body and of the control where there is one (probes/runtime/sample.c). The target tells its own time
 of each. A stamp is late by an unknown delay, so no batch is timed by the two stamps around it: all stamps of a visit
-together tell the rate of the target's clock (two_clocks.py).
-"""
+together tell the rate of the target's clock (two_clocks.py)."""
 
 from __future__ import annotations
 
@@ -57,8 +56,7 @@ def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
     """made: marks that the visit says it made. A byte that came twice came when it came first.
 
     Numbers only grow, so that a byte is the next mark whose number modulo 128 it tells, if it is not far ahead, and if
-    the byte behind it is not the one that was due in its place: then it is foreign.
-    """
+    the byte behind it is not the one that was due in its place: then it is foreign."""
     marks = [stamp for stamp in stamps if stamp.byte >= MARK]
     ns: dict[int, int] = {}
     due, doubled = 0, 0
@@ -77,11 +75,9 @@ def _is_due(stamp: Stamp, due: int) -> bool:
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
-    """A visit's whole stream in the line's time; a visit without a sample is unchanged.
-
-    The stamps give the rate of the target's clock, and every time of the visit is divided by it. The target's own times
-    are kept beside as `own`, and both times of each mark as `marked` and `stamped`. Raises NotTimed where the stamps do
-    not give the rate, Damaged for a record that cannot be read."""
+    """A visit's stream in the line's time; the target's own times are kept as `own`, and those of each mark as `marked`
+    and `stamped`. A visit without samples is unchanged. Raises NotTimed without a rate, Damaged for an unreadable
+    record."""
     lines = list(find_lines(stream))
     if lines[-1].kind != "end" or not any(record_line.kind == "sample" for record_line in lines):
         return stream

@@ -2,8 +2,7 @@
 """Records into the frozen values that every layer shares. Pure: bytes in, values out.
 
 Text from a measured machine may hold anything. Control characters, and the marks that turn the direction of writing,
-are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later.
-"""
+are replaced here, once, so that no host name or reason can move a cursor or disguise itself anywhere later."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 _LACKS = re.compile("missing required field `([^`]{1,100})`")
 _AT = re.compile(r" - at `\$\.?([^`]+)`")
-_MOST_SAID = 40
+_LONGEST_QUOTED = 40
 _OF_A_PROBE = 512
 """Samples of a block where each probe has its own, which wait as objects: 15 MB for 40 probes."""
 _STEP = re.compile(r"[^.\[\]]+")
@@ -157,7 +156,7 @@ _ANY = msgspec.json.Decoder(
 )
 _NO_GAUGES: dict[str, float] = {}
 """One for all visits: 200,000 empty ones take 16 MB."""
-_Told = Mapping[type, Sequence[Any]]
+_ByForm = Mapping[type, Sequence[Any]]
 """The records of a visit by their form, in order."""
 _LEARNING = threading.RLock()
 """msgspec learns a form when it is first asked for it, and a second thread that asks meanwhile reads what is half
@@ -167,7 +166,7 @@ written: a segmentation fault. Reentrant, since a handler of signals may read as
 def clean(value: Any, kept: str = "") -> Any:
     """The same JSON value with every character replaced that could do more than be read; kept: those that are not."""
     if isinstance(value, str):
-        return _UNSAFE.sub(lambda found: found[0] if found[0] in kept else "\ufffd", value)
+        return _UNSAFE.sub(lambda match: match[0] if match[0] in kept else "\ufffd", value)
     if isinstance(value, dict):
         return {clean(key): clean(item, kept) for key, item in value.items()}
     if isinstance(value, list):
@@ -182,8 +181,7 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Outcome:
-    """What one visit brought back. among: who reads the others of its run too. Raises Damaged where the stream is not
-    one whole visit."""
+    """The outcome of one visit. among: reads the visits of one run. Raises Damaged for anything but one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
     return (among or Outcomes()).of(lines)
@@ -215,15 +213,15 @@ class Outcomes:
         """The record as the model has it, without its kind."""
         if record is None:
             return None
-        found: R | None = self._same.get(record)
-        if found is None:
-            found = self._same[record] = form(**{name: getattr(record, name) for name in form.__struct_fields__})
-        return found
+        known: R | None = self._same.get(record)
+        if known is None:
+            known = self._same[record] = form(**{name: getattr(record, name) for name in form.__struct_fields__})
+        return known
 
     def same(self, value: T) -> T:
         """The value that is equal to it and was there first."""
-        found: T = self._same.setdefault(value, value)
-        return found
+        kept: T = self._same.setdefault(value, value)
+        return kept
 
     def samples(self, probe: str, taken: Sequence[_Sample], seen: Sequence[_Witness]) -> Samples:
         place = probe if self._room else ""
@@ -247,10 +245,14 @@ def head(stream: bytes | Sequence[Line]) -> Head:
 
 def description(stream: bytes) -> tuple[Probe, Build]:
     """What `PROBE --describe` printed. Raises Damaged where it does not describe exactly one probe."""
-    told = head(stream)
-    if len(told.probes) != 1 or len(told.builds) != 1 or told.probes[0].probe != told.builds[0].probe:
+    described = head(stream)
+    if (
+        len(described.probes) != 1
+        or len(described.builds) != 1
+        or described.probes[0].probe != described.builds[0].probe
+    ):
         raise Damaged("not the description of one probe")
-    return told.probes[0], told.builds[0]
+    return described.probes[0], described.builds[0]
 
 
 def _probe(line: Line) -> Probe:
@@ -280,10 +282,10 @@ def _rate(control: _Control) -> float:
 
 def _payload(line: Line, form: type[T]) -> T:
     try:
-        told = msgspec.json.decode(line.text)
-        told = told if _is_harmless(line.text) else clean(told)
+        payload = msgspec.json.decode(line.text)
+        payload = payload if _is_harmless(line.text) else clean(payload)
         with _LEARNING:
-            return msgspec.convert(told, form)
+            return msgspec.convert(payload, form)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"record {line.number}, {line.kind}: {_first(error, line.text)}") from error
 
@@ -296,10 +298,10 @@ def _is_harmless(text: bytes) -> bool:
 
 def _first(error: Exception, text: bytes) -> str:
     """What is wrong with a payload, as a person would say it: what it lacks, or where it holds what."""
-    told = str(clean(str(error)))
+    message = str(clean(str(error)))
     if not isinstance(error, msgspec.ValidationError):
         return "it is not JSON that can be read"
-    lacks, at = _LACKS.search(told), _AT.search(told)
+    lacks, at = _LACKS.search(message), _AT.search(message)
     if lacks:
         return f"it lacks {lacks.group(1)}"
     where = at.group(1)[:100] if at else "it"
@@ -308,74 +310,74 @@ def _first(error: Exception, text: bytes) -> str:
 
 
 def _value(text: bytes, steps: Iterable[str]) -> str:
-    """A word or a number that stands at a place of a payload, where it is short enough to be said; else empty."""
+    """The word or number at a place of a payload, if it is short enough to quote; else empty."""
     try:
-        told = clean(msgspec.json.decode(text))
+        value = clean(msgspec.json.decode(text))
         for step in steps:
-            told = told[int(step)] if isinstance(told, list) else told[step]
+            value = value[int(step)] if isinstance(value, list) else value[step]
     except (LookupError, ValueError, TypeError, RecursionError):
         return ""
-    said = repr(told)
-    return said if isinstance(told, str | int | float) and len(said) <= _MOST_SAID else ""
+    text_of_value = repr(value)
+    return text_of_value if isinstance(value, str | int | float) and len(text_of_value) <= _LONGEST_QUOTED else ""
 
 
 def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     """records: of a stream, in order; None where a kind is unknown."""
-    told: dict[type, list[Any]] = defaultdict(list)
+    by_form: dict[type, list[Any]] = defaultdict(list)
     for record in records:
-        told[type(record)].append(record)
+        by_form[type(record)].append(record)
     visit = records[0]
     if type(visit) is not _Visit:
         raise Damaged("the stream does not begin with its visit")
-    if len(told[_Visit]) > 1:
+    if len(by_form[_Visit]) > 1:
         raise Damaged("a second visit inside a stream")
-    status, reason = _status(told)
-    pairs = _pairs(records, is_cut=bool(told[_Fail]))
-    gauges = {gauge.metric: gauge.value for gauge in told[_Gauge] if gauge.value is not None}
+    status, reason = _status(by_form)
+    pairs = _pairs(records, is_cut=bool(by_form[_Fail]))
+    gauges = {gauge.metric: gauge.value for gauge in by_form[_Gauge] if gauge.value is not None}
     if status == "ok" and not pairs and not gauges:
-        status, reason = _nothing(told)
-    is_kept, ends = status == "ok", told[_End]
+        status, reason = _nothing(by_form)
+    is_kept, ends = status == "ok", by_form[_End]
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
         cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=visit.seed, at_ns=visit.at_ns,
         pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
-        clock=known.bare(_only(told[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
-        controls=tuple([_rate(control) for control in told[_Control]]),
+        clock=known.bare(_only(by_form[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
+        controls=tuple([_rate(control) for control in by_form[_Control]]),
         samples=known.samples(visit.probe, pairs[::2], pairs[1::2]) if is_kept else (),
-        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.bare(_only(told[_Marks], "marks"), Marks),
-        counted=known.bare(_only(told[_Count], "count"), Counted),
+        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.bare(_only(by_form[_Marks], "marks"), Marks),
+        counted=known.bare(_only(by_form[_Count], "count"), Counted),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
     )  # fmt: skip
 
 
-def _status(told: _Told) -> tuple[Status, str | None]:
+def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     """A fail outweighs a skip; either outweighs whatever was measured before it."""
-    for fail in told[_Fail]:
+    for fail in by_form[_Fail]:
         if fail.status == "ok":
             raise Damaged("a failure that says it went well")
         return fail.status, fail.reason
-    for skip in told[_Skip]:
+    for skip in by_form[_Skip]:
         return "unsupported", skip.reason
     return "ok", None
 
 
-def _nothing(told: _Told) -> tuple[Status, str]:
-    if any(end.stopped for end in told[_End]):
+def _nothing(by_form: _ByForm) -> tuple[Status, str]:
+    if any(end.stopped for end in by_form[_End]):
         return "interrupted", "stopped before its first sample"
     return "failed", "it ended without a sample, a reason or a value"
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
     """Samples, each with its witness behind it. is_cut: the stream failed, and may lack the last witness."""
-    found = [record for record in records if type(record) is _Sample or type(record) is _Witness]
-    if is_cut and len(found) % 2:
-        found.pop()
-    pairs = len(found) // 2
-    numbers = [one.i for one in found]
-    if [*map(type, found)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [*range(pairs)]:
-        return found
-    for place, record in enumerate(found):
+    kept = [record for record in records if type(record) is _Sample or type(record) is _Witness]
+    if is_cut and len(kept) % 2:
+        kept.pop()
+    pairs = len(kept) // 2
+    numbers = [record.i for record in kept]
+    if [*map(type, kept)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [*range(pairs)]:
+        return kept
+    for place, record in enumerate(kept):
         due = (_Sample, _Witness)[place % 2]
         if type(record) is not due or record.i != place // 2:
             number = next(number for number, one in enumerate(records) if one is record)

@@ -4,8 +4,7 @@
 A delay is never negative. So no moment lies below the line that joins the earliest ones: the edge, over their middle,
 of the lower convex hull. This is the line below all moments with the least sum of distances to them (Moon, Skelly and
 Towsley 1999 estimate the skew of two computers so, from one-way delays). A moment that came late, by however much, does
-not move it.
-"""
+not move it."""
 
 from __future__ import annotations
 
@@ -23,8 +22,7 @@ _LEAST = 5
 class Rate(NamedTuple):
     """value: time of the second clock for one unit of the first. error: how far the rates of the first and of the
     second half of the moments are off it, as a share. It grows with the share of late moments, and where a clock runs
-    unevenly.
-    """
+    unevenly."""
 
     value: float
     error: float

@@ -22,7 +22,7 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 def listings(book: Book) -> list[tuple[Table, list[str]]]:
     """A table for each place, and the sentences below it."""
-    return [(_table(place), _said(place)) for place in listing(book)]
+    return [(_table(place), _sentences(place)) for place in listing(book)]
 
 
 def _table(place: Place) -> Table:
@@ -44,18 +44,18 @@ def _each(row: Row) -> Figure | str:
 
 def by_attempt(attempts: Sequence[Attempt]) -> str:
     """All in one unit; `?` behind a suspect one, `!` behind one whose control loop differs."""
-    most = max((one.loops_hz for one in attempts), default=0.0)
+    most = max((attempt.loops_hz for attempt in attempts), default=0.0)
     scale, letter = next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
-    return " ".join(f"{one.loops_hz / scale:.4g}{_MARKS[one.state]}" for one in attempts) + f" {letter}/s"
+    return " ".join(f"{attempt.loops_hz / scale:.4g}{_MARKS[attempt.state]}" for attempt in attempts) + f" {letter}/s"
 
 
 def _state(test: Test) -> str:
-    states = {one.state for one in test.attempts}
+    states = {attempt.state for attempt in test.attempts}
     worst = next((state for state in ("differs", "suspect", "valid") if state in states), "")
     return f"{worst}, {test.again} again" if test.again else worst
 
 
-def _said(place: Place) -> list[str]:
+def _sentences(place: Place) -> list[str]:
     virtual = [FREE] if place.clock == "virtual" else []
     differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
     return [lesson(place), *virtual, *_left(place), *dict.fromkeys(differs)]
@@ -65,7 +65,7 @@ def lesson(place: Place) -> str:
     """What the study learned by its own control loop, said of this place."""
     if not place.control_hz:
         return "No control loop was seen around these: nothing says whether the machine was in one state."
-    states = [one.state for test in place.tests for one in test.attempts]
+    states = [attempt.state for test in place.tests for attempt in test.attempts]
     usual = f"The control loop around all attempts: {place.control_hz / 1e9:.3g} G additions a second"
     if "differs" in states:
         flagged = states.count("differs")
@@ -88,8 +88,8 @@ def _left(place: Place) -> list[str]:
         return []
     least, most = (pick(test.exits or 0.0 for test in left) for pick in (min, max))
     names = ", ".join(dict.fromkeys(test.listed.test for test in left))
-    said = (
+    sentence = (
         f"{names}: each round trip left the guest {least:.1f} to {most:.1f} times for its host. This /dev/kvm is "
         "a hypervisor in software: these are its prices and not the hardware's."
     )
-    return [said]
+    return [sentence]

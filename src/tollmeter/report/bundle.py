@@ -3,8 +3,7 @@
 
 Making it starts a JavaScript engine of about 125 MB, so a child process does it, once for each version of vl-convert,
 and the text is kept under build/. A page needs no more than the text: where vl-convert itself is not installed it is
-fetched for that moment alone.
-"""
+fetched for that moment alone."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ from tollmeter import commands
 from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import ROOT
-from tollmeter.saying import say
 
 MAKE = """
 import sys
@@ -48,7 +47,7 @@ def harmless(script: str) -> str:
 
 
 def _made_in_passing() -> str:
-    say("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
+    notify("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
     with tempfile.TemporaryDirectory() as scratch:
         return _made(str(fetched(ROOT, CHARTS, scratch)))
 

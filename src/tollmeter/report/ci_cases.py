@@ -15,18 +15,18 @@ MOST_ANNOTATIONS = 10
 
 
 class Case(NamedTuple):
-    """probe: what the case is filed under. said: why it failed or was skipped, or what it showed."""
+    """probe: what the case is filed under. message: why it failed or was skipped, or what it showed."""
 
     name: str
     probe: str
     result: Literal["passed", "failed", "skipped"]
-    said: str = ""
+    message: str = ""
 
 
 class Annotation(NamedTuple):
     level: Literal["error", "warning"]
     title: str
-    said: str
+    message: str
 
 
 def junit(suite: str, cases: Sequence[Case]) -> str:
@@ -50,7 +50,7 @@ def _junit_case(case: Case) -> Iterator[str]:
         yield f"{named}/>"
         return
     element = "failure" if case.result == "failed" else "skipped"
-    yield f"{named}><{element} message={_quoted(case.said)}/></testcase>"
+    yield f"{named}><{element} message={_quoted(case.message)}/></testcase>"
 
 
 def _quoted(text: str) -> str:
@@ -65,16 +65,19 @@ def ktap(cases: Sequence[Case]) -> str:
 
 
 def _ktap_case(number: int, case: Case) -> str:
-    said = clean(case.said).replace("#", "")
-    directive = {"passed": f"# {said}", "failed": f"# {said}", "skipped": f"# SKIP {said}"}[case.result]
+    message = clean(case.message).replace("#", "")
+    directive = {"passed": f"# {message}", "failed": f"# {message}", "skipped": f"# SKIP {message}"}[case.result]
     line = f"{'not ok' if case.result == 'failed' else 'ok'} {number} {clean(case.name).replace('#', '')}"
-    return f"{line} {directive}" if said else line
+    return f"{line} {directive}" if message else line
 
 
 def github(several: Iterable[Annotation]) -> str:
     """The errors first; at most ten in all."""
     ordered = sorted(several, key=lambda one: one.level != "error")[:MOST_ANNOTATIONS]
-    return "".join(f"::{one.level} title={_escaped(one.title, ',:')}::{_escaped(one.said)}\n" for one in ordered)
+    return "".join(
+        f"::{annotation.level} title={_escaped(annotation.title, ',:')}::{_escaped(annotation.message)}\n"
+        for annotation in ordered
+    )
 
 
 def _escaped(text: str, more: str = "") -> str:

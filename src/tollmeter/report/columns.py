@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sentences and tables on a terminal, at most 100 wide and readable at 40.
 
-A control character in a name from a machine never reaches the terminal.
-"""
+A control character in a name from a machine never reaches the terminal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs compared, as sentences and tables that terminal, Markdown and page print alike: first what differs between the
-runs, then the rows that changed, then how many did not."""
+"""Compared runs as sentences and tables for terminal, Markdown and page: what differs between the runs, which rows
+changed, and how many did not."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def head(compared: Compared) -> list[Block]:
         book = compared.books[0]
         return [f"{run_name(book)}: {compared.by} {', '.join(others)} over {first}. {_worth(book)}"]
     runs = [_run(label, book) for label, book in zip(compared.labels, compared.books, strict=True)]
-    found = differences(compared.books, compared.labels)
-    listed = [one for one in (found.differ, found.others) if one is not None]
+    differing = differences(compared.books, compared.labels)
+    listed = [one for one in (differing.differ, differing.others) if one is not None]
     apart = not_compared((compared.books[0], compared.books[1])) if len(others) == 1 else []
     return [*runs, *listed, *apart, *_attributed(compared)]
 
@@ -58,8 +58,8 @@ def _worth(book: Book) -> str:
     """The verdict of a run, and what is missing of it."""
     run = book.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
-    said = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
-    return tables.upper(" ".join(filter(None, said)))
+    sentences = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
+    return tables.upper(" ".join(filter(None, sentences)))
 
 
 def _attributed(compared: Compared) -> list[str]:
@@ -128,11 +128,11 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
     """The rows that changed, and the curves of which several did; or every row."""
     by_key = compared.by_key()
     if whole or compared.machines:
-        found = row_table(compared, by_key if whole else [])
-        return [found] if found else []
-    drawn = [curves(one.changes) for one in compared.comparisons]
+        table = row_table(compared, by_key if whole else [])
+        return [table] if table else []
+    drawn = [curves(comparison.changes) for comparison in compared.comparisons]
     in_curves = {id(change) for some in drawn for curve in some for change in curve.changes}
-    found = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
+    table = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
     naming = Naming(compared)
     sentences = [
         f"{f'{label}: ' if len(compared.labels) > 2 else ''}{curve_in_words(curve, naming, boundaries)}"
@@ -140,22 +140,24 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
         for boundaries in [() if compared.by else moved(compared.books[0].index.hierarchy, book.index.hierarchy)]
         for curve in some
     ]
-    return [*([found] if found else []), *sentences]
+    return [*([table] if table else []), *sentences]
 
 
 def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
-    return any(one is not None and one.verdict not in UNCHANGED and id(one) not in in_curves for one in several)
+    return any(
+        change is not None and change.verdict not in UNCHANGED and id(change) not in in_curves for change in several
+    )
 
 
 def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
     """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
     old, *others = compared.labels
-    said: list[Block] = []
+    sentences: list[Block] = []
     for label, one, book in zip(others, compared.comparisons, compared.books[1:], strict=True):
         of = f"{label}: " if len(others) > 1 else ""
         decided = "" if compared.machines else _decided_by(one, book)
-        said += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
-    return [*said, *geometric_mean(compared)]
+        sentences += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
+    return [*sentences, *geometric_mean(compared)]
 
 
 def _counted(comparison: Comparison) -> str:
@@ -175,8 +177,7 @@ def _counted(comparison: Comparison) -> str:
 
 
 def _decided_by(comparison: Comparison, book: Book) -> str:
-    """What would decide half of the inconclusive rows that longer runs would decide: so many times the visits, and the
-    budget for them; and how many they would not."""
+    """Visits and budget that decide half of the decidable inconclusive rows, and the count of the others."""
     open_ = [change for change in comparison.changes if change.verdict == "cannot tell"]
     wanted = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in open_
               if change.visits_wanted]  # fmt: skip
@@ -194,12 +195,12 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
     """The reasons why rows are not compared, the most frequent first."""
     if not comparison.refused:
         return ""
-    words = [one.reason if whole else one.reason.partition(":")[0] for one in comparison.refused]
+    words = [refusal.reason if whole else refusal.reason.partition(":")[0] for refusal in comparison.refused]
     reasons = Counter(_with_labels(word, labels) for word in words).most_common()
-    told = reasons if whole else reasons[:MOST_REASONS]
-    left = sum(number for _, number in reasons[len(told) :])
+    shown = reasons if whole else reasons[:MOST_REASONS]
+    left = sum(number for _, number in reasons[len(shown) :])
     more = f"; other reasons ({left})" if left else ""
-    listed = "; ".join(f"{reason} ({number})" for reason, number in told)
+    listed = "; ".join(f"{reason} ({number})" for reason, number in shown)
     return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
 
 
@@ -213,16 +214,16 @@ def _with_labels(reason: str, labels: tuple[str, str]) -> str:
 
 def geometric_mean(compared: Compared) -> list[str]:
     """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
-    every = [[one for one in several if one is not None] for several in compared.by_key().values()]
+    every = [[change for change in several if change is not None] for several in compared.by_key().values()]
     whole = [several for several in every if len(several) == len(compared.comparisons) and _is_timed(several[0])]
     if len(whole) < 2:
         return []
     means = [exp(fmean(_log_cost(several[place]) for several in whole)) for place in range(len(compared.comparisons))]
     old, *others = compared.labels
     named = (f"{label} {plain(mean, 4)}" for label, mean in zip(others, means, strict=True))
-    said = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
+    text = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
     return [
-        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {said}."
+        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {text}."
     ]
 
 

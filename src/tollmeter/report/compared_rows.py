@@ -25,9 +25,8 @@ LEAST_TIMES = 2
 
 @dataclass(frozen=True)
 class Compared:
-    """Runs, the reference first, and the comparison of each other one with it. Where rows of one run are compared, it
-    stands once for each value of the property `by`, and labels are the values. machines: whether it is machines that
-    are compared, and not what changed on one."""
+    """Runs, the reference first, and the comparison of each other with it. by: the property whose values are compared
+    in one run, which then stands for each value. machines: whether machines are compared."""
 
     books: tuple[Book, ...]
     labels: tuple[str, ...]
@@ -61,13 +60,12 @@ def full_name(row: Row) -> str:
 
 
 class Naming:
-    """Names of rows: with the parameters in which a probe's rows differ, and with metric, ABI and target where there
-    are several."""
+    """Names of rows: with the parameters that differ, and metric, ABI and target where there are several."""
 
     def __init__(self, compared: Compared) -> None:
         self._book, self._by = compared.books[0], compared.by
         self._seen: dict[tuple[str, str], set[object]] = {}
-        for row in (change.old for one in compared.comparisons for change in one.changes):
+        for row in (change.old for comparison in compared.comparisons for change in comparison.changes):
             own = {f" {name}": value for name, value in row.parameters.items()}
             for name, value in {"metric": row.metric, **own}.items():
                 self._seen.setdefault((row.probe, name), set()).add(value)
@@ -77,12 +75,12 @@ class Naming:
     def row(self, row: Row, *, without: str = "") -> str:
         """without: a parameter that is not named."""
         words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
-        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_told(row, name, without)]
+        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_shown(row, name, without)]
         places = (name for name in ("abi", "target") if name != self._by and len(self._seen["", name]) > 1)
         words += [getattr(row, name) for name in places]
         return " ".join(words)
 
-    def _is_told(self, row: Row, name: str, without: str) -> bool:
+    def _is_shown(self, row: Row, name: str, without: str) -> bool:
         return name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1
 
     def value(self, row: Row, name: str) -> str:
@@ -106,7 +104,7 @@ def _line(naming: Naming, several: Sequence[Change | None]) -> Line:
     cells = (naming.row(first.old), _bare(first.old))
     if len(several) == 1:
         return Line((*cells, _bare(first.new), ratio(first), verdict(first)))
-    return Line((*cells, *(DASH if one is None else _with_sign(one) for one in several)))
+    return Line((*cells, *(DASH if change is None else _with_sign(change) for change in several)))
 
 
 def _bare(row: Row) -> Figure:
@@ -159,9 +157,11 @@ def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) ->
     """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
     row = curve.changes[0].old
     parts = [_moved(one) for one in explaining(curve, boundaries)]
-    directions = dict.fromkeys(direction(one) for one in curve.changes)
-    parts += [_at(curve, [one for one in curve.changes if direction(one) == each], naming) for each in directions]
-    blamed = " (machine)" if any(one.cause == "machine" for one in curve.changes) else ""
+    directions = dict.fromkeys(direction(change) for change in curve.changes)
+    parts += [
+        _at(curve, [change for change in curve.changes if direction(change) == each], naming) for each in directions
+    ]
+    blamed = " (machine)" if any(change.cause == "machine" for change in curve.changes) else ""
     return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
 
 
@@ -171,14 +171,14 @@ def _moved(boundary: Moved) -> str:
 
 
 def _without_interval(level: Level) -> Figure:
-    found = size_of_level(level)
-    return Figure(found.number, found.unit)
+    figure = size_of_level(level)
+    return Figure(figure.number, figure.unit)
 
 
 def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
     plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"
-    ends = [naming.value(one.old, curve.over) for one in (changes[0], changes[-1])]
-    by = [f"{by_how_much(one)}" for one in sorted(changes, key=lambda one: abs(one.ratio.value - 1))]
+    ends = [naming.value(change.old, curve.over) for change in (changes[0], changes[-1])]
+    by = [f"{by_how_much(change)}" for change in sorted(changes, key=lambda change: abs(change.ratio.value - 1))]
     where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
     much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"
     return f"{direction(changes[0])} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"

@@ -23,8 +23,8 @@ def _tables(book: Book, answer: KindAnswer, *, few: bool) -> list[Table]:
     index = msgspec.structs.replace(book.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
     own = msgspec.structs.replace(book, index=index)
     tolls = tables.brief(tables.toll_table(own, groups.best_known(own))) if few else tables.toll_table(own)
-    found = (("Memory", tables.memory_table(own)), ("Tolls", tolls))
-    return [_titled(table, f"{title}, {answer.kind}") for title, table in found if table is not None]
+    titled = (("Memory", tables.memory_table(own)), ("Tolls", tolls))
+    return [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
 
 
 def _titled(table: Table, title: str) -> Table:

@@ -19,8 +19,7 @@ LEAST_CONTENDED = 0.05
 
 
 class Differences(NamedTuple):
-    """differ: between the runs; others: between the descriptions of the systems, without what changes by the minute;
-    same: what all have in common, in words."""
+    """differ: between runs; others: between systems, without volatile values; same: in common, in words."""
 
     differ: Table | None
     others: Table | None

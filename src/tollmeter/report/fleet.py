@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet's answer: the nodes that differ from their peers, a line for those that differ in the same way; how rows are
-distributed over nodes; and a page with a map of rows and nodes."""
+"""A fleet's answer: the nodes that differ from their peers, the distribution of rows over nodes, and a page with a map
+of both."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ Block = Table | str
 
 def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
     """All that is printed. whole: every row's distribution."""
-    for one in models:
-        nodes, rows = len(one.model.nodes), int((one.spread.nodes > 1).sum())
-        yield f"{clean(one.model.name)}: {nodes} nodes, {rows} rows that several have."
-        yield from (sentence(one, each) for each in one.named)
-        yield _tally(one)
-        found = distribution(one, None if whole else MOST_ROWS)
-        if found:
-            yield found
+    for model in models:
+        nodes, rows = len(model.model.nodes), int((model.spread.nodes > 1).sum())
+        yield f"{clean(model.model.name)}: {nodes} nodes, {rows} rows that several have."
+        yield from (sentence(model, each) for each in model.named)
+        yield _tally(model)
+        table = distribution(model, None if whole else MOST_ROWS)
+        if table:
+            yield table
 
 
 def _tally(one: Judged) -> str:
@@ -52,10 +52,10 @@ def _tally(one: Judged) -> str:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
 
-def sentence(one: Judged, named: Named) -> str:
+def sentence(judged: Judged, named: Named) -> str:
     """Which nodes, in what, by how much, and what of them is like their peers."""
-    said = _several(one, named) if len(named.nodes) > 1 else "; ".join(_effects(one.model, named.effects))
-    return f"{clean(_names(named.nodes))}: {said}."
+    effects = _several(judged, named) if len(named.nodes) > 1 else "; ".join(_effects(judged.model, named.effects))
+    return f"{clean(_names(named.nodes))}: {effects}."
 
 
 def _names(nodes: Sequence[str]) -> str:
@@ -64,10 +64,12 @@ def _names(nodes: Sequence[str]) -> str:
     return f"{', '.join(nodes[:MOST_NAMES])} and {len(nodes) - MOST_NAMES} more ({len(nodes)} nodes)"
 
 
-def _several(one: Judged, named: Named) -> str:
+def _several(judged: Judged, named: Named) -> str:
     first = named.effects[0]
-    ends = sorted({_percent(one.model, first, cost) for cost in (min(named.costs, key=abs), max(named.costs, key=abs))})
-    return f"{_what(one.model, first)} {' to '.join(ends)} {_direction(one.model, first)} their peers"
+    ends = sorted(
+        {_percent(judged.model, first, cost) for cost in (min(named.costs, key=abs), max(named.costs, key=abs))}
+    )
+    return f"{_what(judged.model, first)} {' to '.join(ends)} {_direction(judged.model, first)} their peers"
 
 
 def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
@@ -75,10 +77,10 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
         ends = sorted(
             (effect.cost - effect.half, effect.cost + effect.half), key=lambda cost: abs(_share(model, effect, cost))
         )
-        said = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
+        sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
         interval = " to ".join(_percent(model, effect, end) for end in ends)
         spread = f"95 % interval {interval}; the peers differ by {percent(exp(effect.sd) - 1)}"
-        yield f"{_what(model, effect)} {said} ({spread})"
+        yield f"{_what(model, effect)} {sentence} ({spread})"
     if len(effects) > MOST_EFFECTS:
         yield f"{len(effects) - MOST_EFFECTS} more rows or probes differ"
     elif effects[0].level != "node":
@@ -100,8 +102,8 @@ def _only(model: HardwareModel, effect: Effect) -> str:
     """By which parameter the rows that show it are apart from the others, where one does."""
     show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
     for name in show[0] if show and others else ():
-        own = list(dict.fromkeys(str(one.get(name)) for one in show))
-        if len(own) <= MOST_VALUES and not {*own} & {str(one.get(name)) for one in others}:
+        own = list(dict.fromkeys(str(row.get(name)) for row in show))
+        if len(own) <= MOST_VALUES and not {*own} & {str(other.get(name)) for other in others}:
             return f": only {name}={','.join(own)}"
     return ""
 
@@ -135,33 +137,34 @@ def row_name(row: FleetRow) -> str:
 # ---- distributions --------------------------------------------------------------------------------------------------
 
 
-def distribution(one: Judged, most: int | None) -> Table | None:
+def distribution(judged: Judged, most: int | None) -> Table | None:
     """Rows that several nodes have, those that differ most first."""
-    spread = one.spread
+    spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
     columns = [Column("Rows"), Column("nodes", True, spare=1), Column("median", True), Column("10 %", True, spare=2),
                Column("90 %", True, spare=2), Column("differ by", True)]  # fmt: skip
-    lines = [Line((row_name(one.model.rows[row]), str(spread.nodes[row]), *_values(one, row),
+    lines = [Line((row_name(judged.model.rows[row]), str(spread.nodes[row]), *_values(judged, row),
                    percent(exp(spread.sd[row]) - 1))) for row in places]  # fmt: skip
     title = "Rows" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
     return table(title, columns, lines) if lines else None
 
 
-def _values(one: Judged, row: int) -> list[Any]:
-    ends = (one.spread.middle[row], one.spread.low[row], one.spread.high[row])
-    return [quantity(exp(end), one.model.rows[row].unit) for end in ends]
+def _values(judged: Judged, row: int) -> list[Any]:
+    ends = (judged.spread.middle[row], judged.spread.low[row], judged.spread.high[row])
+    return [quantity(exp(end), judged.model.rows[row].unit) for end in ends]
 
 
 def as_json(models: Sequence[Judged]) -> bytes:
     return msgspec.json.format(msgspec.json.encode({
-        "models": [{"model": one.model.name, "nodes": len(one.model.nodes), "rows": _rows(one)} for one in models],
-        "named": [_named(one, named) for one in models for named in one.named],
+        "models": [{"model": judged.model.name, "nodes": len(judged.model.nodes), "rows": _rows(judged)}
+                   for judged in models],
+        "named": [_named(judged, named) for judged in models for named in judged.named],
     })) + b"\n"  # fmt: skip
 
 
-def _rows(one: Judged) -> list[dict[str, Any]]:
-    values = [np.exp(column).tolist() for column in (one.spread.middle, one.spread.low, one.spread.high)]
-    numbers = zip(one.model.rows, one.spread.nodes.tolist(), *values, one.spread.sd.tolist(), strict=True)
+def _rows(judged: Judged) -> list[dict[str, Any]]:
+    values = [np.exp(column).tolist() for column in (judged.spread.middle, judged.spread.low, judged.spread.high)]
+    numbers = zip(judged.model.rows, judged.spread.nodes.tolist(), *values, judged.spread.sd.tolist(), strict=True)
     return [
         {"probe": row.probe, "metric": row.metric, "parameters": row.parameters, "abi": row.abi, "target": row.target,
          "unit": row.unit, "state": row.state, "nodes": nodes, "median": middle, "p10": low, "p90": high, "sd": sd}
@@ -169,14 +172,14 @@ def _rows(one: Judged) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _named(one: Judged, named: Named) -> dict[str, Any]:
+def _named(judged: Judged, named: Named) -> dict[str, Any]:
     effects = [
-        {"level": effect.level, "name": _what(one.model, effect), "cost": exp(effect.cost) - 1,
+        {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
          "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
         for effect in named.effects
     ]  # fmt: skip
-    said = sentence(one, named)
-    return {"nodes": named.nodes, "said": said, "model": one.model.name, "effects": effects}
+    effect_text = sentence(judged, named)
+    return {"nodes": named.nodes, "said": effect_text, "model": judged.model.name, "effects": effects}
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------
@@ -185,34 +188,33 @@ def _named(one: Judged, named: Named) -> dict[str, Any]:
 def page(models: Sequence[Judged]) -> str:
     """One page that needs no other file."""
     words = {
-        "nodes": sum(len(one.model.nodes) for one in models),
-        "models": [{"name": one.model.name, "tally": _tally(one), "named": [sentence(one, each) for each in one.named],
-                    "rows": distribution(one, MOST_ROWS)} for one in models],
+        "nodes": sum(len(judged.model.nodes) for judged in models),
+        "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
+                    "named": [sentence(judged, each) for each in judged.named]} for judged in models],
     }  # fmt: skip
     return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data={"maps": [*map(heat_map, models)]})
 
 
-def heat_map(one: Judged) -> dict[str, Any]:
-    """Nodes from the most ill one on, and rows; of too many a line for each probe. A cell is how far a cost is from the
-    peers' median; -128 is no number."""
-    ill = [node for named in one.named for node in named.nodes]
+def heat_map(judged: Judged) -> dict[str, Any]:
+    """Nodes, most affected first, and rows, or a line a probe. A cell: deviation from the peers; -128 is none."""
+    ill = [node for named in judged.named for node in named.nodes]
     rank = {name: place for place, name in enumerate(ill)}
-    order = sorted(range(len(one.model.nodes)), key=lambda node: rank.get(one.model.nodes[node], len(rank)))
-    names, costs = _lines(one)
+    order = sorted(range(len(judged.model.nodes)), key=lambda node: rank.get(judged.model.nodes[node], len(rank)))
+    names, costs = _lines(judged)
     with np.errstate(invalid="ignore"):
         steps = np.nan_to_num(np.clip(np.rint(costs[:, order] * SCALE), -127, 127), nan=-128).astype(np.int8)
     return {
-        "model": one.model.name, "nodes": [one.model.nodes[node] for node in order], "ill": len(ill), "rows": names,
-        "scale": SCALE, "cells": base64.b64encode(steps.tobytes()).decode(),
+        "model": judged.model.name, "nodes": [judged.model.nodes[node] for node in order], "ill": len(ill),
+        "rows": names, "scale": SCALE, "cells": base64.b64encode(steps.tobytes()).decode(),
     }  # fmt: skip
 
 
-def _lines(one: Judged) -> tuple[list[str], Any]:
-    order = sorted(range(len(one.model.rows)), key=lambda row: (one.model.rows[row].probe, row))
-    if one.costs.size <= MOST_CELLS:
-        return [row_name(one.model.rows[row]) for row in order], one.costs[order]
+def _lines(judged: Judged) -> tuple[list[str], Any]:
+    order = sorted(range(len(judged.model.rows)), key=lambda row: (judged.model.rows[row].probe, row))
+    if judged.costs.size <= MOST_CELLS:
+        return [row_name(judged.model.rows[row]) for row in order], judged.costs[order]
     probes: dict[str, list[int]] = {}
     for row in order:
-        probes.setdefault(one.model.rows[row].probe, []).append(row)
+        probes.setdefault(judged.model.rows[row].probe, []).append(row)
     with np.errstate(all="ignore"):
-        return [*probes], np.array([np.nanmedian(one.costs[rows], axis=0) for rows in probes.values()])
+        return [*probes], np.array([np.nanmedian(judged.costs[rows], axis=0) for rows in probes.values()])

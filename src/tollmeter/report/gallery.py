@@ -28,10 +28,10 @@ def write_site(machines: Sequence[Published], folder: Path) -> None:
         raise Failure(f"{folder / FOLDER} is a link to another place", 5)
     try:
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-        for one in machines:
-            text = f"show({island(_whole(one))});\n"
-            write_whole(folder / FOLDER / f"{one.id}.js", text.encode())
-        names = {f"{one.id}.js" for one in machines}
+        for machine in machines:
+            text = f"show({island(_whole(machine))});\n"
+            write_whole(folder / FOLDER / f"{machine.id}.js", text.encode())
+        names = {f"{machine.id}.js" for machine in machines}
         for path in (folder / FOLDER).iterdir():
             if _OF_A_MACHINE.fullmatch(path.name) and path.name not in names:
                 path.unlink()
@@ -52,20 +52,21 @@ def page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
     return rendered("gallery.html", (), words, "gallery.css", own="gallery.js", data=data, loads=loads)
 
 
-def _summary(one: Published) -> dict[str, Any]:
-    index = one.index
+def _summary(published: Published) -> dict[str, Any]:
+    index = published.index
     machine = index.machine
     return {
-        "id": one.id, "name": short_cpu(machine.cpu), "cpus": machine.cpus, "memory": str(size(machine.memory_bytes)),
-        "kernel": machine.kernel, "hypervisor": machine.hypervisor or "", "day": index.run.started[:10],
+        "id": published.id, "name": short_cpu(machine.cpu), "cpus": machine.cpus,
+        "memory": str(size(machine.memory_bytes)), "kernel": machine.kernel, "hypervisor": machine.hypervisor or "",
+        "day": index.run.started[:10],
         "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
         "verdict": index.run.verdict, "suite": index.run.suite,
     }  # fmt: skip
 
 
-def _whole(one: Published) -> dict[str, Any]:
-    index = one.index
-    return _summary(one) | {
+def _whole(published: Published) -> dict[str, Any]:
+    index = published.index
+    return _summary(published) | {
         "facts": index.machine.facts,
         "tollmeter": index.run.tollmeter,
         "hierarchy": [
@@ -77,8 +78,8 @@ def _whole(one: Published) -> dict[str, Any]:
              "low": _short(toll.low), "high": _short(toll.high), "state": toll.states[0].state if toll.states else ""}
             for toll in index.tolls if toll.value is not None
         ],
-        "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in one.pairs],
-        "load": [[each.mix, _short(each.bytes_per_second), _short(each.ns)] for each in one.load],
+        "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in published.pairs],
+        "load": [[each.mix, _short(each.bytes_per_second), _short(each.ns)] for each in published.load],
     }  # fmt: skip
 
 

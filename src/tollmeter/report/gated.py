@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision on a build in words: what is slower by more than its limit, what the rows can show, and why there may be
-no decision."""
+"""The decision on a build in words: what is slower by more than its limit, what the rows can show, or why there is no
+decision."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def _missing(names: Sequence[str]) -> list[str]:
 
 def _floor(decision: Decision) -> str:
     """The smallest change that the rows can show."""
-    least = sorted(one.least for one in decision.rows if not one.judged.reason)
+    least = sorted(row.least for row in decision.rows if not row.judged.reason)
     if not least:
         return "No row can show a change."
-    hopeless = sum(one >= HOPELESS for one in least)
+    hopeless = sum(row >= HOPELESS for row in least)
     half = f", half of them from {percent(median(least))}" if median(least) < HOPELESS else ""
     rest = f"; {count(hopeless)} of {count(len(least))} show only a doubling or more" if hopeless else ""
     return f"The most precise row shows a change from {percent(least[0])} on{half}{rest}."
 
 
 def _excluded(decision: Decision) -> str:
-    reasons = [one.judged.reason for one in decision.rows if one.judged.reason]
+    reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
     listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
     return f"Not judged are {len(reasons)} rows ({listed})." if reasons else ""
 
@@ -87,43 +87,43 @@ def _excluded(decision: Decision) -> str:
 def failures(decision: Decision) -> Table | None:
     """The rows that fail, the worst first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
-    lines = [Line((one.judged.name, by(one), percent(one.judged.limit), f"{one.adjusted:.1g}", shows(one)))
-             for one in decision.of("slower")]  # fmt: skip
+    lines = [Line((row.judged.name, by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", shows(row)))
+             for row in decision.of("slower")]  # fmt: skip
     return table("Slower", columns, lines) if lines else None
 
 
-def by(one: Decided) -> str:
-    return percent(expm1(one.judged.log_ratio))
+def by(decided: Decided) -> str:
+    return percent(expm1(decided.judged.log_ratio))
 
 
-def shows(one: Decided) -> str:
-    return "nothing" if one.least == inf else percent(one.least)
+def shows(decided: Decided) -> str:
+    return "nothing" if decided.least == inf else percent(decided.least)
 
 
 def cases(decision: Decision, unlike: Sequence[str]) -> list[Case]:
     """Of runs that cannot decide no row fails."""
-    return [_case(one, "; ".join(unlike)) for one in decision.rows]
+    return [_case(row, "; ".join(unlike)) for row in decision.rows]
 
 
-def _case(one: Decided, unlike: str) -> Case:
-    name, probe = one.judged.name, one.judged.name.partition(" ")[0]
-    if one.outcome == "within":
+def _case(decided: Decided, unlike: str) -> Case:
+    name, probe = decided.judged.name, decided.judged.name.partition(" ")[0]
+    if decided.outcome == "within":
         return Case(name, probe, "passed")
-    if one.outcome == "slower" and not unlike:
-        return Case(name, probe, "failed", in_words(one))
-    said = unlike or one.judged.reason or f"inconclusive, it shows a change from {shows(one)} on"
-    return Case(name, probe, "skipped", said)
+    if decided.outcome == "slower" and not unlike:
+        return Case(name, probe, "failed", in_words(decided))
+    message = unlike or decided.judged.reason or f"inconclusive, it shows a change from {shows(decided)} on"
+    return Case(name, probe, "skipped", message)
 
 
-def in_words(one: Decided) -> str:
-    return f"slower by {by(one)}, limit {percent(one.judged.limit)}"
+def in_words(decided: Decided) -> str:
+    return f"slower by {by(decided)}, limit {percent(decided.judged.limit)}"
 
 
 def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
     """Of runs that cannot decide, one warning."""
     if unlike:
         return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
-    return [Annotation("error", one.judged.name, in_words(one)) for one in decision.of("slower")]
+    return [Annotation("error", row.judged.name, in_words(row)) for row in decision.of("slower")]
 
 
 def markdown(gated: Gated) -> str:
@@ -146,11 +146,11 @@ class GateDocument(Record, frozen=True):
 
 
 def document(gated: Gated) -> str:
-    told = GateDocument(
+    gate_document = GateDocument(
         format=FORMAT, passes=None if gated.unlike else gated.decision.passes, unlike=gated.unlike,
         unused=gated.unused, missing=gated.missing, decision=gated.decision,
     )  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(told)).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(gate_document)).decode() + "\n"
 
 
 # ---- two commands ---------------------------------------------------------------------------------------------------
@@ -164,8 +164,7 @@ _RESULTS: dict[Outcome, str] = {
 
 @dataclass(frozen=True)
 class GatedCommands:
-    """limit: how much more time the new command may take, as a share. measured: the ratios, new over base, in their
-    order; the decision is on the last one."""
+    """limit: the largest slowdown, as a share. measured: ratios, new over base; the last one decides."""
 
     base: str
     new: str
@@ -180,14 +179,14 @@ class GatedCommands:
 
 def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
     """The result first, then each measurement."""
-    told = [
+    sentences = [
         f"Measurement {number}: {gated.new} takes {_change(one)} of {gated.base}, {one.blocks} blocks."
         for number, one in enumerate(gated.measured, 1)
     ]
     result = f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit))}."
     unconfirmed = "A second measurement did not confirm that it is slower."
-    return [result, *told, *([unconfirmed] if len(gated.measured) > 1 and gated.decision.passes else [])]
+    return [result, *sentences, *([unconfirmed] if len(gated.measured) > 1 and gated.decision.passes else [])]
 
 
-def _change(one: Opposed) -> str:
-    return f"{one.ratio:.3f} times the time ({one.low:.3f} to {one.high:.3f})"
+def _change(opposed: Opposed) -> str:
+    return f"{opposed.ratio:.3f} times the time ({opposed.low:.3f} to {opposed.high:.3f})"

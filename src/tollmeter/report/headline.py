@@ -19,9 +19,8 @@ def headline(book: Book) -> str:
 
 
 def _answer(book: Book) -> str:
-    """Of a study that ends in advice, that advice for this machine; of one pair of points what the two differ by; of
-    any other run the ends of the hierarchy and of the toll table, or else the numbers of its probes. Empty where there
-    are none of these."""
+    """The advice of a study that has one; the difference of one interleaved pair; else the ends of the hierarchy and of
+    the toll table, or the numbers of a few probes. Empty without any."""
     study = book.index.study
     if study is not None and study.worth:
         return study.worth
@@ -32,8 +31,7 @@ def _answer(book: Book) -> str:
 
 
 def of_few_probes(book: Book) -> str:
-    """The first metric of each probe, in its own words. Empty for many probes, and for a study or a comparison, which
-    have sentences of their own."""
+    """The first metric of each of a few probes. Empty for a study or a comparison, which have their own."""
     is_compared = book.index.opposed or book.index.run.uncompared or (book.suite is not None and book.suite.published)
     own = native(book.index.rows, book.index.machine.architecture) or book.index.rows
     rows = [row for row in own if row.status == "ok" and row.median is not None]

@@ -39,23 +39,28 @@ def print_history(
         wrapped(console, _machine_line(machine, of_machine), width, style="bold")
         console.print()
         if asked and len(of_machine) <= MOST_TABLES:
-            for one in of_machine:
-                _print_series(one, console, width)
+            for row_series in of_machine:
+                _print_series(row_series, console, width)
         else:
-            _print_overview(of_machine if asked else [one for one in of_machine if one.steps], labels, console, width)
+            _print_overview(
+                of_machine if asked else [row_series for row_series in of_machine if row_series.steps],
+                labels,
+                console,
+                width,
+            )
             wrapped(console, _tally(of_machine), width)
     if runs == 1:
         wrapped(console, "There is one run, and one point has no change.", width)
 
 
 def _by_machine(series: Sequence[RowSeries]) -> Iterator[tuple[Machine, list[RowSeries]]]:
-    for key in dict.fromkeys(machine_key(one.machine) for one in series):
-        of_machine = [one for one in series if machine_key(one.machine) == key]
+    for key in dict.fromkeys(machine_key(row_series.machine) for row_series in series):
+        of_machine = [row_series for row_series in series if machine_key(row_series.machine) == key]
         yield of_machine[-1].machine, of_machine
 
 
 def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
-    sources = sorted({(one.source.started, one.source.name) for each in series for one in each.readings})
+    sources = sorted({(reading.source.started, reading.source.name) for each in series for reading in each.readings})
     days = [started.date().isoformat() for started, _ in (sources[0], sources[-1])]
     when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
@@ -64,8 +69,8 @@ def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
 
 
 def _tally(series: Sequence[RowSeries]) -> str:
-    changed = sum(bool(one.steps) for one in series)
-    longest = max(len(one.readings) for one in series)
+    changed = sum(bool(row_series.steps) for row_series in series)
+    longest = max(len(row_series.readings) for row_series in series)
     return f"{changed} of {len(series)} series changed; the longest has {longest} run{'' if longest == 1 else 's'}."
 
 
@@ -75,7 +80,7 @@ def _tally(series: Sequence[RowSeries]) -> str:
 def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console, width: int) -> None:
     if series:
         columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
-        lines = [_overview_line(one, labels) for one in series]
+        lines = [_overview_line(row_series, labels) for row_series in series]
         print_table(table("Rows", columns, lines), console, width)
         console.print()
 
@@ -108,10 +113,10 @@ def _print_series(series: RowSeries, console: Console, width: int) -> None:
 
 def _closing(series: RowSeries) -> str:
     many = len(series.readings)
-    said = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
+    sentence = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
     several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
     lacking = f"{several} this row without an interval (fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts)."
-    return " ".join([said] * (not series.steps) + [lacking] * bool(series.left_out))
+    return " ".join([sentence] * (not series.steps) + [lacking] * bool(series.left_out))
 
 
 def series_table(series: RowSeries) -> Table:
@@ -150,7 +155,9 @@ def blocks(series: RowSeries, width: int) -> str:
     """A block for each run, or for several where there are more than fit, and a line before each change. The heights
     span the values, and at least twice the usual interval, so that scatter does not look like a change."""
     values = [log(compared_value(series, reading)) for reading in series.readings]
-    usual = median(log(one.row.high / one.row.low) for one in series.readings if one.row.high and one.row.low)
+    usual = median(
+        log(reading.row.high / reading.row.low) for reading in series.readings if reading.row.high and reading.row.low
+    )
     middle = (max(values) + min(values)) / 2
     span = max(max(values) - min(values), 2 * usual) or 1.0
     each = -(-len(values) // max(1, width - len(series.steps)))
@@ -171,12 +178,11 @@ def compared_value(series: RowSeries, reading: Reading) -> float:
 
 
 def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
-    """One for each run of each series. `ratio` and its interval, `verdict` and `differences` stand at the first run of
-    each new level."""
-    for one in series:
-        steps = {step.place: step for step in one.steps}
-        for place, reading in enumerate(one.readings):
-            yield {**_place(reading), **_numbers(reading, one), **_changed(steps.get(place))}
+    """A line for each run of each series; the first run of a new level has `ratio`, `verdict`, `differences`."""
+    for row_series in series:
+        steps = {step.place: step for step in row_series.steps}
+        for place, reading in enumerate(row_series.readings):
+            yield {**_place(reading), **_numbers(reading, row_series), **_changed(steps.get(place))}
 
 
 def _place(reading: Reading) -> dict[str, Any]:
@@ -206,14 +212,15 @@ def _changed(step: Step | None) -> dict[str, Any]:
 
 
 def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
-    """A line a run for Apache Otava, which needs a number in every cell: the runs of the longest series, and the series
-    that have all of them."""
+    """A line a run for Apache Otava, without missing cells: the longest series' runs, and series with all."""
     longest = max(series, key=lambda one: len(one.readings))
     runs = {reading.source.name for reading in longest.readings}
-    whole = [one for one in series if {reading.source.name for reading in one.readings} >= runs]
+    whole = [row_series for row_series in series if {reading.source.name for reading in row_series.readings} >= runs]
     columns = {
-        named(one).replace(",", ";"): {reading.source.name: compared_value(one, reading) for reading in one.readings}
-        for one in whole
+        named(row_series).replace(",", ";"): {
+            reading.source.name: compared_value(row_series, reading) for reading in row_series.readings
+        }
+        for row_series in whole
     }
     return [
         {

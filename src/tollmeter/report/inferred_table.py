@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the machine besides the hierarchy, as a table: each line with its interval, beside the system's own
-value where it has one; with the reason where it is not resolved."""
+"""Properties of the machine besides the hierarchy: each with its interval and the system's value, or why it is not
+resolved."""
 
 from __future__ import annotations
 

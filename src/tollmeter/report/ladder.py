@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The toll ladder: the toll table with a dot and its interval in each row, all on one log scale, in groups.
 
-It is drawn by the page itself, without a script: places on the scale are shares of its width.
-"""
+It is drawn by the page itself, without a script: places on the scale are shares of its width."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark is None for a toll without a number; note then has the reason. known: it represents others where there is
-    little room."""
+    """mark: None for a toll without a number, whose reason is in note. known: shown where there is little room."""
 
     toll: str
     mark: Mark | None

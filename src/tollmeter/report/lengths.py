@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rates over vector length in words: how fast each way of each ABI is, what one gains over another, where a rate falls.
-
-Only what one clock timed in one place stands in one table.
-"""
+A table has one clock and one place."""
 
 from __future__ import annotations
 
@@ -31,15 +29,14 @@ PLACES = {
 
 @dataclass(frozen=True)
 class Section:
-    """One kernel at one precision in one place. first: its place's most measured one. several: there is
-    something to compare."""
+    """A kernel at one precision in one place. first: the most measured one there. several: it compares something."""
 
     title: str
     place: str
     rates: Table
     gains: Table | None
     modelled: Table | None
-    said: tuple[str, ...]
+    sentences: tuple[str, ...]
     first: bool
     several: bool
 
@@ -80,8 +77,8 @@ class _Group:
     @property
     def place(self) -> str:
         """Where, and by which clock, unless that is this machine's own."""
-        told = PLACES.get(self.clock, self.clock)
-        return ", ".join(filter(None, ("" if self.target == "local" and not told else self.target, told)))
+        clock_name = PLACES.get(self.clock, self.clock)
+        return ", ".join(filter(None, ("" if self.target == "local" and not clock_name else self.target, clock_name)))
 
 
 def sections(book: Book) -> tuple[Section, ...]:
@@ -97,15 +94,17 @@ def sections(book: Book) -> tuple[Section, ...]:
 def _section(group: _Group, first: bool) -> Section:
     chosen = picked(group.lengths)
     gains, same = _gains(group, chosen)
-    told = modelled_of(group.book, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
-    modelled = modelled_table(group.kernel, told)
+    models = (
+        modelled_of(group.book, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
+    )
+    modelled = modelled_table(group.kernel, models)
     return Section(
         title=group.kernel,
         place=group.place,
         rates=_rates(group, chosen),
         gains=gains,
         modelled=modelled,
-        said=tuple(filter(None, (same, *_knees(group), _of_clock(group), modelled_said(group.book, told)))),
+        sentences=tuple(filter(None, (same, *_knees(group), _of_clock(group), modelled_sentence(group.book, models)))),
         first=first,
         several=len(group.series) > 1 or modelled is not None,
     )
@@ -115,12 +114,12 @@ def _section(group: _Group, first: bool) -> Section:
 
 
 def _groups(book: Book) -> list[_Group]:
-    found: dict[tuple[str, str, str, Value], list[Row]] = {}
+    by_key: dict[tuple[str, str, str, Value], list[Row]] = {}
     for row in with_meaning(book.index.rows, book.probes, RATE):
         if isinstance(row.parameters.get(AXIS), int):
             key = (row.probe, row.target, row.clock, row.parameters.get("precision", ""))
-            found.setdefault(key, []).append(row)
-    groups = [_group(book, key, rows) for key, rows in found.items()]
+            by_key.setdefault(key, []).append(row)
+    groups = [_group(book, key, rows) for key, rows in by_key.items()]
     useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
     order = list(PLACES)
     return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
@@ -181,27 +180,27 @@ def _rate(row: Row | None) -> Cell:
 
 def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
     """What differs in one thing, a way or an ABI; and a sentence on ABIs that do not differ at any length."""
-    apart, same = _told_apart(group)
+    apart, same = _distinct_abis(group)
     lines = []
     for one, other, name in _pairs(group, apart):
         ratios = _ratios(one, other)
         if ratios:
             lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
-    said = f"The same within {SAME * 100:.0f} % at every N: {'; '.join(same)}." if same else ""
+    same_abis = f"The same within {SAME * 100:.0f} % at every N: {'; '.join(same)}." if same else ""
     title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
-    return (table(title, _columns(title, chosen), lines) if lines else None), said
+    return (table(title, _columns(title, chosen), lines) if lines else None), same_abis
 
 
 def _ratios(one: Series, other: Series) -> dict[int, float]:
     return {n: times_as_fast(one.rows[n], other.rows[n]) for n in one.rows.keys() & other.rows.keys()}
 
 
-def _told_apart(group: _Group) -> tuple[list[Series], list[str]]:
+def _distinct_abis(group: _Group) -> tuple[list[Series], list[str]]:
     """Of ABIs that are as fast as each other one way, the first; and which those are, way by way."""
     alike: dict[tuple[str, str], list[Series]] = {}
     for series in group.series:
         heads = (same[0] for same in alike.values())
-        first = next((one for one in heads if one.way == series.way and _is_same(one, series)), series)
+        first = next((head for head in heads if head.way == series.way and _is_same(head, series)), series)
         alike.setdefault((first.abi, first.way), []).append(series)
     return [same[0] for same in alike.values()], [_listed(same) for same in alike.values() if len(same) > 1]
 
@@ -231,39 +230,39 @@ def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Ser
 
 def _knees(group: _Group) -> list[str]:
     """Where the rates fall: those of one way that fall alike, or not for memory, or nowhere, in one sentence."""
-    told = [found for found in group.book.index.lengths if _of_group(found, group)]
-    said: list[str] = []
-    for way in dict.fromkeys(str(found.parameters.get("way", "")) for found in told):
-        same = [found for found in told if str(found.parameters.get("way", "")) == way]
-        said += [f"{' '.join(filter(None, (names, way)))}: {words}." for names, words in fallen(same)]
-    return said
+    curves = [curve for curve in group.book.index.lengths if _of_group(curve, group)]
+    sentences: list[str] = []
+    for way in dict.fromkeys(str(curve.parameters.get("way", "")) for curve in curves):
+        same = [curve for curve in curves if str(curve.parameters.get("way", "")) == way]
+        sentences += [f"{' '.join(filter(None, (names, way)))}: {words}." for names, words in fallen(same)]
+    return sentences
 
 
-def _of_group(found: Lengths, group: _Group) -> bool:
-    place = (found.probe, found.target, found.clock, found.parameters.get("precision", ""))
+def _of_group(curve: Lengths, group: _Group) -> bool:
+    place = (curve.probe, curve.target, curve.clock, curve.parameters.get("precision", ""))
     return place == (group.probe, group.target, group.clock, group.precision)
 
 
-def fallen(told: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
+def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
     """ABIs, and what their rates over length do. All are of one way."""
     by_memory: dict[str, list[str]] = {}
-    for found in told:
-        for fall in found.falls:
+    for curve in curves:
+        for fall in curve.falls:
             if fall.cause == "memory":
-                by_memory.setdefault(_fall_of_memory(fall), []).append(found.abi)
-    yield from ((", ".join(abis), said) for said, abis in by_memory.items())
-    others = [(found, fall) for found in told for fall in found.falls if fall.cause == "length"]
+                by_memory.setdefault(_fall_of_memory(fall), []).append(curve.abi)
+    yield from ((", ".join(abis), sentence) for sentence, abis in by_memory.items())
+    others = [(curve, fall) for curve in curves for fall in curve.falls if fall.cause == "length"]
     if others:
-        yield ", ".join(dict.fromkeys(found.abi for found, _ in others)), _fall_of_length([f for _, f in others])
+        yield ", ".join(dict.fromkeys(curve.abi for curve, _ in others)), _fall_of_length([f for _, f in others])
     unproved: dict[str, list[str]] = {}
-    for found in told:
-        for fall in found.falls:
+    for curve in curves:
+        for fall in curve.falls:
             if fall.cause == "unknown":
-                unproved.setdefault(_fall_of_unknown(fall), []).append(found.abi)
-    yield from ((", ".join(abis), said) for said, abis in unproved.items())
-    still = [found for found in told if not found.falls]
+                unproved.setdefault(_fall_of_unknown(fall), []).append(curve.abi)
+    yield from ((", ".join(abis), sentence) for sentence, abis in unproved.items())
+    still = [curve for curve in curves if not curve.falls]
     if still:
-        yield ", ".join(found.abi for found in still), _no_fall(still)
+        yield ", ".join(curve.abi for curve in still), _no_fall(still)
 
 
 def _fall_of_memory(fall: Fall) -> str:
@@ -299,9 +298,9 @@ def _fall_of_length(falls: Sequence[Fall]) -> str:
     )
 
 
-def _no_fall(still: Sequence[Lengths]) -> str:
-    first, last = min(found.first_n for found in still), max(found.last_n for found in still)
-    return f"no knee from N = {first:,} to {last:,}: an operation takes {_times([found.usual_ns for found in still])}"
+def _no_fall(flat: Sequence[Lengths]) -> str:
+    first, last = min(curve.first_n for curve in flat), max(curve.last_n for curve in flat)
+    return f"no knee from N = {first:,} to {last:,}: an operation takes {_times([curve.usual_ns for curve in flat])}"
 
 
 def _times(ns: Sequence[float]) -> str:
@@ -310,8 +309,8 @@ def _times(ns: Sequence[float]) -> str:
 
 
 def _range(words: Iterable[str]) -> str:
-    told = list(words)
-    return told[0] if len(told) == 1 else f"{told[0]} to {told[-1]}"
+    items = list(words)
+    return items[0] if len(items) == 1 else f"{items[0]} to {items[-1]}"
 
 
 def _of_clock(group: _Group) -> str:
@@ -321,9 +320,9 @@ def _of_clock(group: _Group) -> str:
             "show, and nothing here is compared with another clock."
         )
     if group.clock == "instructions":
-        said = f"{group.target} counts the program's own instructions: no time, and no caches"
+        sentence = f"{group.target} counts the program's own instructions: no time, and no caches"
         unseen = f"; what a kernel does for a trap is not among them, so the {TRAPS} way is left out"
-        return f"{said}{unseen if TRAPS in group.ways else ''}."
+        return f"{sentence}{unseen if TRAPS in group.ways else ''}."
     return ""
 
 
@@ -355,7 +354,7 @@ def modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
     return table(title, [Column(title), *columns], lines) if lines else None
 
 
-def modelled_said(book: Book, models: Sequence[Modelled]) -> str:
+def modelled_sentence(book: Book, models: Sequence[Modelled]) -> str:
     """What the model is, and why a part of it is missing."""
     cache = book.suite.modelled if book.suite else None
     if not models or cache is None:

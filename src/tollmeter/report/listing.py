@@ -19,9 +19,8 @@ LOCAL = "local"
 
 
 def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
-    """Every row with a number, its parameters as far as they were requested or distinguish it from its neighbours, and
-    where it ran if not all ran in one place. Of more rows than fit a terminal the typical ones, and where the rest is;
-    None where there are more than `most`, which is fewer. whole: all of them."""
+    """Each row with a number, the parameters that were requested or distinguish it, and where it ran if places differ.
+    whole: all rows; else the typical ones and where the rest is, or None for more than `most`."""
     rows = [row for row in book.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
@@ -58,8 +57,7 @@ def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[
 
 
 def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
-    """Parameters that were requested, or that distinguish the row from its neighbours; of several workers the relation
-    of their CPUs."""
+    """Parameters that were requested or distinguish the row; with several workers the relation of their CPUs."""
     names = [name for name in row.parameters if _varies(name, row.probe, rows) or _is_requested(name, row, book)]
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 

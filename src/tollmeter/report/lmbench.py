@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as lmbench 3 prints its summary, so that twenty years of its results can be held beside it.
-
-A number is cut to its column as lmbench cuts it. What a run has no number for stays blank, and a section without any is
-left out, as there.
-"""
+"""A run as lmbench 3 prints its summary, cut to its columns, to compare with its results of twenty years. A missing
+number is blank; an empty section is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from tollmeter.model import Index
 from tollmeter.report.columns import clean
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, SummaryColumn, SummaryLine, SummarySection
+from tollmeter.report.lmbench_table import (
+    DESCRIBED,
+    SECTIONS,
+    Number,
+    SummaryColumn,
+    SummaryLine,
+    SummarySection,
+    copies,
+    mhz,
+    of_largest,
+)
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -40,8 +48,8 @@ def _line_of(index: Index) -> SummaryLine:
 
 def _section(lines: Sequence[SummaryLine], section: SummarySection, place: int) -> str:
     """A machine without a number of its own has no line, and a table without a machine is left out."""
-    told = [line for line in lines if _has_any(section, line.numbers[place])]
-    return section.head + "".join(_line(section, line, place) for line in told) if told else ""
+    shown = [line for line in lines if _has_any(section, line.numbers[place])]
+    return section.head + "".join(_line(section, line, place) for line in shown) if shown else ""
 
 
 def _has_any(section: SummarySection, numbers: Sequence[float | None]) -> bool:
@@ -64,8 +72,7 @@ def _cell(column: SummaryColumn, number: float | None) -> str:
 
 
 def cut_number(number: float, width: int) -> str:
-    """As lmbench's getsummary writes it: from ten thousand on in K, from ten million on in M, and always as much of it
-    as the column takes."""
+    """As lmbench's getsummary: K from ten thousand, M from ten million, cut to the column's width."""
     if number >= 10 * _MILLION:
         return f"{f'{number / _MILLION:.1f}'[: width - 1]:>{width - 1}}M"
     if number >= 10 * _THOUSAND:
@@ -75,3 +82,41 @@ def cut_number(number: float, width: int) -> str:
     if number < _LEAST:
         return f"{number:{width}.{max(0, width - _SHORTEST_HEAD)}e}"
     return f"{number:{width}.{width - 2}f}"
+
+
+# ---- for a bundle ----------------------------------------------------------------------------------------------------
+
+
+def summary_text() -> str:
+    """What needs more than single rows, such as the line of a cache, is left blank there."""
+    return "".join(line for section in SECTIONS for line in _portable_section(section))
+
+
+def _portable_section(section: SummarySection) -> Iterator[str]:
+    yield from (f"head\t{line}\n" for line in section.head.splitlines())
+    for column in section.columns:
+        yield _portable_column(column)
+    yield "row\n"
+
+
+def _portable_column(column: SummaryColumn) -> str:
+    shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
+    return f"column\t{shape}\t{'|'.join(_cells(column.number))}\n"
+
+
+def _cells(number: Number) -> Iterator[str]:
+    """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean."""
+    if number in (mhz, copies):
+        yield "mhz" if number is mhz else "one"
+    if not isinstance(number, partial):
+        return
+    given = number.keywords
+    if "first" in given:
+        yield from _cells(given["first"])
+        yield from _cells(given["second"])
+    elif "name" in given:
+        yield f"level {given['name']}"
+    elif "probe" in given:
+        words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
+        kind = "largest" if number.func is of_largest else "row"
+        yield f"{kind} {given['unit']:g} {given['probe']} {given['metric']} {words}".strip()

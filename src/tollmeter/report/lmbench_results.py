@@ -24,9 +24,9 @@ _NAME = r"(?!localhost)\S+"
 
 
 class ResultLine(NamedTuple):
-    """Where a result file has a column's number: after `head` on its line, or in the table below `head` at `place` of
-    the line that begins with `key`. what, least_mb: of the table's last line, what getsummary warns of where it is of a
-    smaller size. per_second: the file has a rate, and the summary microseconds."""
+    """Where a result file has a column's number: after `head`, or in the table below it, at `place` of the line `key`.
+    what, least_mb: getsummary's warning if the last line's size is smaller. per_second: a rate in the file,
+    microseconds in the summary."""
 
     head: str
     tail: str = " microseconds"
@@ -109,13 +109,13 @@ _Values = dict[ResultLine, tuple[float, float]]
 
 
 def _values(index: Index) -> _Values:
-    found: _Values = {}
+    values: _Values = {}
     for section, results in zip(SECTIONS, _RESULTS, strict=True):
         for column, result in zip(section.columns, results, strict=True):
             for number, line in _pairs(column.number, result):
                 if value := number(index):
-                    found[line] = (1e6 / value if line.per_second else value, _size_mb(index, number, line))
-    return found
+                    values[line] = (1e6 / value if line.per_second else value, _size_mb(index, number, line))
+    return values
 
 
 def _pairs(number: Number, result: _Result) -> Iterator[tuple[Number, ResultLine]]:
@@ -171,8 +171,7 @@ def _table(lines: _Values) -> Iterator[str]:
 
 
 def read_result(path: Path) -> SummaryLine:
-    """A result file as a line of the summary: the machine is named by the file and its folder, as getsummary names
-    it. Raises Failure where it is none."""
+    """A result file as a line of the summary, named by file and folder as in getsummary. Raises Failure."""
     try:
         text = read_regular(path, _MOST_BYTES).decode(errors="replace")
     except OSError as error:
@@ -187,8 +186,8 @@ def read_result(path: Path) -> SummaryLine:
 
 def _mean(text: str, result: _Result) -> float | None:
     lines = (result,) if isinstance(result, ResultLine) else result
-    found = [value for line in lines if (value := _number(text, line))]
-    return mean(found) if found else None
+    values = [value for line in lines if (value := _number(text, line))]
+    return mean(values) if values else None
 
 
 def _number(text: str, line: ResultLine) -> float | None:
@@ -204,10 +203,10 @@ def _cells(text: str, line: ResultLine) -> list[str]:
     lines = [re.escape(part).replace("NAME", _NAME).replace(r"0\.00", "") for part in line.head.split("\n")]
     head = r"^" + r".*\n(?:.*\n)*?".join(lines)
     if not line.key:
-        found = re.search(rf"{head}\s*([\d.]+)", text, re.MULTILINE)
-        return ["", found[1]] if found else []
-    found = re.search(rf"{head}.*\n((?:\S.*\n)*)", text, re.MULTILINE)
-    rows = [row.split() for row in found[1].splitlines()] if found else []
+        match = re.search(rf"{head}\s*([\d.]+)", text, re.MULTILINE)
+        return ["", match[1]] if match else []
+    match = re.search(rf"{head}.*\n((?:\S.*\n)*)", text, re.MULTILINE)
+    rows = [row.split() for row in match[1].splitlines()] if match else []
     chosen = [row for row in rows if (re.match(r"\d+\.", row[0]) if line.key == _LAST else row[0] == line.key)]
     return chosen[-1] if chosen else []
 

@@ -21,8 +21,7 @@ _FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
 
 
 class SummaryColumn(NamedTuple):
-    """whole: printed without a fraction. blanks: before it. always: every run has it, so that it alone makes no
-    section."""
+    """whole: without a fraction. blanks: before it. always: every run has it, so it alone makes no section."""
 
     width: int
     number: Number
@@ -111,8 +110,7 @@ def size_of(row: Row) -> int:
 
 
 def _level(index: Index, name: str) -> Level | None:
-    """A level that is resolved from its neighbours, by visits enough for an interval: else its latency may be
-    theirs."""
+    """A level that is resolved from its neighbours, by enough visits for an interval."""
     return next(
         (
             level_
@@ -205,11 +203,16 @@ def stream(route: str) -> Number:
 # ---- the sections -------------------------------------------------------------------------------------------------
 
 
-def _columns(widths: tuple[int, ...], numbers: tuple[Number, ...]) -> tuple[SummaryColumn, ...]:
-    return tuple(SummaryColumn(width, number) for width, number in zip(widths, numbers, strict=True))
+def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
+    """The last columns of the head's rule are as wide as their dashes."""
+    widths = [len(dashes) for dashes in head.splitlines()[-1].split()][-len(numbers) :]
+    columns = (number if isinstance(number, SummaryColumn) else SummaryColumn(width, number)
+               for width, number in zip(widths, numbers, strict=True))  # fmt: skip
+    return SummarySection(head, tuple(columns))
 
 
-_BASIC = SummarySection(
+_MHZ = SummaryColumn(4, mhz, whole=True, always=True)
+_BASIC = _section(
     """\
 Basic system parameters
 ------------------------------------------------------------------------------
@@ -218,16 +221,14 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
                                                            bytes  
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
-    (
-        SummaryColumn(4, mhz, whole=True, always=True),
-        SummaryColumn(5, inferred("translations"), whole=True),
-        SummaryColumn(5, inferred("line"), whole=True),
-        SummaryColumn(6, parallel),
-        SummaryColumn(4, copies, whole=True, always=True),
-    ),
+    _MHZ,
+    SummaryColumn(5, inferred("translations"), whole=True),
+    SummaryColumn(5, inferred("line"), whole=True),
+    parallel,
+    SummaryColumn(4, copies, whole=True, always=True),
 )
 
-_PROCESSES = SummarySection(
+_PROCESSES = _section(
     """\
 
 Processor, Processes - times in microseconds - smaller is better
@@ -236,30 +237,19 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
                              call  I/O stat clos TCP  inst hndl proc proc proc
 --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
 """,  # noqa: W291  the blanks are lmbench's
-    (
-        SummaryColumn(4, mhz, whole=True, always=True),
-        SummaryColumn(4, us("kernel.enter_syscall", "round_trip", call="getppid")),
-        SummaryColumn(
-            4,
-            of_both(
-                us("kernel.file_call", "call", call="read_zero"), us("kernel.file_call", "call", call="write_null")
-            ),
-        ),
-        SummaryColumn(4, us("kernel.file_call", "call", call="stat")),
-        SummaryColumn(4, us("kernel.file_call", "call", call="open")),
-        SummaryColumn(4, select("tcp")),
-        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="install")),
-        SummaryColumn(4, us("kernel.signal_self", "round_trip", step="deliver")),
-        SummaryColumn(4, process("fork")),
-        SummaryColumn(4, process("fork_exec")),
-        SummaryColumn(4, process("shell")),
-    ),
+    _MHZ,
+    us("kernel.enter_syscall", "round_trip", call="getppid"),
+    of_both(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
+    *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
+    select("tcp"),
+    *(us("kernel.signal_self", "round_trip", step=step) for step in ("install", "deliver")),
+    *map(process, ("fork", "fork_exec", "shell")),
 )
 
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
 _REALS = ("add", "multiply", "divide")
 
-_INTEGER = SummarySection(
+_INTEGER = _section(
     """\
 
 Basic integer operations - times in nanoseconds - smaller is better
@@ -268,10 +258,10 @@ Host                 OS  intgr intgr  intgr  intgr  intgr
                           bit   add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    _columns((6,) * 5, operations("int32", *_INTEGERS)),
+    *operations("int32", *_INTEGERS),
 )
 
-_UINT64 = SummarySection(
+_UINT64 = _section(
     """\
 
 Basic uint64 operations - times in nanoseconds - smaller is better
@@ -280,13 +270,11 @@ Host                 OS int64  int64  int64  int64  int64
                          bit    add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    tuple(
-        SummaryColumn(width, number, blanks=blanks)
-        for width, blanks, number in zip((5, 6, 6, 6, 6), (2, 1, 1, 1, 1), operations("int64", *_INTEGERS), strict=True)
-    ),
+    SummaryColumn(5, operations("int64", "bit")[0], blanks=2),
+    *operations("int64", *_INTEGERS[1:]),
 )
 
-_FLOAT = SummarySection(
+_FLOAT = _section(
     """\
 
 Basic float operations - times in nanoseconds - smaller is better
@@ -295,10 +283,11 @@ Host                 OS  float  float  float  float
                          add    mul    div    bogo
 --------- ------------- ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    _columns((6,) * 4, (*operations("float", *_REALS), bogo("float"))),
+    *operations("float", *_REALS),
+    bogo("float"),
 )
 
-_DOUBLE = SummarySection(
+_DOUBLE = _section(
     """\
 
 Basic double operations - times in nanoseconds - smaller is better
@@ -307,10 +296,11 @@ Host                 OS  double double double double
                          add    mul    div    bogo
 --------- ------------- ------  ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    _columns((6,) * 4, (*operations("double", *_REALS), bogo("double"))),
+    *operations("double", *_REALS),
+    bogo("double"),
 )
 
-_SWITCHES = SummarySection(
+_SWITCHES = _section(
     """\
 
 Context switching - times in microseconds - smaller is better
@@ -319,13 +309,10 @@ Host                 OS  2p/0K 2p/16K 2p/64K 8p/16K 8p/64K 16p/16K 16p/64K
                          ctxsw  ctxsw  ctxsw ctxsw  ctxsw   ctxsw   ctxsw
 --------- ------------- ------ ------ ------ ------ ------ ------- -------
 """,
-    _columns(
-        (6, 6, 6, 6, 6, 7, 7),
-        (switch(2, 0), switch(2, 16), switch(2, 64), switch(8, 16), switch(8, 64), switch(16, 16), switch(16, 64)),
-    ),
+    *(switch(*pair) for pair in ((2, 0), (2, 16), (2, 64), (8, 16), (8, 64), (16, 16), (16, 64))),
 )
 
-_LOCAL = SummarySection(
+_LOCAL = _section(
     """\
 
 *Local* Communication latencies in microseconds - smaller is better
@@ -334,22 +321,14 @@ Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
                         ctxsw       UNIX         UDP         TCP conn
 --------- ------------- ----- ----- ---- ----- ----- ----- ----- ----
 """,
-    _columns(
-        (5, 5, 4, 5, 5, 5, 5, 4),
-        (
-            switch(2, 0),
-            call("pipe"),
-            call("unix_stream"),
-            call("udp"),
-            library("rpc_udp"),
-            call("tcp"),
-            library("rpc_tcp"),
-            us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
-        ),
-    ),
+    switch(2, 0),
+    *map(call, ("pipe", "unix_stream", "udp")),
+    library("rpc_udp"),
+    call("tcp"),
+    library("rpc_tcp"),
+    us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
 )
-
-_REMOTE = SummarySection(
+_REMOTE = _section(
     """\
 
 *Remote* Communication latencies in microseconds - smaller is better
@@ -358,12 +337,14 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
                                UDP         TCP  conn
 --------- ------------- ----- ----- ----- ----- ----
 """,
-    _columns(
-        (5, 5, 5, 5, 4), (remote("udp"), remote_rpc("rpc_udp"), remote("tcp"), remote_rpc("rpc_tcp"), remote("connect"))
-    ),
+    remote("udp"),
+    remote_rpc("rpc_udp"),
+    remote("tcp"),
+    remote_rpc("rpc_tcp"),
+    remote("connect"),
 )
 
-_FILES = SummarySection(
+_FILES = _section(
     """\
 
 File & VM system latencies in microseconds - smaller is better
@@ -372,22 +353,13 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
                         Create Delete Create Delete Latency Fault  Fault  selct
 --------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
 """,
-    _columns(
-        (6, 6, 6, 6, 7, 5, 7, 5),
-        (
-            file("create", 0),
-            file("delete", 0),
-            file("create", 10240),
-            file("delete", 10240),
-            us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-            us("kernel.fault_segv", "round_trip", trap="protected_store"),
-            us("kernel.page_fault", "fault", kind="shared_file"),
-            select("plain_file"),
-        ),
-    ),
+    *(file(act, size) for size in (0, 10240) for act in ("create", "delete")),
+    us("kernel.mapping", "map", act="lmbench", size=16 << 20),
+    us("kernel.fault_segv", "round_trip", trap="protected_store"),
+    us("kernel.page_fault", "fault", kind="shared_file"),
+    select("plain_file"),
 )
-
-_BANDWIDTHS = SummarySection(
+_BANDWIDTHS = _section(
     """\
 
 *Local* Communication bandwidths in MB/s - bigger is better
@@ -396,23 +368,12 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
                              UNIX      reread reread (libc) (hand) read write
 --------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
 """,
-    _columns(
-        (4, 4, 4, 6, 6, 6, 6, 4, 5),
-        (
-            stream("pipe"),
-            stream("unix_stream"),
-            stream("tcp"),
-            over_memory("kernel.file_bandwidth", "rate", route="read"),
-            over_memory("kernel.file_bandwidth", "rate", route="kept_map"),
-            over_memory("memory.copy_bandwidth", "copy", kernel="libc"),
-            over_memory("memory.copy_bandwidth", "copy", kernel="portable"),
-            over_memory("memory.read_bandwidth", "read", kernel="portable"),
-            over_memory("memory.write_bandwidth", "write", kernel="portable"),
-        ),
-    ),
+    *map(stream, ("pipe", "unix_stream", "tcp")),
+    *(over_memory("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
+    *(over_memory("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
+    *(over_memory(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
 )
-
-_MEMORY = SummarySection(
+_MEMORY = _section(
     """\
 
 Memory latencies in nanoseconds - smaller is better
@@ -421,16 +382,14 @@ Memory latencies in nanoseconds - smaller is better
 Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
-    (
-        SummaryColumn(4, mhz, whole=True, blanks=2, always=True),
-        SummaryColumn(6, level("L1d")),
-        SummaryColumn(6, level("L2")),
-        SummaryColumn(6, over_memory("memory.stride", "load", 1.0, **_FORWARD)),
-        SummaryColumn(11, level("memory")),
-    ),
+    _MHZ._replace(blanks=2),
+    SummaryColumn(6, level("L1d")),
+    SummaryColumn(6, level("L2")),
+    SummaryColumn(6, over_memory("memory.stride", "load", 1.0, **_FORWARD)),
+    SummaryColumn(11, level("memory")),
 )
 
-_SEMAPHORE = SummarySection(
+_SEMAPHORE = _section(
     """\
 
 Semaphore latency in microseconds, as lat_sem prints it - smaller is better
@@ -438,7 +397,7 @@ Semaphore latency in microseconds, as lat_sem prints it - smaller is better
 Host                 OS  lat_sem
 --------- ------------- --------
 """,
-    (SummaryColumn(8, us("kernel.semaphore", "pass", placement="one_cpu")),),
+    us("kernel.semaphore", "pass", placement="one_cpu"),
 )
 
 SECTIONS = (

@@ -3,8 +3,7 @@
 
 The six series colours were chosen by search: every pair stays 20 or more CIE76 units apart for normal sight and under
 simulated protanopia, deuteranopia and tritanopia (Machado et al. 2009, doi:10.1109/TVCG.2009.113), and each has a
-contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say.
-"""
+contrast of at least 3 to its ground. Shapes and dashes repeat what the colours say."""
 
 from __future__ import annotations
 
@@ -58,9 +57,8 @@ THINGS = {
 
 
 def places(names: Sequence[str]) -> list[int]:
-    """Which colour each series takes: its thing's; else one by its name; and the next free one where that is taken.
-    From 6 on the colours come again.
-    """
+    """The colour of each series: its thing's, or one by its name; the next free one if taken. From 6 on colours
+    repeat."""
     taken: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
         wished = _thing(name)
@@ -130,8 +128,7 @@ def config(colour: Colour, font: str) -> dict[str, Any]:
 
 
 def stacked(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with legends below each other, which no screen is too narrow for: Vega takes it, and
-    Vega-Lite's schema does not name it."""
+    """The configuration with legends below each other: Vega accepts it, Vega-Lite's schema lacks it."""
     layout = {"top": {"anchor": "start", "direction": "vertical"}}
     return {**config, "legend": {**config["legend"], "layout": layout}}
 

@@ -22,7 +22,7 @@ from tollmeter.report.node_tables import node_tables
 from tollmeter.report.numbers import count
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import claims_table, remarks, told
+from tollmeter.report.studies import answers_of, claims_table, remarks
 from tollmeter.report.tables import Cell, Table
 from tollmeter.report.wrapping import parts
 from tollmeter.root import typed
@@ -37,8 +37,7 @@ MOST_CHARACTERS = 60_000
 
 
 def render(book: Book) -> str:
-    """Head, memory, tolls, findings, rows, gaps and the command to run again. Where all of it is longer than
-    MOST_CHARACTERS, rows are left out."""
+    """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
     parts = [_head(book), _listed(interleaved.below_the_headline(book)), *_study(book)]
     parts += [
         grid_of(table)
@@ -69,8 +68,8 @@ def text(value: str) -> str:
 def _head(book: Book) -> str:
     facts = tables.facts_of(book.index.machine)
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    found_problems = problems(book)
-    problem_line = f"**{text(found_problems.lead)}**{text(str(found_problems).removeprefix(found_problems.lead))}"
+    seen_problems = problems(book)
+    problem_line = f"**{text(seen_problems.lead)}**{text(str(seen_problems).removeprefix(seen_problems.lead))}"
     worthy = (text(headline(book)), problem_line, text(tables.upper(worth.verdict(book))))
     return "\n\n".join([*lines, *filter(None, worthy)])
 
@@ -80,16 +79,16 @@ def _study(book: Book) -> list[str]:
     suite = book.suite
     if suite is None or not suite.published:
         return []
-    answered = told(book, suite)
+    answered = answers_of(book, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
-    common = [text(sentence) for sentence in answered.said]
-    said = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
+    common = [text(sentence) for sentence in answered.sentences]
+    remarks_text = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
     listed = [part for table, sentences in listings(book) for part in (grid_of(table), *map(text, sentences))]
     return [
         *asked,
         *common,
         grid_of(claims_table(answered.answers)),
-        *said,
+        *remarks_text,
         *listed,
         *map(grid_of, program_tables(book)),
         *attribution(largest(book)),
@@ -104,7 +103,7 @@ def _answer(book: Book, suite: Suite) -> list[str]:
         part
         for block in ways_out.answer(book, suite)
         for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
-                     *map(text, block.said))
+                     *map(text, block.sentences))
     ]  # fmt: skip
 
 
@@ -122,7 +121,7 @@ def _lengths(book: Book) -> list[str]:
 def _section(section: Section) -> list[str]:
     head = text(f"{section.title} ({section.place})" if section.place else section.title)
     made = [grid_of(table) for table in (section.rates, section.gains, section.modelled) if table is not None]
-    return [f"## {head}", *made, *([_listed(section.said)] if section.said else [])]
+    return [f"## {head}", *made, *([_listed(section.sentences)] if section.sentences else [])]
 
 
 def _listed(sentences: Sequence[str]) -> str:
@@ -160,14 +159,14 @@ def _finding(book: Book, finding: Finding) -> str:
 
 
 def _sure(book: Book) -> str:
-    said = (
+    sentences = (
         worth.held_back(book),
         tables.unfinished(book),
         book.index.run.summary,
         tables.sureness(book),
         tables.missing(book),
     )
-    return "\n\n".join(text(tables.upper(sentence)) for sentence in said if sentence)
+    return "\n\n".join(text(tables.upper(sentence)) for sentence in sentences if sentence)
 
 
 _ALWAYS, _AROUND_ROWS = ("probe", "parameters", "ABI", "metric", "median", "samples"), 400

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crossing from one memory node to another costs: a matrix of the nodes that ask and the nodes that hold the
-memory, for each quantity that was measured."""
+"""Costs between memory nodes: a matrix of requesting and holding nodes for each measured quantity."""
 
 from __future__ import annotations
 

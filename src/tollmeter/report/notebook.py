@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in a notebook's output cell: a short table, and a link to the page. A saved notebook keeps each output, so its
-size is bounded, whatever the run holds."""
+"""A run in a notebook's output cell: a short table and a link to the page. Its size is bounded, since a saved notebook
+keeps every output."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where a number becomes text: with its unit, its interval, and no more digits than the interval bears.
+"""The only place where a number becomes text: with its unit, its interval, and only the digits that the interval bears.
 
-Units are those of the record protocol: times in ns, sizes in bytes (binary prefixes), rates a second (decimal
-prefixes). A number that is missing or not finite is a dash.
-"""
+Units are those of the protocol: ns, bytes (binary prefixes), rates a second (decimal prefixes). A missing or infinite
+number is a dash."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of two runs, A and B: what differs between them, the memory and the tolls of both, and every chart of
-both. Of two runs of one system it has the rows that changed, too; of two machines it has ratios, and no "faster" or
-"slower"."""
+"""The page of two runs, A and B: what differs between them, both memories and tolls, and every chart of both. Two runs
+of one system also get the changed rows; two machines get ratios, and no "faster" or "slower"."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ def changed_rows(books: tuple[Book, Book]) -> Table | None:
 
 
 def tolls_table(books: tuple[Book, Book], *, whole: bool) -> Table | None:
-    """Every toll that either run has a number for, A's first and cheapest first, with the ratio of B's to A's. whole:
-    or else the few that represent all."""
+    """Tolls that either run has, A's first, cheapest first, with the ratio. whole: all, not only a few."""
     both = comparable(books)
     first, second = ({_key(toll): toll for toll in book.index.tolls} for book in both)
     few = [_key(toll) for book in both for toll in best_known(book) if {_key(toll)} <= first.keys() & second.keys()]

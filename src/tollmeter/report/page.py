@@ -3,8 +3,7 @@
 
 Everything inline is pinned by its SHA-256 in the page's own content security policy; nothing is evaluated (Vega's
 expressions are interpreted), and whatever came from a machine goes through the template's escaping or through a JSON
-island in which no `<` is left.
-"""
+island in which no `<` is left."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from tollmeter.report.lengths import sections
 from tollmeter.report.node_tables import node_tables
 from tollmeter.report.problems import problems
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import REDRAWN, claims_table, not_redrawn, remarks, told
+from tollmeter.report.studies import REDRAWN, answers_of, claims_table, not_redrawn, remarks
 from tollmeter.report.wrapping import bound, parts
 from tollmeter.root import typed
 from tollmeter.studies.attribution import largest
@@ -157,7 +156,7 @@ def _worth(book: Book) -> dict[str, str]:
 def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     """A study's question and published figures beside what is here, and rates over length of any suite."""
     suite = book.suite if book.suite and book.suite.published else None
-    answered = told(book, suite) if suite else None
+    answered = answers_of(book, suite) if suite else None
     taken = largest(book)
     return {
         "study": suite,
@@ -165,7 +164,7 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "remarks": remarks(answered.answers) if answered else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
         "not_redrawn": not_redrawn(book, suite, [chart.name for chart in drawn]) if suite else [],
-        "common": answered.said if answered else (),
+        "common": answered.sentences if answered else (),
         "listings": listings(book),
         "programs": program_tables(book),
         "blocks": ways_out.answer(book, suite) if suite else [],
@@ -185,7 +184,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
         ("Left out", book.index.run.narrowed),
         ("Taken over", book.index.run.reused),
     )
-    return [(name, said) for name, said in lines if said]
+    return [(name, sentence) for name, sentence in lines if sentence]
 
 
 def _config() -> dict[str, Any]:
@@ -197,10 +196,9 @@ def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _spec(chart: Chart) -> dict[str, Any]:
-    """With its description, and its data by column: without the names again in each of thousands of rows they take half
-    as much room."""
+    """With its description, and its data by column, which takes half the room of named fields."""
     data = {name: columns(rows) for name, rows in chart.spec["datasets"].items()}
-    return {**chart.spec, "datasets": data, "description": f"{chart.title}. {chart.said or chart.question}"}
+    return {**chart.spec, "datasets": data, "description": f"{chart.title}. {chart.caption or chart.question}"}
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

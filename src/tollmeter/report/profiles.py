@@ -14,7 +14,7 @@ from tollmeter.report.tables import Column, Line, Table, table
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
-TOLD_POINTS = 3.0
+LEAST_POINTS = 3.0
 """Percentage points of change from which on a function is in the sentence."""
 COUNTED = "instructions"
 OF_STATE = {
@@ -30,7 +30,7 @@ class Block:
 
     titles: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
 
 
 def alone(profile: Profile) -> Block:
@@ -42,8 +42,7 @@ def alone(profile: Profile) -> Block:
 def side_by_side(
     left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
 ) -> Block:
-    """Two profiles by function with the change, and what changed in words. gain: of the right one in throughput, where
-    rows say it; else it is taken from the profiles."""
+    """Two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
     named = tuple(zip(titles, (left, right), strict=True))
     heads = tuple(f"{title}: {title_of(one)}, {one.abi}, {one.target}" for title, one in named)
     sources = tuple(f"{title}: {source_of(one)}" for title, one in named)
@@ -51,8 +50,8 @@ def side_by_side(
 
 
 def title_of(profile: Profile) -> str:
-    told = ", ".join(str(value).replace("_", " ") for value in profile.parameters.values())
-    return f"{profile.probe} ({told})" if told else profile.probe
+    parameters = ", ".join(str(value).replace("_", " ") for value in profile.parameters.values())
+    return f"{profile.probe} ({parameters})" if parameters else profile.probe
 
 
 def profile_table(profile: Profile) -> Table:
@@ -99,12 +98,12 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
 def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     """What grew, what shrank, and what came of it: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as fast`."""
     names = sorted(_functions(left) | _functions(right), key=lambda name: -abs(right.part(name) - left.part(name)))
-    told = [
+    changes = [
         f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
         for name in names[:4]
-        if abs(right.part(name) - left.part(name)) * 100 >= max(TOLD_POINTS, _within(name, left, right))
+        if abs(right.part(name) - left.part(name)) * 100 >= max(LEAST_POINTS, _within(name, left, right))
     ]
-    return f"{', '.join(told) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
+    return f"{', '.join(changes) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
 
 
 def part_like(profile: Profile, forms: Sequence[str]) -> float:
@@ -114,9 +113,9 @@ def part_like(profile: Profile, forms: Sequence[str]) -> float:
 
 def known_like(profile: Profile, forms: Sequence[str]) -> str:
     """The same, with the digits that are known of it; a dash where none was met."""
-    found = _like(profile, forms)
-    sure = [share.within for share in found if share.within is not None]
-    return percentage(part_like(profile, forms), math.hypot(*sure) if sure else None) if found else DASH
+    like = _like(profile, forms)
+    sure = [share.within for share in like if share.within is not None]
+    return percentage(part_like(profile, forms), math.hypot(*sure) if sure else None) if like else DASH
 
 
 def _like(profile: Profile, forms: Sequence[str]) -> list[Share]:
@@ -144,9 +143,9 @@ def _functions(profile: Profile) -> set[str]:
 
 
 def _cells(name: str, profile: Profile) -> tuple[str, Figure | str]:
-    found = [share for share in profile.shares if share.function == name]
-    hits = sum(share.hits for share in found)
-    return (count(hits), _known(hits, found[0].within, profile)) if hits else (DASH, DASH)
+    shares = [share for share in profile.shares if share.function == name]
+    hits = sum(share.hits for share in shares)
+    return (count(hits), _known(hits, shares[0].within, profile)) if hits else (DASH, DASH)
 
 
 def _known(hits: int, within: float | None, profile: Profile) -> str:
@@ -167,7 +166,7 @@ def _change(name: str, left: Profile, right: Profile) -> str:
 
 def _within(name: str, left: Profile, right: Profile) -> float:
     """Of the change between two, in points; 0 where it was not recorded."""
-    known = [share.within or 0.0 for one in (left, right) for share in one.shares if share.function == name]
+    known = [share.within or 0.0 for profile in (left, right) for share in profile.shares if share.function == name]
     return math.hypot(*known)
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's two tables, memory and CPU time of each program relative to the machine's own ABI; and what
-a difference between two ABIs is made of, as a table and in words.
-"""
+"""A study's tables of memory and CPU time of each program relative to the native ABI, and the parts of a difference
+between ABIs."""
 
 from __future__ import annotations
 
@@ -24,52 +23,56 @@ _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches
 
 def program_tables(book: Book) -> list[Table]:
     """Programs first, then the primitives below them; none for a run of no such study."""
-    told = book.index.study.relatives if book.index.study else ()
-    return [_table(book, [one for one in told if one.measure == measure]) for measure in TITLES if told]
+    relatives = book.index.study.relatives if book.index.study else ()
+    return [
+        _table(book, [relative for relative in relatives if relative.measure == measure])
+        for measure in TITLES
+        if relatives
+    ]
 
 
 def program_remarks(book: Book) -> list[str]:
     """Why there is no number, each reason once, with whom it is about."""
-    told = book.index.study.relatives if book.index.study else ()
+    relatives = book.index.study.relatives if book.index.study else ()
     about: dict[str, dict[str, None]] = {}
-    for one in told:
-        if one.reason:
-            about.setdefault(one.reason, {})[f"{one.abi}, {TITLES[one.measure]}"] = None
+    for relative in relatives:
+        if relative.reason:
+            about.setdefault(relative.reason, {})[f"{relative.abi}, {TITLES[relative.measure]}"] = None
     return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
-def _table(book: Book, told: Sequence[Relative]) -> Table:
-    abis = list(dict.fromkeys(one.abi for one in told))
-    lines = dict.fromkeys((one.primitive, one.what) for one in told)
-    published = {one.what: one.published for one in told if one.published}
-    cells = {(one.what, one.abi): _change(one) for one in told}
+def _table(book: Book, relatives: Sequence[Relative]) -> Table:
+    abis = list(dict.fromkeys(relative.abi for relative in relatives))
+    lines = dict.fromkeys((relative.primitive, relative.what) for relative in relatives)
+    published = {relative.what: relative.published for relative in relatives if relative.published}
+    cells = {(relative.what, relative.abi): _change(relative) for relative in relatives}
     rows = [
         Line((what, *(cells.get((what, abi), DASH) for abi in abis), published.get(what, "")))
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
-    title = f"{TITLES[told[0].measure]}, against {told[0].over}"
+    title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
     about = book.suite.worth if book.suite else ""
-    columns = [Column(title), *(Column(_placed(told, abi), right=True) for abi in abis)]
+    columns = [Column(title), *(Column(_placed(relatives, abi), right=True) for abi in abis)]
     return table(title, [*columns, Column(f"published, {about}".rstrip(", "))], rows)
 
 
-def _placed(told: Sequence[Relative], abi: str) -> str:
+def _placed(relatives: Sequence[Relative], abi: str) -> str:
     """With where it was, if not on this machine itself."""
-    places = sorted({one.target or HERE for one in told if one.abi == abi} - {HERE})
+    places = sorted({relative.target or HERE for relative in relatives if relative.abi == abi} - {HERE})
     return f"{abi} in {', '.join(places)}" if places else abi
 
 
-def _change(one: Relative) -> Cell:
+def _change(relative: Relative) -> Cell:
     """Less or more, as the study tells it; the interval where there is one, and what has none as a guess."""
-    if one.value is None or one.low is None or one.high is None:
+    if relative.value is None or relative.low is None or relative.high is None:
         return DASH
-    guess = "~ " if one.thin else ""
-    half = (one.high - one.low) / 2
-    if one.value >= MULTIPLE:
-        sure = "" if one.thin else plus_minus(one.value, one.low, one.high)
-        return Figure(f"{guess}{plain(one.value)}", "×", sure)
-    sure = f"±{100 * half:.0f}" if half >= _LEAST_HALF and not one.thin else ""
-    return Figure(f"{guess}{_signed(one.value - 1)}", "%", sure)
+    guess = "~ " if relative.thin else ""
+    half = (relative.high - relative.low) / 2
+    if relative.value >= MULTIPLE:
+        sure = "" if relative.thin else plus_minus(relative.value, relative.low, relative.high)
+        return Figure(f"{guess}{plain(relative.value)}", "×", sure)
+    sure = f"±{100 * half:.0f}" if half >= _LEAST_HALF and not relative.thin else ""
+    return Figure(f"{guess}{_signed(relative.value - 1)}", "%", sure)
 
 
 def _signed(share: float) -> str:
@@ -81,65 +84,81 @@ def _signed(share: float) -> str:
 # ---- attribution ----------------------------------------------------------------------------------------------------
 
 
-def attribution_table(told: Sequence[Attribution]) -> Table:
+def attribution_table(attributions: Sequence[Attribution]) -> Table:
     """A line a program and size: what it takes under both, and what the second saves by each part."""
     columns = [
-        Column("What is saved"), Column(told[0].abis[0], right=True), Column(told[0].abis[1], right=True),
-        *(Column(part.name, right=True) for part in told[0].parts),
+        Column("What is saved"), *(Column(abi, right=True) for abi in attributions[0].abis),
+        *(Column(part.name, right=True) for part in attributions[0].parts),
     ]  # fmt: skip
-    rows = [Line((named(one), *(_time(one, ns) for ns in (one.first_ns, one.second_ns)), *_saved(one))) for one in told]
+    rows = [
+        Line(
+            (
+                named(attribution),
+                *(_time(attribution, ns) for ns in (attribution.first_ns, attribution.second_ns)),
+                *_saved(attribution),
+            )
+        )
+        for attribution in attributions
+    ]
     return table("What is saved", columns, rows)
 
 
-def named(one: Attribution) -> str:
-    values = " ".join(f"{name}={value}" for name, value in one.parameters.items())
-    return f"{one.probe} {values}".rstrip()
+def named(attribution: Attribution) -> str:
+    values = " ".join(f"{name}={value}" for name, value in attribution.parameters.items())
+    return f"{attribution.probe} {values}".rstrip()
 
 
-def _time(one: Attribution, ns: float | None) -> Cell:
-    return f"~ {quantity(ns, 'ns')}" if one.thin and ns is not None else quantity(ns, "ns")
+def _time(attribution: Attribution, ns: float | None) -> Cell:
+    return f"~ {quantity(ns, 'ns')}" if attribution.thin and ns is not None else quantity(ns, "ns")
 
 
-def _saved(one: Attribution) -> Iterator[Cell]:
-    for part in one.parts:
-        shown = DASH if part.ns is None else _amount(one, part.ns) or "0"
+def _saved(attribution: Attribution) -> Iterator[Cell]:
+    for part in attribution.parts:
+        shown = DASH if part.ns is None else _amount(attribution, part.ns) or "0"
         yield f"{MINUS}{shown}" if shown != "0" and (part.ns or 0.0) < 0 else shown
 
 
-def in_words(one: Attribution) -> str:
+def in_words(attribution: Attribution) -> str:
     """As one says it: memory, then of how much time what is saved in what, and what is left."""
-    first, second = one.abis
-    memory = f"{second} needs {_beside(one.memory)} {first}; " if one.memory else ""
-    told = [part for part in one.parts if part.ns is not None and part.name != "unexplained"]
-    costs = one.is_whole and one.saved_ns < 0
-    saved = ", ".join(_part(one, part, costs) for part in told)
-    if not one.is_whole:
-        beyond = f", beyond {saved}" if any(_amount(one, part.ns or 0.0) for part in told) else ""
-        return f"{named(one)}: {memory}what it would save of {quantity(one.first_ns, 'ns')} cannot be told{beyond}."
-    guess = "about " if one.thin else ""
+    first, second = attribution.abis
+    memory = f"{second} needs {_beside(attribution.memory)} {first}; " if attribution.memory else ""
+    parts = [part for part in attribution.parts if part.ns is not None and part.name != "unexplained"]
+    costs = attribution.is_whole and attribution.saved_ns < 0
+    saved = ", ".join(_part(attribution, part, costs) for part in parts)
+    if not attribution.is_whole:
+        beyond = f", beyond {saved}" if any(_amount(attribution, part.ns or 0.0) for part in parts) else ""
+        time = quantity(attribution.first_ns, "ns")
+        return f"{named(attribution)}: {memory}what it would save of {time} is unknown{beyond}."
+    guess = "about " if attribution.thin else ""
     verb = "costs" if costs else "saves"
-    verb = verb if one.second_ns is not None else f"would {verb[:-1]}"
-    whole = quantity(abs(one.saved_ns), "ns") if one.second_ns is not None else _amount(one, one.saved_ns)
-    head = f"{named(one)}: {memory}of {quantity(one.first_ns, 'ns')} it {verb} {guess}{whole or 'nothing'}"
-    rest = one.parts[-1]
-    tail = "by counts, since its time was not measured" if rest.ns is None else _part(one, rest, costs)
+    verb = verb if attribution.second_ns is not None else f"would {verb[:-1]}"
+    whole = (
+        quantity(abs(attribution.saved_ns), "ns")
+        if attribution.second_ns is not None
+        else _amount(attribution, attribution.saved_ns)
+    )
+    head = (
+        f"{named(attribution)}: {memory}of {quantity(attribution.first_ns, 'ns')} it {verb} {guess}{whole or 'nothing'}"
+    )
+    rest = attribution.parts[-1]
+    tail = "by counts, since its time was not measured" if rest.ns is None else _part(attribution, rest, costs)
     return f"{head}: {', '.join(part for part in (saved, tail) if part)}."
 
 
-def _part(one: Attribution, part: Part, costs: bool) -> str:
+def _part(attribution: Attribution, part: Part, costs: bool) -> str:
     """`3.8 µs in cache misses`, and `270 ns lost in instructions` where all in all something is saved."""
     ns, where = part.ns or 0.0, _WORDS.get(part.name, part.name)
-    amount, against = _amount(one, ns), (ns > 0) == costs
+    amount, against = _amount(attribution, ns), (ns > 0) == costs
     if not amount:
         return f"nothing {where}"
     if part.name not in _WORDS:
         return f"{MINUS if against else ''}{amount} {where}"
-    return f"{amount}{(' saved' if costs else ' lost') if against else ''} {where}{_of(one, part)}"
+    return f"{amount}{(' saved' if costs else ' lost') if against else ''} {where}{_of(attribution, part)}"
 
 
-def _amount(one: Attribution, ns: float) -> str:
+def _amount(attribution: Attribution, ns: float) -> str:
     """With two digits, since a part is known no better; empty where it is nothing beside all that the program takes."""
-    return "" if abs(ns) < _NOTHING * one.first_ns else str(two_digits(abs(ns), "ns"))
+    return "" if abs(ns) < _NOTHING * attribution.first_ns else str(two_digits(abs(ns), "ns"))
 
 
 def _beside(ratio: float) -> str:
@@ -150,17 +169,17 @@ def _beside(ratio: float) -> str:
     return f"{percent(ratio - 1)} {'less' if ratio < 1 else 'more'} memory than"
 
 
-def _of(one: Attribution, part: Part) -> str:
-    return f" ({', '.join(one.levels)})" if part.name == "caches" and one.levels else ""
+def _of(attribution: Attribution, part: Part) -> str:
+    return f" ({', '.join(attribution.levels)})" if part.name == "caches" and attribution.levels else ""
 
 
-def why_not(told: Sequence[Attribution]) -> list[str]:
-    """Each reason for parts that could not be told, once, with the programs that it is about."""
+def why_not(attributions: Sequence[Attribution]) -> list[str]:
+    """Each reason for parts that could not be attributed, once, with the programs that it is about."""
     parts: dict[str, dict[str, None]] = {}
     programs: dict[str, dict[str, None]] = {}
-    for one in told:
-        for part in one.parts:
+    for attribution in attributions:
+        for part in attribution.parts:
             if part.ns is None:
                 parts.setdefault(part.reason, {})[part.name] = None
-                programs.setdefault(part.reason, {})[one.probe] = None
+                programs.setdefault(part.reason, {})[attribution.probe] = None
     return [f"{', '.join(parts[reason])}: {reason} ({', '.join(programs[reason])})." for reason in parts]

@@ -2,8 +2,7 @@
 """What is seen while a run measures, on standard error: the machine, where it is, the time left, the first numbers.
 
 It draws only when it is called, which is between visits: nothing of it runs while a probe is timed. On a terminal it
-is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds.
-"""
+is three lines that stay in place; elsewhere, and on one that cannot go back, a plain line every ten seconds."""
 
 from __future__ import annotations
 
@@ -148,9 +147,7 @@ class Progress:
 
 
 def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine | None) -> dict[str, str]:
-    """Short label and value of what a person knows: latency within each of the system's caches, then the lines of the
-    toll table. Of the machine that the head line names, by its own clock, and of nothing that runs elsewhere.
-    """
+    """Labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
     for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):

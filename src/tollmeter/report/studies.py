@@ -35,12 +35,12 @@ class Answer:
 
     @property
     def remark(self) -> str:
-        own = " ".join(filter(None, (*self.reasons, self.of.said)))
+        own = " ".join(filter(None, (*self.reasons, self.of.note)))
         return f"As said {ABOVE}. {own}" if own and self.above else own
 
 
 @dataclass(frozen=True)
-class Told:
+class StudyAnswers:
     """A study's answers. common: what holds for many of them, once each; the answers say it no more."""
 
     answers: tuple[Answer, ...]
@@ -51,14 +51,13 @@ class Told:
         return tally_in_words(tally(answer.claim for answer in self.answers))
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """What is printed above the claims."""
         return tuple(filter(None, (self.tally, *self.common))) if self.answers else ()
 
 
 def tally_in_words(counts: Tally) -> str:
-    """Of 10 published figures 4 hold here; 1 has the same direction, 1 does not hold, 4 cannot be judged. Empty where
-    the study printed none that could be judged."""
+    """Counts of published figures by verdict; empty where the study printed none that could be judged."""
     several = (
         (counts.holds, "hold" if counts.holds != 1 else "holds"),
         (counts.same_direction, "have the same direction only" if counts.same_direction != 1 else
@@ -67,19 +66,19 @@ def tally_in_words(counts: Tally) -> str:
         (counts.cannot_tell, "cannot be judged here"),
     )  # fmt: skip
     total = sum(number for number, _ in several)
-    said = ", ".join(f"{number} {words}" for number, words in several if number)
-    return f"Of {total} published figure{'' if total == 1 else 's'}: {said}." if total else ""
+    counted = ", ".join(f"{number} {words}" for number, words in several if number)
+    return f"Of {total} published figure{'' if total == 1 else 's'}: {counted}." if total else ""
 
 
-def told(book: Book, suite: Suite) -> Told:
+def answers_of(book: Book, suite: Suite) -> StudyAnswers:
     """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
-    answers = [Answer(one, one.reasons) for one in answered(book, suite)]
+    answers = [Answer(answer, answer.reasons) for answer in answered(book, suite)]
     counts = Counter(reason for answer in answers for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
     common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in answers)
     common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
-    return Told(tuple(_less(answer, shared) for answer in answers), common)
+    return StudyAnswers(tuple(_less(answer, shared) for answer in answers), common)
 
 
 def _less(answer: Answer, shared: Container[str]) -> Answer:
@@ -95,13 +94,13 @@ def not_redrawn(book: Book, suite: Suite, drawn: Sequence[str]) -> list[str]:
 
 def claims_table(answers: Sequence[Answer]) -> Table:
     """What was published beside what is here, and whether it holds; a number in brackets leads to `remarks`."""
-    numbers = {said: number for number, said in remarks(answers)}
+    numbers = {remark: number for number, remark in remarks(answers)}
     rows = [
         Line((
-            one.claim.what, one.claim.figure, _here(one.of.found), verdict_in_words(one.claim),
-            one.claim.holds_at or DASH, numbers.get(one.remark) or one.above * ABOVE,
+            answer.claim.what, answer.claim.figure, _here(answer.of.found), verdict_in_words(answer.claim),
+            answer.claim.holds_at or DASH, numbers.get(answer.remark) or answer.above * ABOVE,
         ))
-        for one in answers
+        for answer in answers
     ]  # fmt: skip
     columns = [
         Column("What"), Column("published"), Column("here", right=True), Column("verdict"),
@@ -111,8 +110,7 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def verdict_in_words(claim: Claim) -> str:
-    """A dash for what the study prints nothing of that could be judged. A figure that another line counts says so: the
-    tally above holds each figure once."""
+    """A dash for a figure that cannot be judged; a figure that another line counts is marked so."""
     if claim.verdict == "cannot tell":
         return "cannot be judged here" if claim.holds_at else DASH
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
@@ -121,18 +119,18 @@ def verdict_in_words(claim: Claim) -> str:
 
 def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
     """Each sentence once, however many answers lead to it."""
-    said = dict.fromkeys(answer.remark for answer in answers if answer.remark)
-    return [(f"({number})", sentence) for number, sentence in enumerate(said, start=1)]
+    texts = dict.fromkeys(answer.remark for answer in answers if answer.remark)
+    return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
 
 
-def _here(found: Measured) -> Here:
+def _here(measured: Measured) -> Here:
     """One number with its interval; of several rows the least and the most."""
-    if not found.values:
+    if not measured.values:
         return DASH
-    least, most = found.values[0], found.values[-1]
-    if found.thin:
-        return f"~ {two_digits(least.value, found.unit)}"
-    if len(found.values) == 1:
-        return quantity(least.value, found.unit, least.low, least.high)
-    first, last = quantity(least.value, found.unit), quantity(most.value, found.unit)
+    least, most = measured.values[0], measured.values[-1]
+    if measured.thin:
+        return f"~ {two_digits(least.value, measured.unit)}"
+    if len(measured.values) == 1:
+        return quantity(least.value, measured.unit, least.low, least.high)
+    first, last = quantity(least.value, measured.unit), quantity(most.value, measured.unit)
     return f"{first.number} to {last}" if first.unit == last.unit else f"{first} to {last}"

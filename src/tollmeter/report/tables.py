@@ -148,8 +148,8 @@ def _remote(book: Book) -> list[Line]:
     if slowest is None:
         return []
     node, home = (slowest.far.parameters[name] for name in ("node", "home"))
-    said = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
-    return [Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), said)]
+    note = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
+    return [Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note)]
 
 
 def why_no_size(level: Level) -> str:
@@ -305,13 +305,13 @@ def set_aside(book: Book) -> Aside:
 
 
 def _aside(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
-    found = Counter[str]()
+    reasons = Counter[str]()
     for some in parts(visits):
         if probe is None:
             break
         why = disturbances(Taken(some), [probe] * len(some)).tolist()
-        found.update(reason for place in why if (reason := REASONS[place]))
-    return sum(map(len, visits)), found
+        reasons.update(reason for place in why if (reason := REASONS[place]))
+    return sum(map(len, visits)), reasons
 
 
 def aside_in_words(aside: Aside) -> str:

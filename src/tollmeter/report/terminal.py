@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of a run on a terminal: the answer in columns, in a screen and a half.
 
-Nothing rests on colour alone.
-"""
+Nothing rests on colour alone."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 def summary(book: Book, console: Console, *, whole: bool = False, page: str | None = None) -> None:
     """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
     known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead. page:
-    where one is about to be written.
-    """
+    where one is about to be written."""
     width = width_of(console)
     _opening(book, console, width)
     if book.suite is not None and book.suite.published:

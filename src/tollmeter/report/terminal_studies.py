@@ -14,7 +14,7 @@ from tollmeter.report.columns import INDENT, print_table, width_of, wrapped
 from tollmeter.report.lengths import Section, sections
 from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import claims_table, remarks, told
+from tollmeter.report.studies import answers_of, claims_table, remarks
 from tollmeter.studies.attribution import Attribution, largest
 
 
@@ -24,15 +24,15 @@ def study(book: Book, suite: Suite, console: Console) -> None:
     wrapped(console, suite.question, width, style="bold")
     if suite.source:
         wrapped(console, f"Source: {suite.source}", width, style="dim")
-    found = told(book, suite)
-    for sentence in found.said:
+    answered = answers_of(book, suite)
+    for sentence in answered.sentences:
         wrapped(console, sentence, width)
-    if found.answers:
+    if answered.answers:
         console.print()
-        print_table(claims_table(found.answers), console, width)
+        print_table(claims_table(answered.answers), console, width)
         console.print()
-    for number, said in remarks(found.answers):
-        wrapped(console, f"{number:<4} {said}", width, hanging=5)
+    for number, remark in remarks(answered.answers):
+        wrapped(console, f"{number:<4} {remark}", width, hanging=5)
     _attempts(book, console, width)
     _programs(book, console, width)
     blocks(ways_out.answer(book, suite), console)
@@ -41,39 +41,39 @@ def study(book: Book, suite: Suite, console: Console) -> None:
 
 def _attempts(book: Book, console: Console, width: int) -> None:
     """A study's listing, place by place."""
-    for table, said in listings(book):
+    for table, sentences in listings(book):
         console.print()
         print_table(table, console, width)
-        for sentence in said:
+        for sentence in sentences:
             wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
 
 
 def _programs(book: Book, console: Console, width: int) -> None:
     """The study's own tables, what its largest differences are made of, and whether it is worth it."""
-    for found in program_tables(book):
+    for table in program_tables(book):
         console.print()
-        print_table(found, console, width)
+        print_table(table, console, width)
     attribution(largest(book), console, width)
     for sentence in program_remarks(book):
         wrapped(console, sentence, width, hanging=INDENT)
 
 
-def attribution(told: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+def attribution(attributions: Sequence[Attribution], console: Console, width: int | None = None) -> None:
     """Prints what differences are made of; nothing where there is none."""
-    if not told:
+    if not attributions:
         return
     width = width or width_of(console)
     console.print()
-    print_table(attribution_table(told), console, width)
-    for sentence in (*map(in_words, told), *why_not(told)):
+    print_table(attribution_table(attributions), console, width)
+    for sentence in (*map(in_words, attributions), *why_not(attributions)):
         wrapped(console, sentence, width, hanging=INDENT)
     console.print()
 
 
 def _lengths(book: Book, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
-    found = sections(book)
-    shown = [section for section in found if section.first and section.several]
+    every = sections(book)
+    shown = [section for section in every if section.first and section.several]
     for section in shown:
         console.print()
         if section.place:
@@ -81,28 +81,28 @@ def _lengths(book: Book, console: Console, width: int) -> None:
         for table in (section.rates, section.gains, section.modelled):
             if table is not None:
                 print_table(table, console, width)
-        for sentence in section.said:
+        for sentence in section.sentences:
             wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
-    more = [name for part in ("title", "place") for name in _unseen(found, shown, part)]
+    more = [name for part in ("title", "place") for name in _unseen(every, shown, part)]
     if shown and more:
         console.print()
         wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", width, hanging=INDENT)
 
 
-def _unseen(found: Sequence[Section], shown: Sequence[Section], part: str) -> list[str]:
+def _unseen(every: Sequence[Section], shown: Sequence[Section], part: str) -> list[str]:
     """Titles or places of which nothing was shown."""
     seen = {getattr(section, part) for section in shown}
-    return [name for name in dict.fromkeys(getattr(section, part) for section in found) if name and name not in seen]
+    return [name for name in dict.fromkeys(getattr(section, part) for section in every) if name and name not in seen]
 
 
-def blocks(told: Sequence[Block], console: Console) -> None:
+def blocks(parts: Sequence[Block], console: Console) -> None:
     """Prints titles, tables and sentences that belong together."""
     width = width_of(console)
-    for block in told:
+    for block in parts:
         console.print()
         for title in block.titles:
             wrapped(console, title, width, style="bold")
         for table in block.tables:
             print_table(table, console, width)
-        for sentence in block.said:
+        for sentence in block.sentences:
             wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)

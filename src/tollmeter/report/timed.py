@@ -20,9 +20,8 @@ _TWICE = 2
 
 
 class Shown(NamedTuple):
-    """A command as it was started, and its runs. by: the shell that reads it; empty for none. user_ns, system_ns:
-    means, since many kernels account CPU time by whole ticks. failed: exit statuses other than 0 of runs that count.
-    outputs: hashes of what it printed, empty where that was not read."""
+    """A command and its runs. by: its shell, or empty. user_ns, system_ns: means, since many kernels account whole
+    ticks. failed: nonzero exit statuses. outputs: hashes of its output, empty if not read."""
 
     name: str
     by: str
@@ -33,8 +32,7 @@ class Shown(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """precision: of a time, and the difference that matters. ratio_share: of that, the half-width of a ratio at which a
-    run ends."""
+    """precision: of a time, and the least difference. ratio_share: half-width of a ratio that ends a run."""
 
     precision: float
     ratio_share: float
@@ -87,7 +85,7 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
     if command.failed:
         several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
         yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
-    if different := sum(one != command.outputs[0] for one in command.outputs):
+    if different := sum(output != command.outputs[0] for output in command.outputs):
         yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
 
 

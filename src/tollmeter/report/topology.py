@@ -65,12 +65,12 @@ def _levels(machine: Machine, topology: Topology) -> list[Level]:
 
 
 def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
-    """The parts of some CPUs; those that a level does not tell of are of the next one."""
+    """The parts of some CPUs; those that a level does not report are of the next one."""
     if not levels or not cpus:
         return ()
     found: Level = []
     rest = cpus
-    for what, one in levels[0]:  # a target may tell of one CPU twice
+    for what, one in levels[0]:  # a target may report one CPU twice
         if one & rest:
             found.append((what, one & rest))
             rest -= one
@@ -96,7 +96,7 @@ def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> Part:
 
 
 def _shape(part: Part) -> tuple[object, ...]:
-    return part.what, len(numbers(part.cpus[0])), tuple((len(one.cpus), *_shape(one)) for one in part.parts)
+    return part.what, len(numbers(part.cpus[0])), tuple((len(inner.cpus), *_shape(inner)) for inner in part.parts)
 
 
 def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:
@@ -131,7 +131,7 @@ def limits(machine: Machine) -> Table:
     reserved = [f"{pool.pages} of {size(pool.bytes)}" for pool in topology.hugetlb if pool.pages]
     pages = [f"{size(machine.page_bytes)}"]
     pages += [f"huge {size(topology.huge_page_bytes)}"] if topology.huge_page_bytes else []
-    said = {
+    values = {
         "CPUs that may be used": listed(machine.allowed_cpus),
         "memory nodes that may be used": topology.allowed_nodes,
         "CPU quota": _quota(machine.facts.get("cpu_quota", "")),
@@ -140,5 +140,5 @@ def limits(machine: Machine) -> Table:
         "CPUs without ticks (nohz_full)": topology.nohz_full,
         "pages": ", ".join([*pages, *reserved]),
     }
-    lines = [Line((name, value)) for name, value in said.items() if value]
+    lines = [Line((name, value)) for name, value in values.items() if value]
     return table("Limits", [Column("Limits"), Column("value")], lines)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own answer in words and tables: its two profiles beside ours, its ways out by what each gains here and
-takes to do, and from how many of something on the one costs more than the other.
-"""
+"""A study's own answer in words and tables: its two profiles beside ours, its options by gain and cost, and its
+break-even."""
 
 from __future__ import annotations
 
@@ -20,26 +19,27 @@ ALIKE = 0.03
 
 @dataclass(frozen=True)
 class Ways:
-    """What each way out gains in one place, the best first. best: which it is, by how much, and what it takes; said:
-    the same, and what is as good."""
+    """Ways out of one place, best first. best: its name, gain and cost; sentence: also which others are as good."""
 
     place: str
     table: Table
     best: str
-    said: str
+    sentence: str
 
 
 def answer(book: Book, suite: Suite) -> list[Block]:
     """All of it, place by place, in the order in which it is read."""
-    told = [
+    blocks = [
         replace(side, tables=(*side.tables, *published(suite, pair)))
         for pair in pairs(book, suite)
         for side in [side_by_side(pair.left, pair.right, pair.titles, pair.gain)]
     ]
     reasons = tuple(f"No profile for {reason}" for reason in unprofiled(book))
-    told += [Block(said=reasons)] if reasons else []
-    told += [Block((f"What to do next, {ways.place}",), (ways.table,), (ways.said,)) for ways in ways_out(book, suite)]
-    return told + [
+    blocks += [Block(sentences=reasons)] if reasons else []
+    blocks += [
+        Block((f"What to do next, {ways.place}",), (ways.table,), (ways.sentence,)) for ways in ways_out(book, suite)
+    ]
+    return blocks + [
         Block((f"{even.asked.thing[:1].upper()}{even.asked.thing[1:]} a packet, {', '.join(even.place)}",), (),
               (in_words(even),))
         for even in break_evens(book, suite)
@@ -48,7 +48,11 @@ def answer(book: Book, suite: Suite) -> list[Block]:
 
 def unprofiled(book: Book) -> list[str]:
     """Why a point has no profile, each reason once."""
-    return list(dict.fromkeys(f"{one.abi}, {one.target}: {one.reason}" for one in book.index.profiles if one.reason))
+    return list(
+        dict.fromkeys(
+            f"{profile.abi}, {profile.target}: {profile.reason}" for profile in book.index.profiles if profile.reason
+        )
+    )
 
 
 def published(suite: Suite, pair: Pair) -> list[Table]:
@@ -73,15 +77,15 @@ def _here(forms: Sequence[str], pair: Pair) -> tuple[str, str]:
 
 
 def ways_out(book: Book, suite: Suite) -> list[Ways]:
-    return [_ways(one) for one in ranked(book, suite)]
+    return [_ways(ranking) for ranking in ranked(book, suite)]
 
 
-def _ways(found: Ranked) -> Ways:
-    base, rows = found.base, found.options
+def _ways(ranking: Ranked) -> Ways:
+    base, rows = ranking.base, ranking.options
     lines = [Line((option.what, of_row(row), f"{plain(gain(base, row))} ×", option.costs)) for option, row in rows]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
     best = _best(base, *rows[0])
-    return Ways(", ".join(found.place), table("What to do", columns, lines), best, f"{best}{_beside(base, rows)}")
+    return Ways(", ".join(ranking.place), table("What to do", columns, lines), best, f"{best}{_beside(base, rows)}")
 
 
 def _best(base: Row, option: Option, row: Row) -> str:

@@ -70,8 +70,7 @@ def _sharing(run: RunInfo) -> str:
 
 
 def verdict(book: Book) -> str:
-    """The verdict with its evidence, one line where there is room: busy: 73 of 319 points within 3 %, ... Empty where
-    no row has a number that could be worth something."""
+    """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without any number."""
     run = book.index.run
     if not has_numbers(book) and not is_under_way(run):
         return ""

@@ -21,14 +21,12 @@ WHOLE = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
 
 
 def bound(text: str) -> str:
-    """With blanks that no line ends at between numbers and units. For reading, and not for copying: a shell takes such
-    a blank for a letter."""
+    """With no-break spaces between numbers and units. Not for copying: a shell takes one for a letter."""
     return NUMBER.sub(rf"\1{UNBROKEN}", text)
 
 
 def wrap(text: str, width: int, *, first: int = 0, hanging: int = 0) -> list[str]:
-    """first, hanging: blanks before the first line and before the others. A word or a command longer than a line stays
-    whole."""
+    """first, hanging: indents of the first and of other lines. A longer word or command stays whole."""
     held = WHOLE.sub(lambda match: match[0].replace(" ", UNBROKEN), bound(spoken(text)))
     broken = textwrap.wrap(held, width, initial_indent=" " * first, subsequent_indent=" " * hanging,
                            break_long_words=False, break_on_hyphens=False)  # fmt: skip

@@ -30,8 +30,7 @@ _FAILED = ("failed", "wrong_answer", "timeout")
 
 
 class Capture(NamedTuple):
-    """first: the stream that describes the machine. lost: streams that were not whole. failures: of probes that failed
-    in a visit, by name, with the reason."""
+    """first: the stream that describes the machine. lost: damaged streams. failures: reasons by probe."""
 
     first: tuple[Line, ...]
     head: Head
@@ -43,7 +42,7 @@ class Capture(NamedTuple):
 
 def captured(path: Path) -> Capture:
     """Raises Failure: 2 where there is no such file, 5 where it holds no run of a bundle."""
-    return _found(path, _content(path))
+    return _capture(path, _content(path))
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
 # ---- its streams ----------------------------------------------------------------------------------------------------
 
 
-def _found(path: Path, content: bytes) -> Capture:
+def _capture(path: Path, content: bytes) -> Capture:
     """Raises Failure (5) where the first stream is missing, or is no bundle's."""
     first: tuple[Line, ...] | None = None
     described: Head | None = None

@@ -41,15 +41,16 @@ def row_key(row: Mapping[str, Any]) -> int:
 
 
 def _keyed(table: Table) -> Table:
-    stretches = (one._replace(shared={**one.shared, "key": row_key(one.shared)}) for one in table.stretches)
+    stretches = (
+        stretch._replace(shared={**stretch.shared, "key": row_key(stretch.shared)}) for stretch in table.stretches
+    )
     return table._replace(columns=(*table.columns, "key"), stretches=stretches)
 
 
-def write_run(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
-    """Writes a run's tables into the dataset, each file whole or not at all. tables: with their names. Raises
-    Failure (5)."""
-    found = _STARTED.match(index.run.started)
-    day, moment = (found[1], "".join(found.groups()[1:])) if found else ("unknown", "unknown")
+def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
+    """Writes a run's named tables into the dataset, each file whole or not at all. Raises Failure (5)."""
+    started = _STARTED.match(index.run.started)
+    day, moment = (started[1], "".join(started.groups()[1:])) if started else ("unknown", "unknown")
     place = f"machine={machine_name(index.machine)}/day={day}/{plain(index.run.id)}-{moment}.parquet"
     try:
         for name, table in tables:

@@ -4,8 +4,7 @@
 Types and closed sets are the records' own (model/). What neither they nor a JSON Schema can say stands in
 `complaints`: that an estimate lies within its interval, and that a gap has its reason.
 
-    python -m tollmeter.store.document > docs/show.schema.json
-"""
+    python -m tollmeter.store.document > docs/show.schema.json"""
 
 from __future__ import annotations
 
@@ -21,20 +20,20 @@ from tollmeter.model import INDEX_FORMAT, Failure, Index, Inference, Toll
 
 TITLE = "toll show RUN --format json"
 _NUMBERS = ["median", "low", "high", "minimum", "visits", "samples", "set_aside"]
-_SAID = {"type": "string", "minLength": 1}
+_SENTENCE = {"type": "string", "minLength": 1}
 _RULES: dict[str, dict[str, Any]] = {
     "Index": {"properties": {"format": {"const": INDEX_FORMAT}}},
     "Row": {
         "if": {"properties": {"status": {"const": "ok"}}},
         "then": {"required": _NUMBERS, "properties": {"median": {"type": "number"}}},
-        "else": {"properties": {"reason": _SAID}},
+        "else": {"properties": {"reason": _SENTENCE}},
     },
-    "Inference": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
+    "Inference": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SENTENCE}}},
     "Claim": {
         "if": {"properties": {"verdict": {"const": "cannot tell"}}},
-        "then": {"properties": {"reason": _SAID}},
+        "then": {"properties": {"reason": _SENTENCE}},
     },
-    "Toll": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SAID}}},
+    "Toll": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SENTENCE}}},
 }
 
 
@@ -83,8 +82,7 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of the printed document: it contains every field of every record, also one with its default
-    value."""
+    """The JSON Schema of the printed document: every field of every record, defaults included."""
     made = msgspec.json.schema(Index)
     records = {name: _strict(name, record) for name, record in made["$defs"].items()}
     index = records.pop("Index")
@@ -95,11 +93,11 @@ def _strict(name: str, record: dict[str, Any]) -> dict[str, Any]:
     rules = dict(_RULES.get(name, {}))
     closer = rules.pop("properties", {})
     fields = {
-        field: {key: said for key, said in kind.items() if key != "default"} | closer.get(field, {})
+        field: {key: described for key, described in kind.items() if key != "default"} | closer.get(field, {})
         for field, kind in record["properties"].items()
     }
-    said = {"description": " ".join(record["description"].split())} if "description" in record else {}
-    return {**record, **said, "properties": fields, "required": list(fields), **rules}
+    described = {"description": " ".join(record["description"].split())} if "description" in record else {}
+    return {**record, **described, "properties": fields, "required": list(fields), **rules}
 
 
 if __name__ == "__main__":

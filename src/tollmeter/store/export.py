@@ -36,11 +36,10 @@ def derived_tables(index: Index) -> dict[str, Table]:
 
 
 def of_run(table: Table, index: Index) -> Table:
-    """The table with columns that tell whose it is, so that tables of several runs can be joined. What a table of
-    machines has already is not there twice."""
+    """The table with columns that identify the run, for joins; without those that it has already."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
-    stretches = (one._replace(shared={**one.shared, **about}) for one in table.stretches)
+    stretches = (stretch._replace(shared={**stretch.shared, **about}) for stretch in table.stretches)
     arrays = (one._replace(shared={**one.shared, **about}) for one in table.arrays or ())
     return Table((*table.columns, *about), stretches, None if table.arrays is None else arrays)
 
@@ -78,8 +77,7 @@ Judged = tuple[Outcome, Sequence[str | None]]
 def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
     """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
 
-    judge: of each of some visits, for each of its samples why it is set aside, None where it is used.
-    """
+    judge: of each of some visits, for each of its samples why it is set aside, None where it is used."""
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
     from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
 
@@ -126,7 +124,7 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
     times = {name: seen[raw] for name, raw in _RAW.items()} | {"control_iterations": own}
     reasons = np.array([one for _, why in judged for one in why], object)
     within = np.arange(len(taken)) - taken.spread(taken.starts[:-1])
-    parts = {name: [one[name] for one in places] for name in places[0]}
+    parts = {name: [place[name] for place in places] for name in places[0]}
     witness = {name: seen[name] for name in Witness.__struct_fields__}
     return Arrays({}, parts, taken.counts, {**witness, **times, "reason": reasons, "sample": within})
 
@@ -213,7 +211,7 @@ def flat_parameters(table: Table) -> Table:
     """Parameters and the like as JSON text: probes differ in theirs, and a column has one type."""
     names = [name for name in _JSON_TEXT if name in table.columns]
     flat = (
-        one._replace(shared={**one.shared, **{name: _flat(one.shared[name]) for name in names}})
-        for one in table.stretches
+        stretch._replace(shared={**stretch.shared, **{name: _flat(stretch.shared[name]) for name in names}})
+        for stretch in table.stretches
     )
     return table._replace(stretches=flat)

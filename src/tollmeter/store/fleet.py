@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.root import ROOT
-from tollmeter.saying import say
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,9 +42,8 @@ _ROWS = (
 
 
 class Fleet(NamedTuple):
-    """machines: name and hardware model of each; rows: the columns of _IDENTITY of each; values: logarithm of each row
-    (line) on each machine (column), NaN where there is none, and halves of its interval. Several runs of a machine are
-    averaged."""
+    """machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row and machine, NaN
+    where missing, and halves of intervals; several runs of a machine are averaged."""
 
     machines: Sequence[tuple[str, str]]
     rows: Sequence[dict[str, Any]]
@@ -57,8 +56,7 @@ def is_dataset(folder: Path) -> bool:
 
 
 def read_fleet(folder: Path) -> Fleet:
-    """Raises Failure: 2 where it is no dataset, 5 where none of its files can be read. A file that cannot be read is
-    named and left out."""
+    """Names and skips unreadable files. Raises Failure: 2 if it is no dataset, 5 if no file can be read."""
     bring(ROOT, PARQUET)
     import duckdb
 
@@ -75,12 +73,12 @@ def read_fleet(folder: Path) -> Fleet:
 
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
     """The hardware model of each."""
-    found: dict[str, str] = {}
+    by_folder: dict[str, str] = {}
     for some in _parts(_files(folder, "machines")):
         for readable, read in _readable(db, _MODELS, some):
             for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
-                found[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
-    return dict(sorted(found.items()))
+                by_folder[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+    return dict(sorted(by_folder.items()))
 
 
 @cache
@@ -88,8 +86,8 @@ def _caches(text: str) -> str:
     """In words. What is no list of caches stays as it is: it only has to be equal."""
     try:
         caches = [
-            (f"L{one['level']}{one['kind'][0] if one['kind'] != 'unified' else ''}", int(one["size_bytes"]))
-            for one in json.loads(text)
+            (f"L{load['level']}{load['kind'][0] if load['kind'] != 'unified' else ''}", int(load["size_bytes"]))
+            for load in json.loads(text)
         ]
         return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not reported"
     except (ValueError, TypeError, KeyError, IndexError):
@@ -119,7 +117,7 @@ def _readable(
         yield files, db.execute(words, [files]).fetchnumpy()
     except duckdb.Error as error:
         if len(files) == 1:
-            say(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
+            notify(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
             return
         for half in (files[: len(files) // 2], files[len(files) // 2 :]):
             yield from _readable(db, words, half)
@@ -166,8 +164,7 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
 def _new_rows(
     db: duckdb.DuckDBPyConnection, paths: Sequence[str], files: NDArray[Any], keys: NDArray[Any], known: int
 ) -> tuple[list[dict[str, Any]], NDArray[Any]]:
-    """Rows that no batch before has, and the place of each line's. files, keys: of each line. The words of a row are
-    read from one file."""
+    """Rows that no earlier batch has, and each line's row. files, keys: of each line. One file gives a row's words."""
     import numpy as np
 
     fresh, first = np.unique(keys, return_index=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a machine's earlier runs, a line a run, so that the next one knows the between-run variance. Derived from
-the runs, and kept beside them: without it the shipped values are used."""
+"""A line for each earlier run of this machine, from which the next run learns the between-run variance. Derived from
+the runs; without it the shipped values are used."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Remembered(Record, frozen=True):
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """Machines of one key differ alike between runs: CPU, its family, model and stepping, and hypervisor. A new host
-    name or kernel does not make runs repeat any better."""
+    """Machines of one key differ alike between runs: CPU, family, model, stepping and hypervisor."""
     numbers = (machine.facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
     return machine.cpu, " ".join(numbers), machine.hypervisor or ""
 
@@ -43,10 +42,9 @@ def place_of(machine: Machine) -> str:
 
 
 def recall(folder: Path, machine: Machine) -> list[Remembered]:
-    """The last runs of this kind of machine, oldest first. Runs without rows come before the others and never displace
-    them; a line that cannot be read is skipped."""
+    """The last runs of this kind of machine, oldest first; those without rows come before and displace none."""
     runs = {run.run: run for run in _all(folder) if run.machine == machine_key(machine)}.values()
-    silent, telling = ([run for run in runs if bool(run.rows) is tells][-_MOST_RUNS:] for tells in (False, True))
+    silent, telling = ([run for run in runs if bool(run.rows) is has_rows][-_MOST_RUNS:] for has_rows in (False, True))
     return [*silent, *telling]
 
 

@@ -61,8 +61,7 @@ T = TypeVar("T", bound=Record)
 
 
 class Excerpt(NamedTuple):
-    """What a series over many runs needs of one. tolls: of each its words, probe, ABI, target, metric and
-    parameters."""
+    """What a series needs of a run. tolls: words, probe, ABI, target, metric and parameters of each."""
 
     run: RunInfo
     machine: Machine
@@ -83,8 +82,8 @@ def fingerprint(folder: Path) -> str:
     with contextlib.suppress(FileNotFoundError), open_regular(folder / PROFILES) as file:
         digest.update(hashlib.sha256(file.read()).digest())
     for path in _sources():
-        told = path.stat()
-        digest.update(f"{path.name} {told.st_size} {told.st_mtime_ns}\n".encode())
+        status = path.stat()
+        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 
@@ -94,8 +93,8 @@ def load(folder: Path, wanted: str) -> Index | None:
         return None
     try:
         with contextlib.closing(_connect(folder / NAME)) as db:
-            found = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
-            return _index(db) if found == (wanted,) else None
+            stored = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+            return _index(db) if stored == (wanted,) else None
     except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
@@ -106,8 +105,8 @@ def load_excerpt(folder: Path, wanted: str, probes: str | None) -> Excerpt | Non
         return None
     try:
         with contextlib.closing(_connect(folder / NAME)) as db:
-            found = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
-            return _excerpt(db, probes) if found == (wanted,) else None
+            stored = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
+            return _excerpt(db, probes) if stored == (wanted,) else None
     except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
@@ -168,7 +167,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
             ("profiles", index.profiles),
             ("kinds", index.kinds),
         )
-        db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(told)) for name, told in documents])
+        db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(document)) for name, document in documents])
         tables = {
             "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
             "inferred": index.inferred, "tolls": index.tolls,
@@ -220,8 +219,8 @@ def _records(
     db: sqlite3.Connection, table: str, form: type[T], where: str = "", values: Sequence[Any] = ()
 ) -> tuple[T, ...]:
     columns, nested = _columns(form), _nested(form)
-    found = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} {where} ORDER BY rowid", values)
-    return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in found)
+    rows = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} {where} ORDER BY rowid", values)
+    return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in rows)
 
 
 def _record(cells: Iterable[tuple[str, Any]], nested: set[str], form: type[T]) -> T:

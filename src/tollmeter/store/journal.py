@@ -4,8 +4,7 @@ and the disk within a second.
 
 A journal whose last stream is cut belongs to a run that was interrupted: it opens, and the cut stream is dropped. A
 damaged record costs the stream that it is in; reading goes on at the next stream, whose first record has number 0. The
-first stream, without which nothing can be read, stands there twice.
-"""
+first stream, without which nothing can be read, stands there twice."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ _SYNC_S = 1.0
 
 
 class Stream(NamedTuple):
-    """One whole stream of a journal: its lines with their newlines. end: the offset in bytes behind it; line: the
-    number of its first line."""
+    """One whole stream of a journal. end: the byte offset behind it; line: the number of its first line."""
 
     text: bytes
     line: int
@@ -72,8 +70,7 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: its wall time, over all sessions of the run. surroundings: of the last session that
-    looked."""
+    """How measuring ended. seconds: wall time of all sessions. surroundings: of the last session that has them."""
 
     status: str
     seconds: float
@@ -139,9 +136,8 @@ class Journal:
             raise Failure(f"cannot write to {folder}: {error.strerror}", exit_code=5) from error
 
     def append(self, stream: bytes) -> None:
-        """Returns when the system has the stream, which no end of this process takes back; it is on disk within a
-        second. Raises Failure (5) with the journal as it was before.
-        """
+        """Returns when the system has the stream; it is on disk within a second. Raises Failure (5) with the journal as
+        before."""
         before = self._file.tell()
         try:
             if not os.fstat(self._file.fileno()).st_nlink:
@@ -185,11 +181,11 @@ class Journal:
 
 def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
     """The journal's whole streams. damage: gets a sentence, with the line's number, for each one that is damaged."""
-    found = _Gathering([] if damage is None else damage)
+    gathering = _Gathering([] if damage is None else damage)
     number = end = 0
     with open_regular(_regular(folder)) as file:
         for piece in _pieces(file):
-            if (records := records_of_visit(piece)) and found.is_between():
+            if (records := records_of_visit(piece)) and gathering.is_between():
                 yield Stream(piece, number + 1, end + len(piece))
                 number, end = number + records, end + len(piece)
                 continue
@@ -198,17 +194,16 @@ def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
                 number, end = number + 1, end + len(text)
                 if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
                     return
-                for whole, first in found.add(text[:-1] if text.endswith(b"\n") else text, number):
+                for whole, first in gathering.add(text[:-1] if text.endswith(b"\n") else text, number):
                     yield Stream(joined(whole), first, end)
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    """A journal in pieces that end behind an `end`, as whole streams do: whole lines, or as much of a longer one as is
-    read at a time."""
+    """A journal in pieces that end behind an `end` record, or in parts of a longer stream that fit a read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
         held, begin = held + block, 0
-        while (found := held.find(_END, begin)) >= 0 and (stop := held.find(b"\n", found + 1) + 1):
+        while (seal := held.find(_END, begin)) >= 0 and (stop := held.find(b"\n", seal + 1) + 1):
             yield held[begin:stop]
             begin = stop
         held = held[begin:]
@@ -275,7 +270,7 @@ class _Gathering:
 def read(folder: Path) -> Contents:
     """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
     there twice, or where more visits are missing than are damaged."""
-    told: Head | None = None
+    described: Head | None = None
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     once = _Once()
@@ -286,17 +281,17 @@ def read(folder: Path) -> Contents:
                 outcomes.append(visits.of_text(stream.text))
                 once.see(outcomes[-1])
                 session = session._replace(status="interrupted")
-            elif told is None:
-                told = head(stream.lines)
+            elif described is None:
+                described = head(stream.lines)
             elif stream.lines[0].kind == "run":
                 session = _session(stream.lines[0], len(outcomes), len(damage))
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
             raise Failure(f"{folder}: {error.sentence}", error.exit_code) from error
-    if told is None or told.machine is None:
+    if described is None or described.machine is None:
         raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
-    return Contents(told, tuple(outcomes), session, tuple(damage))
+    return Contents(described, tuple(outcomes), session, tuple(damage))
 
 
 def opening(folder: Path) -> Head:
@@ -307,8 +302,7 @@ def opening(folder: Path) -> Head:
 
 
 class Visits(Sequence[Outcome]):
-    """Those of a journal that was whole when it was read before, read again when somebody asks: a table of the numbers
-    that are kept beside it asks for none."""
+    """The visits of a journal, read again on demand: tables of numbers stored beside it need none."""
 
     def __init__(self, folder: Path, chosen: Callable[[tuple[Outcome, ...]], tuple[Outcome, ...]]) -> None:
         """chosen: of all, those that are meant."""
@@ -329,13 +323,13 @@ class _Once:
         self._numbers: set[int] = set()
         self._moments: set[tuple[int, int, tuple[int, ...]]] = set()
 
-    def see(self, told: Outcome) -> None:
+    def see(self, outcome: Outcome) -> None:
         """Raises Failure (5) for a visit that was seen before."""
-        moment = told.seed, told.at_ns, told.cpus
-        timed = told.at_ns > 0 and told.clock.kind == "hardware"
-        if told.visit in self._numbers or (timed and moment in self._moments):
-            raise Failure(f"visit {told.visit} is in the journal twice", 5)
-        self._numbers.add(told.visit)
+        moment = outcome.seed, outcome.at_ns, outcome.cpus
+        timed = outcome.at_ns > 0 and outcome.clock.kind == "hardware"
+        if outcome.visit in self._numbers or (timed and moment in self._moments):
+            raise Failure(f"visit {outcome.visit} is in the journal twice", 5)
+        self._numbers.add(outcome.visit)
         self._moments.add(moment)
 
 
@@ -348,8 +342,7 @@ class _Note(msgspec.Struct):
 
 
 def _session(line: Line, visits: int, damaged: int) -> Session:
-    """visits: whole ones before it; damaged: streams before it that were left out. Raises Failure (5) where more visits
-    are missing than are damaged."""
+    """visits: whole ones before it; damaged: streams left out. Raises Failure (5) if more visits are missing."""
     try:
         note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
     except (ValueError, RecursionError) as error:

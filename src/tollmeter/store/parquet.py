@@ -40,8 +40,7 @@ _PARQUET_TYPES = {
 
 
 class Stretch(NamedTuple):
-    """Lines that follow each other. shared: every column's cell, where it is the same in all of them; columns: the
-    cells of the others, all of them of one length."""
+    """Consecutive lines. shared: cells of columns with one value; columns: the cells of the others."""
 
     shared: dict[str, Any]
     columns: dict[str, Sequence[Any]]

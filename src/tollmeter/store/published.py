@@ -103,7 +103,7 @@ def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], kn
         hierarchy=tuple(map(_level, index.hierarchy)), tolls=tuple(tolls),
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
-    load = tuple(msgspec.structs.replace(one, mix=scrub(one.mix)) for one in load)
+    load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
     return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(clean, pairs, load), clean, pairs, load)
 
 
@@ -122,15 +122,19 @@ def write_published(published: Published, path: Path) -> None:
 def read_published(path: Path) -> Published:
     """Raises Failure (5) where it is not a file that `toll publish` wrote, or contradicts itself."""
     try:
-        found = msgspec.json.decode(read_regular(path, MOST_BYTES), type=Published)
+        published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=Published)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Failure(f"{path} is no file of `toll publish`: {error}", 5) from None
-    wrong = f"format {found.format}" if found.format != FORMAT else next(complaints(found.index), "")
-    if wrong or found.id != _identity(found.index, found.pairs, found.load):
+    wrong = (
+        f"format {published_run.format}"
+        if published_run.format != FORMAT
+        else next(complaints(published_run.index), "")
+    )
+    if wrong or published_run.id != _identity(published_run.index, published_run.pairs, published_run.load):
         raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
-    return found
+    return published_run
 
 
 # ---- what is copied -------------------------------------------------------------------------------------------------
@@ -194,13 +198,13 @@ def _secrets(index: Index) -> set[str]:
     texts = list(_texts(msgspec.to_builtins(index)))
     labels = index.machine.host.split(".")
     domains = [".".join(labels[first:]) for first in range(len(labels) - 1)]
-    found = {index.machine.host, labels[0], *domains, *_HOMES.findall("\n".join(texts))}
-    found |= {value for name, value in index.machine.facts.items() if _SECRET_FACTS.search(name)}
-    found |= {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME")}
-    found |= {row.target.partition(":")[2] for row in index.rows if row.target.startswith("ssh:")}
+    secrets = {index.machine.host, labels[0], *domains, *_HOMES.findall("\n".join(texts))}
+    secrets |= {value for name, value in index.machine.facts.items() if _SECRET_FACTS.search(name)}
+    secrets |= {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME")}
+    secrets |= {row.target.partition(":")[2] for row in index.rows if row.target.startswith("ssh:")}
     with suppress(OSError, KeyError):
-        found.add(getpass.getuser())
-    return {word.strip() for word in found if len(word.strip()) > 1 and word.strip().lower() not in _COMMON}
+        secrets.add(getpass.getuser())
+    return {word.strip() for word in secrets if len(word.strip()) > 1 and word.strip().lower() not in _COMMON}
 
 
 def _scrubber(secrets: set[str]) -> Scrub:

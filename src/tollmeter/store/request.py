@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
 from tollmeter.protocol import clean, clean_suite
-from tollmeter.store import toml
 
 FORMAT = 2
 NAME = "run.toml"
@@ -24,18 +24,13 @@ _SELDOM = ("settings", "all_points", "narrowed", "planned_s", "reused")
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
-    """suite is written out as it was, so that a later edit of its file does not change what this run is.
-
-    started: ISO 8601, UTC. abis: asked for in place of the suite's own. settings: parameters that an older Tollmeter
-    kept beside the suite; now they are in its selections.
-    cpus: asked for; empty for all that may be used. targets: asked for in place of each ABI's own. runs_sd, widths:
-    what earlier runs of this machine said when this one began: how much runs differ, by probe, and how wide the whole
-    core is, by target and ABI. against: the words of what the points stand against, and pairs what these came to.
-    folder: where probes may make files; empty for the run's own. peer: the host that is the other end of a network.
-    all_points: whether to visit all that was asked for, though the budget is too short for most of it. narrowed: what
-    was left out for the budget, in a sentence. planned_s: the budget that it names; 0 where nothing was left out.
-    reused: which visits of another run are used again, in a sentence.
-    """
+    """suite: stored whole, so that a later edit of its file does not change this run. started: ISO 8601, UTC. abis,
+    targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings: parameters beside the suite, of
+    older versions. runs_sd, widths: from earlier runs of this machine, the between-run deviation by probe, and the
+    uncontended width by target and ABI. against: the words of an interleaved comparison, and pairs its points. folder:
+    where probes create files. peer: the other end of a network. all_points: visit all requested points in any budget.
+    narrowed: what was left out for the budget; planned_s: the budget that it names, or 0. reused: which visits of
+    another run are used, in a sentence."""
 
     id: str
     suite: Suite
@@ -77,7 +72,7 @@ def places_of(request: Request) -> list[str]:
 
 def write_request(folder: Path, request: Request) -> None:
     table = msgspec.to_builtins(request)
-    text = toml.dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
+    text = dumps({name: value for name, value in table.items() if name not in _SELDOM or value})
     write_whole(folder / NAME, f"# What was asked. Measured values are in journal.jsonl.\n{text}".encode())
 
 
@@ -100,3 +95,44 @@ def read_request(folder: Path) -> Request:
         raise Failure(f"{path} cannot be read: {error.strerror}", exit_code=5) from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", exit_code=5) from error
+
+
+# ---- TOML ------------------------------------------------------------------------------------------------------------
+
+
+def dumps(table: Mapping[str, Any]) -> str:
+    """None has no form in TOML and is left out. Keys are bare or quoted as they need to be."""
+    return "\n".join(_table(table, ())) + "\n"
+
+
+def _table(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    inner = {key: value for key, value in table.items() if _is_table(value) or _is_array_of_tables(value)}
+    for key, value in table.items():
+        if key not in inner and value is not None:
+            yield f"{_key(key)} = {_value(value)}"
+    for key, value in inner.items():
+        name = ".".join(map(_key, (*path, key)))
+        for item in [value] if _is_table(value) else value:
+            yield ""
+            yield f"[{name}]" if _is_table(value) else f"[[{name}]]"
+            yield from _table(item, (*path, key))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_array_of_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(map(_is_table, value))
+
+
+def _key(key: str) -> str:
+    bare = key and all(c.isascii() and (c.isalnum() or c in "-_") for c in key)
+    return key if bare else _value(key)
+
+
+def _value(value: Any) -> str:
+    """JSON's strings and numbers are valid TOML, except for the one control character that JSON permits."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -20,8 +20,7 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study states times. A
     count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the study
-    accepts it. An emulator measures neither a cache nor the time of one machine.
-    """
+    accepts it. An emulator measures neither a cache nor the time of one machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
     rows = matching(book, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
@@ -61,9 +60,9 @@ def own_reason(book: Book, wanted: RowOf) -> str:
             "not among them. A guest (--target guest) or a board times it."
         )
     virtual = next((row for row in same if row.clock == VIRTUAL), None)
-    said = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
-    return said and with_mend(said, book)
+    reason = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
+    return reason and with_mend(reason, book)
 
 
-def with_mend(said: str, book: Book) -> str:
-    return f"{said} {book.suite.mend}" if book.suite and book.suite.mend else said
+def with_mend(reason: str, book: Book) -> str:
+    return f"{reason} {book.suite.mend}" if book.suite and book.suite.mend else reason

@@ -3,8 +3,7 @@
 
 Whose control loop differs ran in another state of the machine: within 3 % of the usual an attempt is valid, up to 10 %
 suspect; above, it was measured again, and where that did not help it is shown as it is. The time of one loop is that of
-its row, from all visits.
-"""
+its row, from all visits."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ class Test(NamedTuple):
 
 
 class Place(NamedTuple):
-    """control_hz: the usual one there, 0 where it was never seen; spread: how far apart all attempts' control loops
-    are, as a share."""
+    """control_hz: the usual rate there, or 0; spread: of all attempts' control loops, as a share."""
 
     target: str
     abi: str
@@ -56,16 +54,16 @@ class Place(NamedTuple):
 
     @property
     def spread(self) -> float:
-        seen = [one.control_hz for test in self.tests for one in test.attempts if one.control_hz]
+        seen = [attempt.control_hz for test in self.tests for attempt in test.attempts if attempt.control_hz]
         return max(seen) / min(seen) - 1 if seen else 0.0
 
 
 def listing(book: Book) -> tuple[Place, ...]:
     """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
     listed = book.suite.listing if book.suite else ()
-    found = [(one, row) for one in listed for row in picked(book, one.row)]
-    places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in found)
-    return tuple(_place(book, found, *place) for place in places)
+    pairs = [(listed_row, row) for listed_row in listed for row in picked(book, listed_row.row)]
+    places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
+    return tuple(_place(book, pairs, *place) for place in places)
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
@@ -77,8 +75,8 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-def _place(book: Book, found: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
-    own = [(one, row) for one, row in found if (row.target, row.abi, row.clock) == (target, abi, clock)]
+def _place(book: Book, pairs: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
+    own = [(one, row) for one, row in pairs if (row.target, row.abi, row.clock) == (target, abi, clock)]
     samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
     usual = _usual_hz(samples.values())
     tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
@@ -102,10 +100,9 @@ def _tried(samples: _Timed, usual_hz: float) -> list[Attempt]:
 
 
 def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
-    """What is to be visited again: points of the suite's listing of whose five attempts one differs, and which have no
-    further attempt to put in its place."""
+    """Points of the listing with one deviating attempt of five, and no further attempt to replace it."""
     listed = [point for point in seen if _is_listed(point, suite, probes)]
-    samples = {point: _in_turn(told for told in seen[point] if told.status == "ok") for point in listed}
+    samples = {point: _in_turn(outcome for outcome in seen[point] if outcome.status == "ok") for point in listed}
     places: dict[tuple[str, str], list[Point]] = {}
     for point in listed:
         places.setdefault((point.target, point.abi), []).append(point)
@@ -115,12 +112,12 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
 
 
 def _differs(attempts: Iterable[Attempt]) -> bool:
-    return any(one.state == "differs" for one in attempts)
+    return any(attempt.state == "differs" for attempt in attempts)
 
 
 def _is_listed(point: Point, suite: Suite, probes: Mapping[str, Probe]) -> bool:
     meanings = {metric.means for metric in probes[point.probe].metrics}
-    return any(_picks(one.row, point, meanings) for one in suite.listing)
+    return any(_picks(listed_row.row, point, meanings) for listed_row in suite.listing)
 
 
 def _picks(wanted: RowOf, point: Point, meanings: set[str | None]) -> bool:
@@ -162,17 +159,17 @@ def control_around(sample: Sample) -> float:
 def outcomes_of(book: Book, row: Row) -> list[Outcome]:
     """The visits that a row was made of."""
     return [
-        told
-        for told in book.outcomes
-        if told.status == "ok"
-        and (told.point.probe, told.point.abi, told.point.target) == (row.probe, row.abi, row.target)
-        and told.point.values() == row.parameters
+        outcome
+        for outcome in book.outcomes
+        if outcome.status == "ok"
+        and (outcome.point.probe, outcome.point.abi, outcome.point.target) == (row.probe, row.abi, row.target)
+        and outcome.point.values() == row.parameters
     ]
 
 
 def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
     """The first sample of each visit, then the second of each: attempts far apart. With operations an iteration."""
-    visits = [[(sample, told.work.operations or 1.0) for sample in told.samples] for told in outcomes]
+    visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]
 

@@ -11,8 +11,7 @@ Where nobody saw how far apart its loads lie, W is I times the latency of a load
 nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
 relative errors: c, the time of an instruction that waits for no memory, which is much the same at each size; a and b,
 how much of the waiting is not hidden behind other work, each no more than all. So a part is told only where its numbers
-were measured, and the parts are never forced to add up: what they leave is `unexplained`.
-"""
+were measured, and the parts are never forced to add up: what they leave is `unexplained`."""
 
 from __future__ import annotations
 
@@ -36,9 +35,7 @@ Parameters = tuple[tuple[str, Value], ...]
 
 
 class Part(Record, frozen=True):
-    """ns: what the second ABI saves by this, below nothing where it costs more; None where it cannot be told.
-    reason: why.
-    """
+    """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why."""
 
     name: PartName
     ns: float | None
@@ -46,11 +43,9 @@ class Part(Record, frozen=True):
 
 
 class Attribution(Record, frozen=True):
-    """One program under two ABIs. memory: the second's resident peak as a multiple of the first's; None if not told.
-    levels: the caches that hold more of it under the second. target: where it was timed. second_ns: None where no clock
-    of its own timed the second: then the parts are what it would save by what was counted, and nothing is left over.
-    thin: a time rests on too few visits for an interval.
-    """
+    """One program under two ABIs. memory: the second's resident peak over the first's. levels: caches that hold more of
+    it under the second. target: where it was timed. second_ns: None if not timed by its own clock: parts then follow
+    from counts. thin: a time rests on too few visits."""
 
     probe: str
     parameters: dict[str, Value]
@@ -92,12 +87,13 @@ class Need(NamedTuple):
 
 
 def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
-    """All programs that were timed under both ABIs in one place by its own clock, or under the first alone and counted
-    under both in a guest; the greatest relative difference first, and empty where there is none.
-    """
+    """All programs timed under both ABIs in one place by its own clock, or counted under both in a guest; the greatest
+    relative difference first."""
     prices, abis = prices_of(book), (first, second)
-    found = [told for program in _programs(book) for told in _told(book, program, prices, abis)]
-    return tuple(sorted(found, key=lambda told: -abs(told.saved_ns) / told.first_ns))
+    attributions = [
+        attribution for program in _programs(book) for attribution in _attributed(book, program, prices, abis)
+    ]
+    return tuple(sorted(attributions, key=lambda attribution: -abs(attribution.saved_ns) / attribution.first_ns))
 
 
 # ---- what was measured --------------------------------------------------------------------------------------------
@@ -121,12 +117,12 @@ class Pair(NamedTuple):
 def _programs(book: Book) -> Iterator[Timed]:
     """Apart by the probe's choices: another choice is another program."""
     rows = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
-    found: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
+    programs: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
     for row in rows:
         point = tuple(sorted(row.parameters.items()))
         choices = tuple((name, value) for name, value in point if isinstance(value, str))
-        found.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
-    for (probe, target, _), points in found.items():
+        programs.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
+    for (probe, target, _), points in programs.items():
         yield Timed(probe, target, points)
 
 
@@ -151,8 +147,8 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
 
 def _beside(book: Book, timed: Row, means: str) -> float | None:
     """The row of that meaning that was measured with this one."""
-    found = [row for row in with_meaning(book.index.rows, book.probes, means) if _same_point(row, timed)]
-    return next((row.median for row in found if row.target == timed.target and row.clock == timed.clock), None)
+    rows = [row for row in with_meaning(book.index.rows, book.probes, means) if _same_point(row, timed)]
+    return next((row.median for row in rows if row.target == timed.target and row.clock == timed.clock), None)
 
 
 def _count(book: Book, timed: Row, kind: Clock) -> float | None:
@@ -180,8 +176,7 @@ def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
 
 
 class Known(NamedTuple):
-    """What splits the sizes of a program. fits: by size, or why it cannot be told. waits: what a need's loads would
-    wait."""
+    """What splits a program's sizes. fits: by size, or why unknown. waits: what a need's loads would wait."""
 
     fits: Mapping[Parameters, Fit] | str
     waits: Callable[[Need], Waits]
@@ -191,7 +186,7 @@ class Known(NamedTuple):
         return self.fits if isinstance(self.fits, str) else self.fits[point]
 
 
-def _told(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+def _attributed(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
     """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
     both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
@@ -206,8 +201,7 @@ def _told(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> 
 
 
 def _pair(one: Need, other: Need) -> Pair:
-    """Where the loads of one were seen and the other's were not, its objects are as much smaller as all that it wanders
-    through."""
+    """Where only one ABI's loads were seen, the other's objects are scaled by the size of what it walks through."""
     if one.apart and not other.apart and one.footprint and other.footprint:
         other = other._replace(apart=shrunk(one.apart, one.footprint / other.footprint))
     return Pair(one, other)
@@ -265,10 +259,10 @@ def _fitted(
 def split(one: Need, other: Need, known: Known, fitted: Fit | str) -> tuple[Part, ...]:
     """What the second saves, part by part, and what that leaves."""
     named = [*_computed(one, other, known, fitted), _faulted(one, other, known.prices)]
-    told = sum(part.ns for part in named if part.ns is not None)
+    explained_ns = sum(part.ns for part in named if part.ns is not None)
     if one.time_ns is None or other.time_ns is None:
         return (*named, Part(name="unexplained", ns=None, reason="no clock of its own timed the second"))
-    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - told))
+    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns))
 
 
 def _computed(one: Need, other: Need, known: Known, fitted: Fit | str) -> Iterator[Part]:
@@ -302,23 +296,27 @@ def _levels(book: Book, one: Need, other: Need) -> tuple[str, ...]:
 
 
 def largest(book: Book) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs, then of what is below them, under the ABI that it is about, or
-    another that was timed. One of which a part is not known, or that rests on too few visits, cannot be ranked.
-    """
+    """The greatest differences of a study's programs, then of its primitives, under its ABI or another; without those
+    that have an unknown part or too few visits."""
     if book.suite is None or not book.suite.program:
         return ()
     main = main_abi(book.index.rows, book.index.machine.architecture) or ""
     about = [book.suite.worth] if book.suite.worth else []
     others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
-    found = ([one for one in attributed(book, main, abi) if one.is_whole and not one.thin] for abi in others)
-    return next((tuple(sorted(told, key=_is_below(book))[:LARGEST]) for told in found if told), ())
+    candidates = (
+        [attribution for attribution in attributed(book, main, abi) if attribution.is_whole and not attribution.thin]
+        for abi in others
+    )
+    return next(
+        (tuple(sorted(attributions, key=_is_below(book))[:LARGEST]) for attributions in candidates if attributions), ()
+    )
 
 
 def _is_below(book: Book) -> Callable[[Attribution], bool]:
     """Whether it is none of the study's programs, at the size that stands in its tables."""
-    programs = [one for one in book.suite.program if not one.primitive] if book.suite else []
+    programs = [program for program in book.suite.program if not program.primitive] if book.suite else []
 
-    def is_below(told: Attribution) -> bool:
-        return not any(told.is_of(one.probe, one.parameters) for one in programs)
+    def is_below(attribution: Attribution) -> bool:
+        return not any(attribution.is_of(program.probe, program.parameters) for program in programs)
 
     return is_below

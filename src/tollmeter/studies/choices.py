@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study leaves to choose: its two profiles in each place, its options by what each gains, and from how many of
-something on the one costs more than the other."""
+"""What a study leaves to choose: its two profiles in each place, its options by gain, and the break-even of two
+costs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ KNOWN_WITHIN = 1.1
 
 @dataclass(frozen=True)
 class Pair:
-    """Two profiles of one place. gain: how many times as good the right one is by its row, which has more visits than a
-    profile; None where a row is not known well."""
+    """Two profiles of one place. gain: ratio of their rows, which have more visits; None if not known well."""
 
     left: Profile
     right: Profile
@@ -67,7 +66,11 @@ def pairs(book: Book, suite: Suite) -> list[Pair]:
     if asked is None:
         return []
     lefts, rights = (
-        {(one.abi, one.target): one for one in book.index.profiles if not one.reason and _is(one, wanted)}
+        {
+            (profile.abi, profile.target): profile
+            for profile in book.index.profiles
+            if not profile.reason and _is(profile, wanted)
+        }
         for wanted in (asked.left, asked.right)
     )
     return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(book, asked, place))
@@ -94,8 +97,8 @@ def ranked(book: Book, suite: Suite) -> list[Ranked]:
         return []
     own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
     places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
-    found = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
-    return [one for one in found if one is not None]
+    rankings = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
+    return [ranking for ranking in rankings if ranking is not None]
 
 
 def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | None:
@@ -103,7 +106,7 @@ def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | Non
     if len(rows) < 2:
         return None
     base = rows[0][1]
-    return Ranked(place, base, tuple(sorted(rows, key=lambda told: -gain(base, told[1]))))
+    return Ranked(place, base, tuple(sorted(rows, key=lambda option_row: -gain(base, option_row[1]))))
 
 
 def is_narrow(row: Row) -> bool:

@@ -26,11 +26,9 @@ _STATES = ("whole", "shared")
 
 
 class Measured(NamedTuple):
-    """What stands beside a claim: one estimate a row, least first, or none and the sentence that says why. of: one of
-    the rows: all are of its clock and place. thin: a row of it has too few visits for an interval. hosted: a row of it
-    is its hypervisor's time, and no machine's. mixed: of a ratio one row is of an uncontended core, and the other is
-    not. refuted: why the claim fails, whatever the number is.
-    """
+    """What stands beside a claim: one estimate a row, least first, or why there is none. of: one row, with the clock
+    and place of all. thin: a row has too few visits. hosted: a row is its hypervisor's time. mixed: one row of a ratio
+    is of an uncontended core and the other is not. refuted: why the claim fails, whatever the number."""
 
     values: Sequence[Estimate] = ()
     unit: str = ""
@@ -44,12 +42,12 @@ class Measured(NamedTuple):
 
 def measured(book: Book, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
-    found = _bend(book, claim, claim.bend) if claim.bend else _measured(book, claim)
-    if found.of is None:
-        return found
+    number = _bend(book, claim, claim.bend) if claim.bend else _measured(book, claim)
+    if number.of is None:
+        return number
     rows = [row for wanted in _wanted(claim) for row in picked(book, wanted, claim.about)]
-    used = [row for row in rows if (row.target, row.clock) == (found.of.target, found.of.clock)]
-    return found._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(book, row) for row in used))
+    used = [row for row in rows if (row.target, row.clock) == (number.of.target, number.of.clock)]
+    return number._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(book, row) for row in used))
 
 
 def _wanted(claim: Published) -> list[RowOf]:
@@ -117,7 +115,7 @@ def _in_state(row: Row, name: str | None) -> Row | None:
 
 def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
     """As a multiple of the cache's size, by the system."""
-    level = next((one for one in book.index.hierarchy if one.level == bend.level), None)
+    level = next((level for level in book.index.hierarchy if level.level == bend.level), None)
     system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
     if not system_bytes:
         return Measured(gap=claim.missing or f"The system does not tell the size of {bend.level}.")
@@ -142,12 +140,12 @@ def _end_of(level: Level, system_bytes: int) -> Measured:
 def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
     """The first fall of a rate; of one that is not its cache's, that it is not."""
     rates = {(row.probe, row.metric, row.abi, row.target): row for row in _of_one_place(picked(book, wanted))}
-    found = next((one for one in book.index.lengths if _is_of(one, rates, wanted)), None)
-    if found is None:
+    lengths = next((lengths for lengths in book.index.lengths if _is_of(lengths, rates, wanted)), None)
+    if lengths is None:
         return Measured(gap=_why(book, claim, wanted))
-    if not found.falls:
-        return Measured(unit="ratio", refuted=f"The rate does not fall up to N = {found.last_n:,}.")
-    fall = found.falls[0]
+    if not lengths.falls:
+        return Measured(unit="ratio", refuted=f"The rate does not fall up to N = {lengths.last_n:,}.")
+    fall = lengths.falls[0]
     if fall.cause == "unknown":
         return Measured(gap=f"The rate falls past N = {fall.after_n:,}. Nothing measured tells whether a cache ends.")
     low, high = fall.after_bytes / system_bytes, fall.by_bytes / system_bytes
@@ -157,26 +155,25 @@ def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Mea
     )
 
 
-def _is_of(found: Lengths, rates: dict[tuple[str, str, str, str], Row], wanted: RowOf) -> bool:
-    key = found.probe, found.metric, found.abi, found.target
-    return key in rates and wanted.parameters.items() <= found.parameters.items()
+def _is_of(lengths: Lengths, rates: dict[tuple[str, str, str, str], Row], wanted: RowOf) -> bool:
+    key = lengths.probe, lengths.metric, lengths.abi, lengths.target
+    return key in rates and wanted.parameters.items() <= lengths.parameters.items()
 
 
 # ---- times in turns --------------------------------------------------------------------------------------------------
 
 
 def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
-    found = [turns for row in rows if (turns := _turns(book, row)) is not None]
-    if not found:
+    several = [turns for row in rows if (turns := _turns(book, row)) is not None]
+    if not several:
         return Measured(gap=NO_TURNS)
-    return _of_ratios(found, rows[0])._replace(unit=TURNS)
+    return _of_ratios(several, rows[0])._replace(unit=TURNS)
 
 
 def in_turns(book: Book, row: Row) -> Estimate | None:
-    """A time as a multiple of one turn of the control loop of its own place, clock and ABI; None where the run has no
-    such loop."""
-    found = _turns(book, row)
-    return found[0] if found else None
+    """A time in turns of the control loop of its place, clock and ABI; None if the run has no such loop."""
+    turns = _turns(book, row)
+    return turns[0] if turns else None
 
 
 def _turns(book: Book, row: Row) -> tuple[Estimate, bool] | None:
@@ -214,13 +211,13 @@ def _why(book: Book, claim: Published, wanted: RowOf) -> str:
     return own_reason(book, wanted) or claim.missing or _absence(wanted)
 
 
-def timed_by(book: Book, found: Measured) -> str:
+def timed_by(book: Book, number: Measured) -> str:
     """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
-    if found.of is None or found.of.clock != VIRTUAL:
+    if number.of is None or number.of.clock != VIRTUAL:
         return ""
-    if found.of.unit in (*KERNEL_COUNTS, "count"):
-        return f"Counted by the kernel of {found.of.target}."
-    return with_mend(f"In virtual time of {found.of.target}.", book)
+    if number.of.unit in (*KERNEL_COUNTS, "count"):
+        return f"Counted by the kernel of {number.of.target}."
+    return with_mend(f"In virtual time of {number.of.target}.", book)
 
 
 def _absence(wanted: RowOf) -> str:

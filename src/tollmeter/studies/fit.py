@@ -4,8 +4,7 @@
 The same work is done under each ABI, so that what an instruction takes is one there; from size to size it differs, as
 much as mixtures of instructions do. So it is fitted for each size, and held to what it is at the others (ridge
 regression: Hoerl and Kennard 1970). Were it one for all sizes, a program that computes less and scans more the larger
-it is would have its waiting taken for computing.
-"""
+it is would have its waiting taken for computing."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class Observed(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """each_ns: of an instruction that waits for nothing. shown: of each kind of waiting the share that is not hidden
-    behind other work."""
+    """each_ns: an instruction that waits for nothing. shown: of each kind of waiting, the share that is not hidden."""
 
     each_ns: float
     shown: Waits
@@ -60,7 +58,6 @@ def fit(sizes: Sequence[Sequence[Observed]]) -> list[Fit]:
 
 
 def _row(place: int, observed: Observed, sizes: int) -> list[float]:
-    """Unknowns: an instruction's time, the shares of both kinds of waiting, and at each size what an instruction takes
-    beside that."""
+    """Unknowns: an instruction's time, the shares of both kinds of waiting, and each size's deviation of that time."""
     beside = [observed.instructions if size == place else 0.0 for size in range(sizes)]
     return [value / observed.time_ns / _OFF for value in (observed.instructions, *observed.waits, *beside)]

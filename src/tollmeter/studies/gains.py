@@ -16,39 +16,36 @@ MULTIPLE = 5
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
-def gains(abi: str, mend: str, told: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
-    """From the programs, not from the primitives below them; empty where nothing was told of any. What rests on too few
-    visits for an interval decides nothing.
-
-    mend: what would let its time be measured, where it was not. counted: what it would save then by counts, as a share
-    of the time, of the programs of which each part is known.
-    """
-    programs = [one for one in told if one.abi == abi and not one.primitive]
-    numbers = [one for one in programs if one.value is not None]
-    memory = [one for one in numbers if one.measure == "memory" and not one.thin]
-    time = [one for one in numbers if one.measure == "time" and not one.thin]
+def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
+    """What the programs say, without the primitives below them; empty if none was measured. Numbers without an interval
+    decide nothing. mend: how its time could be measured. counted: what it would save by counts, as a share of the time,
+    of fully known programs."""
+    programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
+    numbers = [relative for relative in programs if relative.value is not None]
+    memory = [number for number in numbers if number.measure == "memory" and not number.thin]
+    time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
     if not programs:
         return ""
     if not memory and not time:
         why = THIN if numbers else programs[0].reason or mend
-        return f"Whether {abi} is worth it here cannot be told. {why}"
+        return f"Whether {abi} is worth it here is unknown. {why}"
     space = _saved(memory, "memory") if memory else ""
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
-    late = any(one.measure == "time" for one in numbers)
+    late = any(relative.measure == "time" for relative in numbers)
     why = _lower(THIN if late else mend)
     if counted:
         return f"{head} {_by_counts(counted)}; its time was not measured: {why}"
-    return f"{head} What it would save in time cannot be told{' yet' if late else ''}: {why}"
+    return f"{head} What it would save in time is unknown{' yet' if late else ''}: {why}"
 
 
 def _by_counts(counted: Sequence[tuple[str, float]]) -> str:
     """The most and the least of it, by program."""
     ranked = sorted(counted, key=lambda one: -one[1])
     several = dict.fromkeys((ranked[0], ranked[-1]))
-    said = " to ".join(f"{_signed(share)} of the time ({what})" for what, share in several)
-    return f"By counts it would save {said}"
+    shares = " to ".join(f"{_signed(share)} of the time ({what})" for what, share in several)
+    return f"By counts it would save {shares}"
 
 
 def _signed(share: float) -> str:
@@ -67,7 +64,7 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
         return f"{abi} is worth it here, for {_names(faster)}."
     if faster:
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
-    smaller = [one for one in memory if (one.value or 1) < 1 - _FLOOR]
+    smaller = [relative for relative in memory if (relative.value or 1) < 1 - _FLOOR]
     if 2 * len(smaller) > len(memory):
         most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
         return f"{abi} is worth it here where memory is short{most}{_but(time, slower)}."

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a guest's entries into its kernel were the hardware's, or its host's: a host without the hardware's help
-answers each of them itself, and what is timed is its program."""
+"""Whether a guest's kernel entries were the hardware's or its host's: a host without hardware help emulates each of
+them, and its program is timed."""
 
 from __future__ import annotations
 

@@ -95,8 +95,7 @@ def _too_wide(low: float, high: float) -> Judged:
 
 
 def _shares(claim: Published, low: float, high: float) -> tuple[float, float] | None:
-    """The least and the most of the published difference from 1 that the interval allows; None where a claim states no
-    such difference. Negative in the other direction."""
+    """The published difference from 1 that the interval allows, least and most; None where there is none."""
     value = claim.value
     if claim.unit != "ratio" or relation_of(claim) not in _SCALED or value is None or value == 1:
         return None

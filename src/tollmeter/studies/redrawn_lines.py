@@ -15,9 +15,11 @@ Place = tuple[str, str, str]
 
 def lines(book: Book, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row]]]:
     """Of each place a line for each of the figure's. Two ABIs are two measurements, so their names say which."""
-    found = {(line.name, place[2]): list(_pairs(book, figure, line, place)) for line in figure.line for place in places}
-    several = len({abi for (_, abi), pairs in found.items() if pairs}) > 1
-    return {f"{name}, {abi}" if several else name: pairs for (name, abi), pairs in found.items() if pairs}
+    by_name = {
+        (line.name, place[2]): list(_pairs(book, figure, line, place)) for line in figure.line for place in places
+    }
+    several = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
+    return {f"{name}, {abi}" if several else name: pairs for (name, abi), pairs in by_name.items() if pairs}
 
 
 def at(figure: StudyFigure, row: Row) -> float:
@@ -33,8 +35,8 @@ def why_none(book: Book, figure: StudyFigure) -> str:
 
 
 def _pairs(book: Book, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row]]:
-    rows = _found(book, figure, line.row, place)
-    others = {at(figure, row): row for row in _found(book, figure, line.over, place)} if line.over else {}
+    rows = _rows_of_line(book, figure, line.row, place)
+    others = {at(figure, row): row for row in _rows_of_line(book, figure, line.over, place)} if line.over else {}
     nearest = min(rows, key=lambda row: abs(log(at(figure, row) / (figure.base or 1.0))), default=None)
     for row in rows:
         other = others.get(at(figure, row)) if line.over else nearest
@@ -42,7 +44,7 @@ def _pairs(book: Book, figure: StudyFigure, line: FigureLine, place: Place) -> I
             yield row, other
 
 
-def _found(book: Book, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
+def _rows_of_line(book: Book, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
     """Along the axis."""
     here = [row for row in matching(book, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and at(figure, row) > 0]

@@ -2,8 +2,7 @@
 """A study's programs: what each needs of memory and of CPU time under one ABI, relative to the machine's own ABI.
 
 Two ABIs are compared where both were measured by one clock in one place. Memory is real wherever a kernel of its own
-gives it, under an emulated CPU too; time only where the clock is the hardware's.
-"""
+gives it, under an emulated CPU too; time only where the clock is the hardware's."""
 
 from __future__ import annotations
 
@@ -39,10 +38,10 @@ def relatives(book: Book) -> tuple[Relative, ...]:
     )
 
 
-def published_ratio(one: Relative) -> float | None:
+def published_ratio(relative: Relative) -> float | None:
     """Its published change in per cent as a ratio; None where the study gives none."""
-    found = _PER_CENT.search(one.published)
-    return 1 + float(found[1].replace("−", "-")) / 100 if found else None
+    match = _PER_CENT.search(relative.published)
+    return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
 
 def _others(book: Book, program: Program, main: str) -> Iterator[str]:
@@ -69,7 +68,7 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
 
 
 def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:
-    """The study tells of one ABI alone."""
+    """Whether the study describes one ABI alone."""
     about = (book.suite.worth if book.suite else "") or abi
     return (program.memory if measure == "memory" else program.time) if abi == about else ""
 

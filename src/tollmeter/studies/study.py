@@ -34,12 +34,12 @@ _UNTIMED = (*KERNEL_COUNTS, "count")
 
 class Answered(NamedTuple):
     """A claim with its verdict, and what it was judged by. reasons: why there is no number or no verdict, by whose
-    clock, and which conditions are not met; said: what the claim gets wrong, or how our measurement differs."""
+    clock, and which conditions are not met; note: what the claim gets wrong, or how our measurement differs."""
 
     claim: Claim
     found: Measured
     reasons: tuple[str, ...]
-    said: str
+    note: str
 
 
 def study(book: Book) -> Study | None:
@@ -47,25 +47,29 @@ def study(book: Book) -> Study | None:
     suite = book.suite
     if suite is None or not suite.published:
         return None
-    told = relatives(book)
-    claims = tuple(one.claim for one in answered(book, suite))
+    programs = relatives(book)
+    claims = tuple(answer.claim for answer in answered(book, suite))
     return Study(
         source=suite.source,
         claims=claims,
-        relatives=told,
-        worth=gains(suite.worth, suite.mend, told, _by_counts(book, suite)) if suite.worth else "",
+        relatives=programs,
+        worth=gains(suite.worth, suite.mend, programs, _by_counts(book, suite)) if suite.worth else "",
         tally=tally(claims),
     )
 
 
 def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
     """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
-    taken = [one for one in largest(book) if one.second_ns is None and one.abis[1] == suite.worth and one.first_ns]
+    taken = [
+        attribution
+        for attribution in largest(book)
+        if attribution.second_ns is None and attribution.abis[1] == suite.worth and attribution.first_ns
+    ]
     return [
-        (program.what, one.saved_ns / one.first_ns)
-        for one in taken
+        (program.what, attribution.saved_ns / attribution.first_ns)
+        for attribution in taken
         for program in suite.program
-        if not program.primitive and one.is_of(program.probe, program.parameters)
+        if not program.primitive and attribution.is_of(program.probe, program.parameters)
     ]
 
 
@@ -76,18 +80,20 @@ def answered(book: Book, suite: Suite) -> list[Answered]:
 
 def _answered(book: Book, claim: Published) -> Answered:
     """The correction is about the number here: it goes beside a number, and where none can ever be."""
-    found = measured(book, claim)
-    judged = judge(claim, found)
-    why = judged.reason if judged.reason not in (found.gap, NO_NUMBER) else ""
-    stated = judged.unmet if found.values else ()
-    reasons = tuple(reason for reason in (found.gap, why, timed_by(book, found), *stated) if reason)
-    correction = (claim.correction or "").strip() if claim.row is None or found.values else ""
-    return Answered(judged, found, reasons, " ".join(filter(None, (_free(claim, found), correction))))
+    measured_number = measured(book, claim)
+    judged = judge(claim, measured_number)
+    why = judged.reason if judged.reason not in (measured_number.gap, NO_NUMBER) else ""
+    stated = judged.unmet if measured_number.values else ()
+    reasons = tuple(reason for reason in (measured_number.gap, why, timed_by(book, measured_number), *stated) if reason)
+    correction = (claim.correction or "").strip() if claim.row is None or measured_number.values else ""
+    return Answered(
+        judged, measured_number, reasons, " ".join(filter(None, (_free(claim, measured_number), correction)))
+    )
 
 
-def _free(claim: Published, found: Measured) -> str:
+def _free(claim: Published, number: Measured) -> str:
     """Where an emulator counts instructions, entering its kernel costs none."""
-    counted = found.of is not None and found.of.clock == "virtual"
+    counted = number.of is not None and number.of.clock == "virtual"
     return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
 
 
@@ -97,58 +103,62 @@ def tally(claims: Iterable[Claim]) -> Tally:
     return Tally(**counts)
 
 
-def judge(claim: Published, found: Measured) -> Claim:
+def judge(claim: Published, number: Measured) -> Claim:
     """here: the middle one of several rows; low, high: the ends of them all."""
-    values = found.values
+    values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
-    low, high = min((one.low for one in values), default=None), max((one.high for one in values), default=None)
-    verdict, times, reason = _verdict(claim, found, here, low, high)
+    low, high = (
+        min((estimate.low for estimate in values), default=None),
+        max((estimate.high for estimate in values), default=None),
+    )
+    verdict, times, reason = _verdict(claim, number, here, low, high)
     return Claim(
         what=claim.what, figure=claim.figure, value=claim.value, verdict=verdict, reason=reason, here=here, low=low,
-        high=high, unit=found.unit or claim.unit, holds_at=predicate.in_words(claim), times=times,
+        high=high, unit=number.unit or claim.unit, holds_at=predicate.in_words(claim), times=times,
         unmet=tuple(filter(None, (_stated(condition) for condition in claim.requires))),
         counted=claim.counted and predicate.is_judged(claim),
     )  # fmt: skip
 
 
 def _verdict(
-    claim: Published, found: Measured, here: float | None, low: float | None, high: float | None
+    claim: Published, number: Measured, here: float | None, low: float | None, high: float | None
 ) -> Judged:  # fmt: skip
-    if not predicate.is_judged(claim) or not found.refuted:
-        why = _why_not(claim, found)
+    if not predicate.is_judged(claim) or not number.refuted:
+        why = _why_not(claim, number)
         if why or here is None or low is None or high is None:
             return Judged("cannot tell", reason=why)
-    if found.refuted:
-        return Judged("does not hold", reason=found.refuted)
+    if number.refuted:
+        return Judged("does not hold", reason=number.refuted)
     assert here is not None and low is not None and high is not None
     return predicate.judge(claim, here, low, high)
 
 
-def _why_not(claim: Published, found: Measured) -> str:
+def _why_not(claim: Published, number: Measured) -> str:
     """Why nothing here can be held against what was published; empty where something can."""
-    if not found.values:
-        return found.gap
-    if found.thin:
+    if not number.values:
+        return number.gap
+    if number.thin:
         return THIN.format(LEAST_VISITS)
-    if found.hosted:
+    if number.hosted:
         return HOSTED
     if not predicate.is_judged(claim):
         return SHOWN if claim.relation == "shown" else NO_NUMBER
-    if claim.unit and claim.unit != found.unit:
-        return f"What was published is in {claim.unit}, and this is in {found.unit}."
-    blocked = next(filter(None, (_blocks(condition, claim, found) for condition in ("own clock", *claim.requires))), "")
-    return blocked or (MIXED if found.mixed else "")
+    if claim.unit and claim.unit != number.unit:
+        return f"What was published is in {claim.unit}, and this is in {number.unit}."
+    blocked = next(
+        filter(None, (_blocks(condition, claim, number) for condition in ("own clock", *claim.requires))), ""
+    )
+    return blocked or (MIXED if number.mixed else "")
 
 
-def _blocks(condition: Condition, claim: Published, found: Measured) -> str:
-    """Why a condition of the study prevents a verdict here; empty where it does not. A count answers a claim that
-    accepts counts, unless that requires a clock."""
-    if found.of is None:
+def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
+    """Why a condition prevents a verdict here, or empty. A count answers claims that accept counts."""
+    if number.of is None:
         return ""
     if condition == "strict CPU":
-        return "" if found.of.abi.startswith(_STRICT_ABIS) else STRICT
+        return "" if number.of.abi.startswith(_STRICT_ABIS) else STRICT
     counts = claim.about == "instructions" and condition not in claim.requires
-    timed = found.of.clock in REAL_CLOCKS or found.of.unit in _UNTIMED
+    timed = number.of.clock in REAL_CLOCKS or number.of.unit in _UNTIMED
     return "" if condition != "own clock" or counts or timed else INSTRUCTIONS
 
 

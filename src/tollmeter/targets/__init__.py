@@ -12,8 +12,7 @@ from tollmeter.targets.worker_pool import LayoutKey, SetupSchedule
 
 
 class Target(Protocol):
-    """A machine, guest or emulator that runs executables. `run` never raises for what a probe does, and leaves no
-    process behind."""
+    """A machine, guest or emulator. `run` never raises for what a probe does, and leaves no process behind."""
 
     name: str
 

@@ -13,8 +13,7 @@ from tollmeter.targets.exit_reasons import not_started, trouble
 
 
 class Asking(ABC):
-    """What is the same in every target that prints an executable's answer as it prints a visit's records: the part of
-    targets.Target that asks an executable of itself."""
+    """The part of targets.Target that asks an executable to describe itself and prints like a visit's records."""
 
     asking_s = 20.0
     where = ""

@@ -34,8 +34,7 @@ measures (Mytkowicz et al., ASPLOS 2009)."""
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a process, with the id of this one, always of one length: a probe that starts after this
-    process has ended exits at once."""
+    """A constant-length environment with this process's id: a probe that outlives it exits at once."""
     return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
 
 
@@ -51,8 +50,7 @@ class Meanwhile(Protocol):
 
 
 class Ended(NamedTuple):
-    """status: as subprocess gives it, negative for a signal. limit: the limit for which the host ended the process, or
-    None."""
+    """status: as subprocess gives it, negative for a signal. limit: the limit that ended the process, or None."""
 
     output: bytes
     status: int
@@ -60,9 +58,8 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """A running process. Standard error joins standard output: records are found between whatever else is printed.
-
-    listens: whether it reads lines from standard input. Raises OSError where it cannot be started."""
+    """A running process; standard error joins standard output. listens: whether it reads standard input. Raises OSError
+    if not started."""
 
     def __init__(
         self,
@@ -88,8 +85,7 @@ class Child:
         self._unread = bytearray()
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the process and all that it started. Until it is reaped, its id cannot belong to another
-        process."""
+        """Signals the process and all that it started. Until it is reaped, no other process can have its id."""
         if not self._reaped:
             self._sent.add(number)
             with contextlib.suppress(ProcessLookupError):
@@ -117,8 +113,7 @@ class Child:
         return True
 
     def read_stream(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
-        """Reads a stream whose end record announces that the process waits for the next line: status is then 0. Where
-        the process ends instead, the result is that of `finish`."""
+        """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
         output = self._unread_output()
         try:
             limit = self._gather(output, time.monotonic() + limit_s, limit_s, _announces_next_visit, meanwhile)
@@ -158,8 +153,7 @@ class Child:
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
     def has_answered(self) -> bool:
-        """As `read_stream`, without waiting: whether a whole stream has come, or the process has ended. A process that
-        can no longer complete a stream is ended."""
+        """As `read_stream`, without waiting. A process that can no longer complete a stream is ended."""
         if self._reaped:
             return True
         ended = _has_ended(self._process.pid)
@@ -189,8 +183,7 @@ class Child:
             return 0, 0
 
     def cpu_s(self) -> float:
-        """CPU time of its first thread; 0 where the kernel does not report it
-        (Documentation/scheduler/sched-stats.rst)."""
+        """CPU time of its first thread; 0 if unreported (Documentation/scheduler/sched-stats.rst)."""
         try:
             return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
         except (OSError, IndexError):
@@ -224,8 +217,7 @@ class Child:
             os.kill(self._process.pid, signal.SIGCONT)
 
     def terminate(self) -> None:
-        """Kills it without waiting: `end` then waits for less. Its memory is freed on the host's CPU, not on the
-        measured one."""
+        """Kills it without waiting, so that `end` waits less. Its memory is freed on the host's CPU."""
         if self._reaped:
             return
         with contextlib.suppress(OSError):
@@ -255,8 +247,7 @@ class Child:
         is_whole: Callable[[bytearray], bool] | None = None,
         meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is whole. A process that it left behind and that holds
-        the pipe open does not count."""
+        """Collects output until the process ends or the stream is whole, whoever else holds the pipe open."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         watched = select.poll()

@@ -214,8 +214,7 @@ def _loadable(image: bytes) -> bytes:
     """An x86 kernel without its own unpacker, which would take seconds under an emulator; others as they are.
 
     Linux's documentation, "The Linux/x86 Boot Protocol": setup_sects at 0x1f1, "HdrS" at 0x202, payload_offset and
-    payload_length at 0x248. What is packed there is an ELF executable that an emulator can load (by its PVH note).
-    """
+    payload_length at 0x248. What is packed there is an ELF executable that an emulator can load (by its PVH note)."""
     if image[0x202:0x206] != b"HdrS":
         return image
     offset, length = struct.unpack_from("<II", image, 0x248)

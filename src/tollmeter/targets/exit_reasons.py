@@ -38,8 +38,7 @@ def later(visit: Visit, since: float) -> Visit:
 
 
 def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
-    """The same as `trouble`, but a visit that the budget cut short is no result about its point, which may be visited
-    again."""
+    """As `trouble`; but a visit that the budget cut short is no result, and the point may be visited again."""
     if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
         return "interrupted", "the budget ended before it did"
     return trouble(ended, visit.deadline_ms)
@@ -58,8 +57,8 @@ def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
         status, reason = "infrastructure", "it refused its words"
     else:
         reason = f"exit status {ended.status}"
-    said = _last_words(ended.output)
-    return status, f"{reason}: {said}" if said else reason
+    message = _last_words(ended.output)
+    return status, f"{reason}: {message}" if message else reason
 
 
 def _signal_name(number: int) -> str:

@@ -2,8 +2,7 @@
 """A target whose visits are timed by this machine, at the other end of a line: `local+pty`, `local+serial:PATH`.
 
 The probe writes one byte before and behind each batch, and a thread of this process stamps it by the raw monotonic
-clock. A byte may wait for milliseconds in a buffer of the line. protocol/line_marks.py evaluates the stamps.
-"""
+clock. A byte may wait for milliseconds in a buffer of the line. protocol/line_marks.py evaluates the stamps."""
 
 from __future__ import annotations
 

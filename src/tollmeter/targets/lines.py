@@ -3,8 +3,7 @@
 
 pty                          a pair that lives as long as the run
 serial:PATH                  a port whose two ends are one: a plug that leads back, or one port seen from both sides
-serial:PATH@BAUD:OTHER       this end at so many baud, and the path of the end that the target writes to
-"""
+serial:PATH@BAUD:OTHER       this end at so many baud, and the path of the end that the target writes to"""
 
 from __future__ import annotations
 

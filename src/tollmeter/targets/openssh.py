@@ -92,9 +92,9 @@ class Connection:
         if self.is_open:
             return
         alive = ["-o", f"ConnectTimeout={_CONNECT_S}", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
-        said = self._folder.path / "said"
+        output = self._folder.path / "output"
         self._socket.unlink(missing_ok=True)
-        with said.open("wb") as log:
+        with output.open("wb") as log:
             self._master = commands.start(
                 "typed",
                 leashed(["ssh", "-M", "-N", *alive, *self._options, self.host]),
@@ -107,7 +107,7 @@ class Connection:
         deadline = time.monotonic() + 2 * _CONNECT_S
         while not self._socket.exists():
             if self._master.poll() is not None:
-                raise self.lost(said.read_bytes())
+                raise self.lost(output.read_bytes())
             if time.monotonic() > deadline:
                 self._end()
                 raise Failure(f"{self.host} cannot be reached: it does not answer", 5)
@@ -131,11 +131,11 @@ class Connection:
             raise self.lost(done.stderr)
         return done
 
-    def lost(self, said: bytes) -> Failure:
+    def lost(self, output: bytes) -> Failure:
         """The error that ssh printed, as a sentence. The connection is closed: its master closes its socket a moment
         before its end can be seen, and the next command would meet that socket."""
         self._end()
-        text = said.decode(errors="replace")
+        text = output.decode(errors="replace")
         known = next((sentence for sign, sentence in _SENTENCES if sign in text), None)
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         reason = known or (str(clean(lines[-1]))[:200] if lines else "the connection was lost")

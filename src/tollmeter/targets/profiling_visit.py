@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under an emulator of one
-process by how often each instruction is executed. Elsewhere there is no sampler of ours.
-"""
+"""One visit that is profiled in place of sampled: here by perf's CPU clock or a signal, under a user-mode emulator by
+executed instructions."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class ProfiledVisit(NamedTuple):
 
 
 def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
-    """emulator: build/emulator, with its plugins. Raises Failure (6) where a place has no sampler, OSError where the
-    executable cannot be started."""
+    """emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
@@ -68,8 +66,7 @@ def _counted(place: str, command: Sequence[str], asked: Asked, emulator: Path, l
 
 
 def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
-    """A visit under two plugins: the counter, and one that samples while the gate in the counter's page is open. Raises
-    Failure where there is no such emulator."""
+    """A visit under the counter and a plugin that samples while the counter's gate is open. Raises Failure."""
     program = emulator_here(place)
     page.write_bytes(bytes(_PAGE_BYTES))
     counter = Path(plugin.partition(",")[0]).with_name("count.so")
@@ -92,8 +89,7 @@ def _read_hits(path: Path) -> dict[int, int]:
 
 
 class MeasuredDistances(NamedTuple):
-    """loads: by size in bytes, how many loads a prefetcher would have foreseen, and how many others, of all that was
-    timed."""
+    """loads: by size in bytes, how many timed loads a prefetcher would foresee, and how many others."""
 
     ended: Ended
     loads: tuple[tuple[float, int, int], ...]
@@ -110,21 +106,20 @@ class ModelledMisses(NamedTuple):
 def measure_distances(target: str, command: Sequence[str], ms: int, emulator: Path) -> MeasuredDistances:
     """The stack distances of a program's loads (emulator/distances.c). Raises Failure as `_observed`."""
     command = [*command, f"--deadline-ms={1000 * _LIMIT_S:.0f}"]
-    ended, told = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
-    lines = (line.split() for line in told.splitlines())
+    ended, output = _observed(target, command, f"{ms}+distances", f"{emulator / DISTANCES},one_in={ONE_IN}")
+    lines = (line.split() for line in output.splitlines())
     return MeasuredDistances(
         ended, tuple((LINE_BYTES * float(held), int(foreseen), int(others)) for held, foreseen, others in lines)
     )
 
 
 def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel, emulator: Path) -> ModelledMisses:
-    """The misses of a model of a cache (emulator/misses.c). Raises Failure as `_observed`, and where the plugin told
-    nothing."""
+    """The misses of a cache model (emulator/misses.c). Raises Failure as `_observed`, and for empty output."""
     shape = f"bytes={cache.bytes},line={cache.line},ways={cache.ways}"
-    ended, told = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
-    numbers = told.split()
+    ended, output = _observed(target, command, f"{ms}+misses", f"{emulator / MISSES},{shape}")
+    numbers = output.split()
     if len(numbers) != 3:
-        raise Failure(f"the model of a cache under {target} told nothing", 6)
+        raise Failure(f"the model of a cache under {target} printed nothing", 6)
     return ModelledMisses(ended, int(numbers[1]), int(numbers[2]))
 
 

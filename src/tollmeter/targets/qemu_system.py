@@ -8,8 +8,7 @@ its clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for e
 kernel's own included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a
 real machine's time. Faults and the resident set are a real kernel's, though, and are what they would be.
 
-A guest is booted when it is first needed, sleeps between visits, and dies with this process.
-"""
+A guest is booted when it is first needed, sleeps between visits, and dies with this process."""
 
 from __future__ import annotations
 
@@ -51,13 +50,10 @@ was seen to differ by 1.3 %. It is also long beside the step of a board's clock,
 
 
 class Board(NamedTuple):
-    """An emulated machine: its emulator, Debian's package of that, QEMU's words for it, and where its wires are.
-
-    ours: a file of build/emulator, process 1 under Debian's kernel, or where that is None what boots in its place.
-    abi: the one that runs there when none is asked for; empty where that is this machine's own.
-    cpu: the architecture, where a CPU of it runs the machine as well as an emulator does.
-    shift: an instruction takes 2^shift ns of virtual time.
-    """
+    """An emulated machine: emulator, Debian package, QEMU's words, and where its wires are. ours: a file of
+    build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for this
+    machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of virtual
+    time."""
 
     emulator: str
     package: str
@@ -139,8 +135,7 @@ def clock_here(name: str) -> Clock:
 class Guest(Asking):
     """Implements targets.Target for one of BOARDS. emulator: build/emulator. scratch: its files while it lives.
 
-    Raises Failure where the board is not known or its emulator is not here.
-    """
+    Raises Failure where the board is not known or its emulator is not here."""
 
     def __init__(self, name: str, emulator: Path) -> None:
         self.name = name

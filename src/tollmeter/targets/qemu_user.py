@@ -69,8 +69,7 @@ def emulator_here(architecture: str) -> str:
 class QemuUser(Local):
     """Implements targets.Target for one architecture. plugin: build/emulator/count.so.
 
-    Raises Failure where there is no emulator for it, or no plugin.
-    """
+    Raises Failure where there is no emulator for it, or no plugin."""
 
     keeps_residents = False
 

@@ -41,8 +41,7 @@ _ITS_OUTPUT = "-"
 class SerialLine(Asking):
     """Implements targets.Target. Programs are called /ABI/FAMILY.NAME over there.
 
-    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again.
-    """
+    timed: this machine is the clock, over the same line; the name is then the line's, `+`, and the line's again."""
 
     def __init__(self, name: str, timed: bool = False) -> None:
         self.name = name
@@ -87,8 +86,7 @@ class SerialLine(Asking):
         return ended
 
     def _run_with_retries(self, arguments: Sequence[str], limit_s: float) -> Ended:
-        """The first whole one of three attempts, or the last. Raises OSError where the board cannot start it, Failure
-        where it does not answer: then it is not asked again."""
+        """The first whole of three attempts, or the last. Raises OSError if not started, Failure if no answer."""
         if self._silent:
             raise self._silent
         for attempt in range(_ATTEMPTS):

@@ -33,13 +33,14 @@ class Job(NamedTuple):
 
 
 def nodes(partition: str | None, names: str | None = None) -> list[Node]:
-    """Of a partition, by default Slurm's default one; of names, a list such as node[1-3], if given.
-    Raises Failure (5) where Slurm does not answer."""
+    """Of a partition, or Slurm's default; names: a list such as node[1-3]. Raises Failure (5) if Slurm is silent."""
     chosen = [*(["-p", partition] if partition else []), *(["-n", names] if names else [])]
     rows = _rows(_asked(["sinfo", "-h", "-N", "-o", _NODE_FIELDS, *chosen]), 4)
     default = [row for row in rows if row[2].endswith("*")] if not partition and not names else []
-    found = {name: Node(name, state, "" if reason == "none" else reason) for name, state, _, reason in default or rows}
-    return list(found.values())
+    by_name = {
+        name: Node(name, state, "" if reason == "none" else reason) for name, state, _, reason in default or rows
+    }
+    return list(by_name.values())
 
 
 def partitions() -> list[str]:
@@ -54,10 +55,10 @@ def host_names(names: str) -> list[str]:
 def jobs(name: str) -> list[Job]:
     """With this name, ended ones included as long as the controller remembers them, the newest last."""
     rows = _rows(_asked(["squeue", "-h", "-a", "-t", "all", "-n", name, "-o", _JOB_FIELDS]), 5)
-    found = [
+    by_id = [
         Job(int(number), state, on or asked, reason) for number, state, asked, on, reason in rows if number.isdigit()
     ]
-    return sorted(found)
+    return sorted(by_id)
 
 
 def submitted(script: str, words: Sequence[str] = ()) -> str:

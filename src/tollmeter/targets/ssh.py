@@ -3,8 +3,7 @@
 folder of its own, run there, and removed with the folder.
 
 What a probe prints goes into a file there and comes over when it has ended: nothing crosses the network while it
-measures, and a companion that it left behind holds up nothing.
-"""
+measures, and a companion that it left behind holds up nothing."""
 
 from __future__ import annotations
 
@@ -198,8 +197,7 @@ class Ssh(Asking):
 
 
 def _as_it_ended_there(ended: Ended) -> Ended:
-    """The status from the shell on the host, which reports a signal as 128 and its number; ssh's own where there was
-    none."""
+    """The status from the host's shell, which reports a signal as 128 plus its number; else ssh's own."""
     mark = _ENDED.search(ended.output[-64:])
     if ended.limit or mark is None:
         return ended

@@ -26,8 +26,7 @@ _REMOVE = """for attempt in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; do
 
 
 def folder_script(template: str, before_removal: str = "") -> str:
-    """The shell's script. template: for mktemp, as sh expands it. before_removal: further commands, which may use
-    $folder."""
+    """template: for mktemp, as sh expands it. before_removal: further commands, which may use $folder."""
     return f"""trap '' HUP INT TERM PIPE; folder=$(mktemp -d {template}) || exit 1; printf '%s\\n' "$folder"
 read -r nothing; {before_removal}
 {_REMOVE}"""
@@ -78,19 +77,19 @@ class TemporaryFolder:
 
     def _first_line(self, limit_s: float) -> str:
         assert self._shell.stdout and self._shell.stderr
-        said, deadline = b"", time.monotonic() + limit_s
-        while not said.endswith(b"\n") and len(said) < _LONGEST_PATH:
+        line, deadline = b"", time.monotonic() + limit_s
+        while not line.endswith(b"\n") and len(line) < _LONGEST_PATH:
             ready, _, _ = select.select([self._shell.stdout], [], [], max(0.0, deadline - time.monotonic()))
             chunk = os.read(self._shell.stdout.fileno(), _LONGEST_PATH) if ready else b""
             if not chunk:
                 break
-            said += chunk
-        if said.startswith(b"/") and said.endswith(b"\n"):
-            return os.fsdecode(said[:-1])
+            line += chunk
+        if line.startswith(b"/") and line.endswith(b"\n"):
+            return os.fsdecode(line[:-1])
         self._shell.kill()
         self._shell.wait()
         os.set_blocking(self._shell.stderr.fileno(), False)
-        complaint = said + (self._shell.stderr.read() or b"")
+        complaint = line + (self._shell.stderr.read() or b"")
         self.close()
         raise Failure(clean(complaint.decode(errors="replace").strip())[:200] or "it does not answer", 5)
 
@@ -98,8 +97,7 @@ class TemporaryFolder:
 def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
     """A folder of this machine in $TMPDIR, or in /tmp where there is none or its path is longer than most_bytes.
 
-    Raises Failure where it cannot be made.
-    """
+    Raises Failure where it cannot be made."""
     parent = os.environ.get("TMPDIR") or _USUAL
     template = shlex.quote(f"{parent if len(os.fsencode(parent)) <= most_bytes else _USUAL}/{prefix}XXXXXXXXXX")
     try:

@@ -30,7 +30,7 @@ class Words(NamedTuple):
 class Ran(NamedTuple):
     """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
     reports it. output_hash: 0 where the output was not read. instructions: in user mode; 0 where they were not
-    to be counted, and below 0 the error for which they could not be. said: the end of its standard error, if it
+    to be counted, and below 0 the error for which they could not be. stderr: the end of its standard error, if it
     failed."""
 
     error: int
@@ -49,7 +49,7 @@ class Ran(NamedTuple):
     output_bytes: int
     output_hash: int
     instructions: int
-    said: str = ""
+    stderr: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -65,8 +65,8 @@ class Ran(NamedTuple):
             return ""
         if os.WIFSIGNALED(self.status):
             return f"signal {os.WTERMSIG(self.status)} ended it"
-        said = self.said.strip().splitlines()
-        return f"exit status {os.WEXITSTATUS(self.status)}{f': {said[-1]}' if said else ''}"
+        lines = self.stderr.strip().splitlines()
+        return f"exit status {os.WEXITSTATUS(self.status)}{f': {lines[-1]}' if lines else ''}"
 
 
 class Timer:
@@ -92,18 +92,17 @@ class Timer:
         return self
 
     def run(self, number: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
-        """One run of a command, by its place. counts: its instructions, which may take time.
-
-        Raises Failure (5) where none can be started any more."""
+        """One run of a command, by its place. counts: its instructions, if wanted. Raises Failure (5) if none can be
+        started."""
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{number} {source} {sink}{' c' * counts}\n".encode())
             self._process.stdin.flush()
         answer = self._process.stdout.readline().decode("ascii").split()
         if len(answer) < len(Ran._fields) - 1:
-            raise Failure("the process that starts the commands has ended: it said why, or was killed", 5)
-        said = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) == len(Ran._fields) else ""
-        return Ran._make([*map(int, answer[: len(Ran._fields) - 1]), clean(said, "\n")])
+            raise Failure("the process that starts the commands has ended: it printed why, or was killed", 5)
+        message = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) == len(Ran._fields) else ""
+        return Ran._make([*map(int, answer[: len(Ran._fields) - 1]), clean(message, "\n")])
 
     def interrupt(self) -> None:
         """Ends the running command, and what it started. Safe inside a signal handler."""

@@ -8,8 +8,7 @@ guest:BOARD         a machine with a kernel of its own      virtual; hardware un
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware
 serial:PATH         a board at the end of a serial line     hardware
-TARGET+LINE         the same, timed by this machine         external
-"""
+TARGET+LINE         the same, timed by this machine         external"""
 
 from __future__ import annotations
 
@@ -117,11 +116,8 @@ def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
 
 
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
-    """The targets that an ABI runs on, of several: those that its file names, this machine where it runs here, and any
-    that only the other machine can decide. Where none of them is, all whose full names are known: an explicit request
-    is honoured.
-
-    Raises Failure where no target has a name for this ABI."""
+    """Those of several targets that the ABI runs on, by its file, here, or decided by the other machine. If none does,
+    all with known full names: an explicit request is honoured. Raises Failure where none has a name for it."""
     named: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that answers on one wire, again and again: lines go in, bytes come out until a mark.
 
-What comes back is bytes of a guest, believed in nothing but the mark.
-"""
+What comes back is bytes of a guest, believed in nothing but the mark."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ class Slow(Gone):
 class Wire:
     """Raises OSError where the process cannot be started. It dies with this process, whatever that one died of."""
 
-    def __init__(self, command: Sequence[str], said: Path, environment: Mapping[str, str]) -> None:
-        with said.open("wb") as log:
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
+        with output.open("wb") as log:
             self._process = commands.start(
                 "checkout",
                 leashed(command),
@@ -66,8 +65,7 @@ class Wire:
             self._in.write(line.encode() + b"\n")
 
     def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
-        """Reads up to the mark: all that comes before it, and the mark. Raises Gone or Slow, with the bytes that came
-        as second argument."""
+        """The bytes up to and with the mark. Raises Gone or Slow, with the bytes read as second argument."""
         deadline = time.monotonic() + limit_s
         looked = 0
         while True:

@@ -28,7 +28,7 @@ _TRIAL_S = 20
 _UNASKED = "stands in this folder, and is used only where it is asked for"
 
 
-class Found(NamedTuple):
+class AbiFiles(NamedTuple):
     """refused: the sentence for each file that cannot be read, by the ABI's name."""
 
     abis: dict[str, Abi]
@@ -36,8 +36,7 @@ class Found(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """An ABI on this machine. target: what runs it, None where nothing does. missing: why it cannot do more; mend: the
-    command that changes that."""
+    """An ABI here. target: what runs it, or None. missing: why not more; mend: the command that helps."""
 
     name: str
     summary: str
@@ -52,15 +51,13 @@ class Standing(NamedTuple):
 
 
 def folders(root: Path) -> list[Path]:
-    """Folders of ABI files: the checkout's and the user's own, and last the current folder, whose content may come from
-    elsewhere."""
+    """Folders of ABI files: the checkout's, the user's own, and last the current folder, which is not trusted."""
     own = user_folder("XDG_CONFIG_HOME", ".config") / "abis"
     return list(dict.fromkeys(folder.resolve() for folder in (root / "abis", own, Path("abis"))))
 
 
-def find(root: Path, asked: Collection[str] = ()) -> Found:
-    """All ABIs; of the current folder only those that were named. A file that cannot be read does not prevent the
-    others from being found."""
+def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
+    """All ABIs; of the current folder only the named ones. An unreadable file does not hide the others."""
     abis: dict[str, Abi] = {}
     refused: dict[str, str] = {}
     seen: dict[str, Path] = {}
@@ -80,7 +77,7 @@ def find(root: Path, asked: Collection[str] = ()) -> Found:
             abis[name] = abi
         except Failure as failure:
             refused[name] = failure.sentence
-    return Found(abis, refused)
+    return AbiFiles(abis, refused)
 
 
 def _is_foreign(path: Path, root: Path) -> bool:
@@ -91,8 +88,7 @@ def _is_foreign(path: Path, root: Path) -> bool:
 
 
 def survey(root: Path, machine: str) -> list[Standing]:
-    """Every ABI: whether it builds here, what runs it, by which clock, and the command that installs what is
-    missing."""
+    """Each ABI: whether it builds here, what runs it, its clock, and the command that installs what is missing."""
     known = find(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         standings = list(pool.map(lambda abi: _standing_of(abi, machine), known.abis.values()))
@@ -155,8 +151,7 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
 
 
 def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
-    """A target with what it needs from build/emulator, and what else is to be made there. Raises Failure where that
-    cannot be made, or the target opened."""
+    """The target, with its files in build/emulator. Raises Failure if these cannot be made or it cannot open."""
     for need in (*needs(target), *also):
         make_beside(root, need)
     return open_target(target, root / "build/emulator")
@@ -169,8 +164,8 @@ def make_beside(root: Path, need: str) -> None:
         cwd=root, capture_output=True, text=True, env=outside_make(),
     )  # fmt: skip
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
-        raise Failure(f"build/emulator/{need} cannot be made: {said}", 5)
+        reason = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
+        raise Failure(f"build/emulator/{need} cannot be made: {reason}", 5)
 
 
 def needs(target: str) -> tuple[str, ...]:

@@ -14,14 +14,13 @@ from tollmeter.targets import native_loader
 from tollmeter.toolchain import elf, floats
 
 DESCRIBE_SECONDS = 20
-MEANINGS_TOLD_IN = "docs/add-a-probe.md"
+MEANINGS_PAGE = "docs/add-a-probe.md"
 
 
 def accept(root: Path, path: Path, abi: Abi) -> bool:
     """Proves one executable and keeps its description. False where this machine cannot run the ABI.
 
-    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must.
-    """
+    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must."""
     elf.prove(path, abi.elf)
     floats.prove(path, abi)
     description = path.with_name(f"{path.name}.describe")
@@ -53,7 +52,7 @@ def _check_metrics(probe: Probe, known: frozenset[str]) -> None:
             raise Failure(f"{probe.probe}: {metric.name} has the unit {metric.unit!r}; there are {' '.join(UNITS)}", 1)
         if metric.means is not None and known and metric.means not in known:
             raise Failure(
-                f"{probe.probe}: {metric.name} has the meaning {metric.means!r}, which {MEANINGS_TOLD_IN} does not "
+                f"{probe.probe}: {metric.name} has the meaning {metric.means!r}, which {MEANINGS_PAGE} does not "
                 "name: add it there with the analysis that reads it, or leave it out",
                 1,
             )
@@ -62,7 +61,7 @@ def _check_metrics(probe: Probe, known: frozenset[str]) -> None:
 def meanings(root: Path) -> frozenset[str]:
     """The meanings that a metric may have, from the first column of the document's table: `a` `b-…` `c-…` are a, b- and
     c- with a's ending. Empty where there is no document, as in a wheel, whose probes are all ours."""
-    page = root / MEANINGS_TOLD_IN
+    page = root / MEANINGS_PAGE
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     names: set[str] = set()
     for row in re.findall(r"^\| ((?:`[^`]+`[, ]*)+) \|", text, re.MULTILINE):
@@ -86,8 +85,8 @@ def _describe(path: Path) -> bytes | None:
             return None
         raise Failure(f"{name} cannot be started: {error.strerror}", 5) from error
     if done.returncode != 0:
-        said = clean(done.stderr.decode(errors="replace").strip())
-        raise Failure(f"{name} {said or f'--describe ends with status {done.returncode}'}", 1)
+        message = clean(done.stderr.decode(errors="replace").strip())
+        raise Failure(f"{name} {message or f'--describe ends with status {done.returncode}'}", 1)
     return done.stdout
 
 

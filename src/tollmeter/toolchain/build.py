@@ -23,8 +23,8 @@ from tollmeter import commands
 from tollmeter.distribution import install_line
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
+from tollmeter.notices import notify
 from tollmeter.protocol import clean
-from tollmeter.saying import say
 from tollmeter.toolchain import elf, proven, zig
 from tollmeter.toolchain.accepting import accept
 from tollmeter.toolchain.making import count, make
@@ -112,9 +112,7 @@ def read_abis(folder: Path) -> dict[str, Abi]:
 
 
 def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
-    """The ABIs that are built unasked: those that run natively on a CPU (as `uname -m` names it), or the general one
-    where no file names it. The one that bears the CPU's own name comes first.
-    """
+    """ABIs that are built unasked: those native to a CPU (as in `uname -m`), its namesake first, or the general one."""
     known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
     named = [abi for abi in known if machine in abi.runs_on]
     return named or [abi for abi in known if ANY_CPU in abi.runs_on]
@@ -148,10 +146,10 @@ def find_compiler(abi: Abi) -> str | Gap:
 
 def compiler_of(abi: Abi) -> str:
     """As find_compiler. Raises Failure (5) where there is none."""
-    found = find_compiler(abi)
-    if isinstance(found, Gap):
-        raise Failure(f"{found.reason}: {found.mend}", 5)
-    return found
+    compiler = find_compiler(abi)
+    if isinstance(compiler, Gap):
+        raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
+    return compiler
 
 
 def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
@@ -201,14 +199,13 @@ class Task(NamedTuple):
     probes: Collection[str]
 
 
-def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], None]) -> list[BuildResult | Failure]:
-    """Builds each, and returns the failure in place of one that did not build. tell: is called with the number of files
-    that are made, and of all."""
+def build_several(root: Path, tasks: Sequence[Task], report: Callable[[int, int], None]) -> list[BuildResult | Failure]:
+    """The result of each build, or its failure. report: called with the number of files that are made, and of all."""
     numbers, turn = itertools.count(1), Lock()
 
     def one_more() -> None:
         with turn:
-            tell(next(numbers), total)
+            report(next(numbers), total)
 
     def built(task: Task) -> BuildResult | Failure:
         try:
@@ -222,26 +219,28 @@ def build_several(root: Path, tasks: Sequence[Task], tell: Callable[[int, int], 
 
 
 def build_abi(
-    root: Path, abi: Abi, compiler: str, probes: Collection[str] | None = None, tell: Callable[[], None] = lambda: None
+    root: Path,
+    abi: Abi,
+    compiler: str,
+    probes: Collection[str] | None = None,
+    report: Callable[[], None] = lambda: None,
 ) -> BuildResult:
-    """Builds and checks probes for one ABI, all of them unless some are named, where that is not done already. A probe
-    that does not compile, breaks a promise of its ABI file or does not describe itself is left out with a sentence.
-    Raises Failure where none is left. tell: called for each file that is made."""
+    """Builds and checks the named probes, or all, if that is not done. A failing probe is left out with a sentence.
+    Raises Failure where none is left. report: called for each file that is made."""
     every = probe_names(root / "probes")
     with locked(root, abi):
         wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
         if not wanted:
             return BuildResult(abi.name)
         proven.begin(root, abi)
-        made = _made(root, Task(abi, compiler, wanted), tell)
+        made = _made(root, Task(abi, compiler, wanted), report)
         proven.drop_forgotten(root / "build" / abi.name, every)
         return made
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
-    """Compiles abis/layout.c for one ABI into an object file, which is read and never run: it may have the old ARM
-    ABI's own layout, though nothing with that layout can be linked with the libraries of today. Raises Failure (1).
-    """
+    """Compiles abis/layout.c to an object file that is read and never linked or run, as for the old ARM ABI. Raises
+    Failure (1)."""
     old = ["-mabi=apcs-gnu"] if "-DTOLL_FPA" in abi.flags else []
     words = [*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, "-c", str(root / "abis/layout.c")]
     if complaint := _complaint([*words, "-o", str(path)], ""):
@@ -264,14 +263,14 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another process builds for {abi.name}; waiting for it")
+            notify(f"another process builds for {abi.name}; waiting for it")
             fcntl.flock(held, fcntl.LOCK_EX)
         yield
 
 
-def _made(root: Path, task: Task, tell: Callable[[], None]) -> BuildResult:
+def _made(root: Path, task: Task, report: Callable[[], None]) -> BuildResult:
     abi, folder = task.abi, root / "build" / task.abi.name
-    ran = make(root, abi, task.compiler, _goals(abi, task.probes), tell)
+    ran = make(root, abi, task.compiler, _goals(abi, task.probes), report)
     built = [probe for probe in task.probes if probe not in ran.broken]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         verdicts = dict(zip(built, pool.map(lambda probe: accepted(root, folder / probe, abi), built), strict=True))
@@ -300,9 +299,8 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
 
 
 def probe_names(folder: Path) -> frozenset[str]:
-    """Every probe that the sources hold: probes/FAMILY/NAME.c or .cc is FAMILY.NAME. make hands these to a shell too.
-
-    Raises Failure (2) for a name that is none."""
+    """Every probe in the sources: probes/FAMILY/NAME.c or .cc. Raises Failure (2) for a name unfit for make and a
+    shell."""
     sources = [*folder.glob("*/*.c"), *folder.glob("*/*.cc")]
     names = frozenset(f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime")
     for name in names:

@@ -4,8 +4,7 @@
     uses(path, "copy_avx512", lambda i: "zmm" in i.operands)     the kernel is as wide as its name says
     has_loop(path, "enter")                                      the compiler did not delete the loop
 
-A symbol is a function of the probe's own file where another file has a static function of the same name.
-"""
+A symbol is a function of the probe's own file where another file has a static function of the same name."""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def functions(path: Path) -> tuple[Function, ...]:
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
     """The code of one function in order. Raises Failure where there is no such function, or no telling which.
 
-    after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap.
-    """
+    after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         function = _choose(path, symbol, [function_ for function_ in _functions(elf) if function_.name == symbol])

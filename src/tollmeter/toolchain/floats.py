@@ -5,8 +5,7 @@
     floats = "soft"    no body has one
     floats = "fpa"     as soft, and the kernels in assembly have the old ARM accelerator's, and no other unit's
 
-A body is an instance of a kernel's template: its number type stands in the symbol (probes/float/ways.h).
-"""
+A body is an instance of a kernel's template: its number type stands in the symbol (probes/float/ways.h)."""
 
 from __future__ import annotations
 

@@ -33,10 +33,9 @@ _NAMED = re.compile(r'^ *\.library = "(.*)",$', re.MULTILINE)
 
 
 class Library(Record, frozen=True, forbid_unknown_fields=True):
-    """package and version: of Debian. archive: a source that lies beside that package and is brought in its place.
-    sha256: of what is brought. holds: a file that every edition of it has. variable: of the environment, names a folder
-    of one's own. beside: what else is brought. abis: for which alone; empty for all.
-    """
+    """package, version: Debian's. archive: a source brought in its place. sha256: of what is brought. holds: a file of
+    every edition. variable: of the environment, names the user's own folder. beside: what else is brought. abis: the
+    only ones; empty for all."""
 
     summary: str
     package: str
@@ -224,9 +223,8 @@ def _unpack(library: Library, packed: Path, tree: Path) -> Path:
 
 
 def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None:
-    """Writes files and folders below tree, and refuses all else: a link or a device may lead out of it. Python checks
-    this too (`filter="data"`), but only since 3.11.4, and Debian 12 has 3.11.2.
-    """
+    """Writes files and folders below tree, nothing else: a link may lead out of it. `filter="data"` needs Python
+    3.11.4."""
     name = PurePosixPath(member.name)
     content = held.extractfile(member) if member.isreg() else None
     if name.is_absolute() or ".." in name.parts or not (content or member.isdir()):
@@ -244,13 +242,13 @@ def _extract(held: tarfile.TarFile, member: tarfile.TarInfo, tree: Path) -> None
 
 def _address(library: Library, scratch: Path) -> str:
     """Where it lies, by the system's lists; where these do not know the package, by our own."""
-    address, said = _looked_up(library, scratch, [])
+    address, output = _looked_up(library, scratch, [])
     if address is None:
         own = own_lists(scratch / "apt")
         run_apt(["apt-get", "-q", *own, "update"], scratch, _MISSING)
-        address, said = _looked_up(library, scratch, own)
+        address, output = _looked_up(library, scratch, own)
     if address is None:
-        raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {said}", 5)
+        raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {output}", 5)
     return address
 
 

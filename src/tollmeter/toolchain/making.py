@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls make for one ABI, and reads from its output what it made, and which probes did not build: one of them stops no
-other. Each recipe of probes.mk ends with `echo $@`."""
+"""Calls make for one ABI, and reads what it made and which probes failed, which stop no others. Recipes of probes.mk
+end with `echo $@`."""
 
 from __future__ import annotations
 
@@ -54,23 +54,22 @@ def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
         return sum("&& echo build/" in line for line in process.stdout or ())
 
 
-def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], tell: Callable[[], None] = lambda: None) -> Ran:
-    """tell: called for each file that is made. Raises Failure where make cannot be started, or a step fails that
-    belongs to no single probe."""
+def make(root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None) -> Ran:
+    """report: called for each file. Raises Failure if make does not start, or a step of no single probe fails."""
     made: set[str] = set()
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
-        with _started(_words(abi, compiler, goals), root, said) as process:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        with _started(_words(abi, compiler, goals), root, output) as process:
             for line in process.stdout or ():
                 if line.startswith("build/"):
                     made.add(line.strip())
-                    tell()
+                    report()
         if process.returncode < 0:
             raise Failure(f"make for {abi.name} was ended by signal {-process.returncode}", 1)
-        return Ran(frozenset(made), _broken(abi, said) if process.returncode else {})
+        return Ran(frozenset(made), _broken(abi, output) if process.returncode else {})
 
 
 @contextmanager
-def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[commands.Popen[str]]:
+def _started(words: Sequence[str], root: Path, output: IO[str] | int) -> Iterator[commands.Popen[str]]:
     """It is ended where what reads it is."""
     try:
         process = commands.start(
@@ -78,7 +77,7 @@ def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[
             words,
             cwd=root,
             stdout=commands.PIPE,
-            stderr=said,
+            stderr=output,
             env={"GLIBC_TUNABLES": _HUGE_PAGES, **outside_make(), "LC_ALL": "C"},  # in one language, since it is read
             text=True,
             errors="replace",
@@ -93,9 +92,9 @@ def _started(words: Sequence[str], root: Path, said: IO[str] | int) -> Iterator[
             raise
 
 
-def _broken(abi: Abi, said: IO[str]) -> dict[str, str]:
-    said.seek(0)
-    text = said.read()
+def _broken(abi: Abi, output: IO[str]) -> dict[str, str]:
+    output.seek(0)
+    text = output.read()
     sys.stderr.write(text)
     broken = broken_probes(abi.name, text)
     if not broken or any(probe.startswith(f"{_RUNTIME}.") for probe in broken):
@@ -103,14 +102,14 @@ def _broken(abi: Abi, said: IO[str]) -> dict[str, str]:
     return broken
 
 
-def broken_probes(abi: str, said: str) -> dict[str, str]:
+def broken_probes(abi: str, text: str) -> dict[str, str]:
     """For each probe its first error in the output of make and the compiler, which is grouped by target."""
     target = rf"build/{re.escape(abi)}/(?:obj/)?(\w+)[./](\w+)"
     failed = re.compile(rf"^make[^\n]*\*\*\* \[[^\]\n]*{target}[^\]\n]*\]", re.MULTILINE)
     broken: dict[str, str] = {}
     before = 0
-    for failure in failed.finditer(said):
-        complaint = _ERROR.search(said, before, failure.start())
+    for failure in failed.finditer(text):
+        complaint = _ERROR.search(text, before, failure.start())
         words = ": ".join(filter(None, complaint.groups())) if complaint else "make tells no more"
         broken.setdefault(f"{failure[1]}.{failure[2]}", f"it does not build: {clean(words)[:_LONGEST]}")
         before = failure.end()

@@ -46,7 +46,7 @@ class Cast(NamedTuple):
 
     file: str
     line: int
-    said: str
+    message: str
     hits: int = 0
     through_void: bool = False
 
@@ -60,8 +60,7 @@ class CastSurvey(NamedTuple):
 
 
 def units_of(folder: Path) -> list[Unit]:
-    """The C files of a tree; a relative directory is relative to the database. Raises Failure (2) where it does not
-    state how they are compiled."""
+    """The C files of a tree with their compile commands. Raises Failure (2) where these are missing."""
     path = folder / DATABASE if folder.is_dir() else folder
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
@@ -82,13 +81,13 @@ def casts(units: Sequence[Unit], abi: Abi, compiler: str) -> CastSurvey:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         surveys = list(pool.map(lambda unit: _read(unit, abi, compiler), units))
     seen = dict.fromkeys(cast for survey in surveys for cast in survey.casts)
-    troubles = {file: said for survey in surveys for file, said in survey.troubles.items()}
+    troubles = {file: reason for survey in surveys for file, reason in survey.troubles.items()}
     return CastSurvey(tuple(seen), len(units), troubles)
 
 
-def ranked(found_casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
+def ranked(every: Iterable[Cast], met: Met | None = None) -> list[Cast]:
     """What ran most often first; then what the compiler warns of before what comes through `void *`. met: by a run."""
-    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in found_casts]
+    counted = [cast._replace(hits=met.from_on(Path(cast.file).name, cast.line) if met else 0) for cast in every]
     return sorted(counted, key=lambda cast: (-cast.hits, cast.through_void, cast.file, cast.line))
 
 
@@ -104,7 +103,7 @@ def _read(unit: Unit, abi: Abi, compiler: str) -> CastSurvey:
         return CastSurvey((), 1, {unit.file: str(error)})
     known = list(_casts_in(diagnostics, unit))
     places = {(cast.file, cast.line) for cast in known}
-    through = [Cast(_at(unit, cast.file), cast.line, cast.said, through_void=True) for cast in laid]
+    through = [Cast(_at(unit, cast.file), cast.line, cast.message, through_void=True) for cast in laid]
     return CastSurvey((*known, *(cast for cast in through if (cast.file, cast.line) not in places)), 1, {})
 
 
@@ -113,11 +112,11 @@ def _compiled(words: Sequence[str], unit: Unit, text: str | None = None) -> list
     return list(_diagnostics(done.stderr))
 
 
-def _diagnostics(said: str) -> Iterator[dict[str, Any]]:
+def _diagnostics(output: str) -> Iterator[dict[str, Any]]:
     """gcc writes one JSON array for each file that it reads: up to version 13 in one line, and then over many."""
     end = 0
-    while match := _ARRAY.search(said, end):
-        array, end = _JSON.raw_decode(said, match.start())
+    while match := _ARRAY.search(output, end):
+        array, end = _JSON.raw_decode(output, match.start())
         yield from array
 
 

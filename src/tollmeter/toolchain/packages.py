@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian packages that named ABIs and targets still miss: the launcher installs them, as it installs others on first
-use.
-
-Only root may install, on a machine with apt, and where TOLL_INSTALL=no does not forbid it. This module does not report
-missing packages: the code that needs one does, with the command that installs it."""
+"""Installs the Debian packages that named ABIs and targets miss, as root, with apt, unless TOLL_INSTALL=no. The code
+that needs a package reports it where it stays missing."""
 
 from __future__ import annotations
 
@@ -26,8 +23,7 @@ _MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "init.mipsel": "mi
 
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
-    """All packages that the files of this CPU's ABIs name: some are no compiler, and only let a probe report more. The
-    launcher names those that it may not install."""
+    """Installs all packages of this CPU's ABI files; the launcher names those that it may not install."""
     packages = [package for abi in abis for package in (*abi.packages, "make")]
     if packages and shutil.which("apt-get") is not None:
         _launch(root, packages)
@@ -48,8 +44,7 @@ def install_for(root: Path, wanted: Wanted, targets: Sequence[str], machine: str
 
 
 def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
-    """The compilers of some ABIs. Missing ones are installed, all at once. Raises Failure (5) where one cannot be, with
-    the command that would."""
+    """The ABIs' compilers; installs missing ones. Raises Failure (5) with the command that would install them."""
     compilers = {name: find_compiler(abi) for name, abi in known.items()}
     gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
     if install(root, [package for gap in gaps for package in gap.packages]):

@@ -17,7 +17,7 @@ import msgspec
 
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure, Record
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.accepting import write
@@ -78,7 +78,7 @@ def _is_taken(root: Path, abi: Abi, probe: str, brought: _Manifest) -> bool:
         failure = refused
     if failure:
         target.unlink(missing_ok=True)
-        say(f"{source} is not used: {failure.sentence}")
+        notify(f"{source} is not used: {failure.sentence}")
     return not failure
 
 

@@ -9,8 +9,7 @@
 
 A source that is younger than the stamp makes all of it stale. The next build begins both lists anew with the probes
 that it is asked for; make leaves the executables of all others in place, and finds them up to date later. A library
-that came or went makes only the probes stale that are built with it.
-"""
+that came or went makes only the probes stale that are built with it."""
 
 from __future__ import annotations
 
@@ -140,8 +139,7 @@ def _time_of(path: Path) -> float:
 
 
 def _clamp_future_times(root: Path, folder: Path) -> None:
-    """A clock that went back leaves files that are younger than anything made since. A source of that kind would be
-    built at each start, and an object of that kind never again."""
+    """After a clock went back, files from the future would be built always (sources) or never (objects)."""
     latest = time.time() + _FUTURE_S
     with contextlib.suppress(OSError):
         for source in (*_sources(root), *libraries.changes(root)):

@@ -5,8 +5,7 @@ themselves. What stands in build/ besides what a build leaves in build/ABI:
     ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
                   for. It is the first that its file names and this machine has, whatever its probes described
                   themselves on
-    ABI.gap       why an ABI that nobody named could not be built: it is not tried again until packages come
-"""
+    ABI.gap       why an ABI that nobody named could not be built: it is not tried again until packages come"""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from pathlib import Path
 from tollmeter.counting import Counting
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
-from tollmeter.saying import say
+from tollmeter.notices import notify
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig
@@ -42,11 +41,8 @@ class NoCompiler(Failure):
 def make_ready(
     root: Path, wanted: Wanted, targets: Sequence[str] = (), unasked: Collection[str] = ()
 ) -> dict[str, Failure]:
-    """Builds and describes the wanted probes, and returns by name why an ABI cannot be had: that does not prevent the
-    others.
-
-    targets: requested, to be tried before the ABI's own ways. unasked: ABIs that were not named; they run on this
-    machine or not at all."""
+    """Builds and describes the wanted probes, and returns by name why an ABI is missing. targets: tried before the
+    ABI's own ways. unasked: ABIs that were not named, and run on this machine or not at all."""
     known = find(root, wanted.keys() - set(unasked))
     gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
     abis = {name: known.abis[name] for name in wanted if name in known.abis and name not in gaps}
@@ -92,7 +88,7 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
         compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
         if isinstance(compilers[abi.name], Gap) and zig.can_install(abi.compiler):
-            say(f"installing {zig.WORD} for {abi.name}: 100 MB to fetch, 400 MB here, and a C library to compile, once")
+            notify(f"installing {zig.WORD} for {abi.name} once: 100 MB to fetch, 400 MB here, a C library to compile")
             zig.install(root)
             compilers[abi.name] = find_compiler(abi)
     return compilers
@@ -106,7 +102,7 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     with Counting("files built") as count:
         done = build_several(root, tasks, count)
     if sentence := in_words([result for result in done if isinstance(result, BuildResult)]):
-        say(f"{sentence}: {time.monotonic() - began:.0f} s")
+        notify(f"{sentence}: {time.monotonic() - began:.0f} s")
     failed = {task.abi.name: result for task, result in zip(tasks, done, strict=True) if isinstance(result, Failure)}
     return {name: Failure(f"{name}: {result.sentence}", result.exit_code) for name, result in failed.items()}
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executable's symbols as ELF lays them out (System V ABI, chapter 4), read as arrays of bytes: pyelftools makes a
-tree of objects of each, and took three quarters of what proving an ABI's probes takes.
-"""
+"""An executable's symbols as arrays of bytes, by ELF's layout (System V ABI, chapter 4): pyelftools takes three
+quarters of the time of proving an ABI's probes."""
 
 from __future__ import annotations
 

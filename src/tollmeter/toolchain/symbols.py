@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an address to the function that it lies in, and to those that the compiler put into that one: the symbol table
-knows the first, of every code; DWARF the others, of what was compiled with -g1, which is our own.
-"""
+"""From an address to its function, by the symbol table, and to the functions inlined there, by the DWARF of our own
+code (-g1)."""
 
 from __future__ import annotations
 

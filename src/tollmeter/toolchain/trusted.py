@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files from outside the checkout whose commands may be started: ABI files of the current folder, and suite files with
-workloads. Each is trusted by its SHA-256, which `toll run --trust FILE` keeps in the user's state folder: a changed
-file is another file.
-"""
+"""Files from outside the checkout whose commands may be started: ABI files of the current folder, and suites with
+workloads. Each is trusted by its SHA-256, which `toll run --trust FILE` keeps in the user's state folder."""
 
 from __future__ import annotations
 

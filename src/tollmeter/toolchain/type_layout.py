@@ -24,8 +24,7 @@ _CONTAINER = re.compile(r"[{]|event|bit-fields|0x|1\.0|char is signed|size of (t
 class Fact(NamedTuple):
     """One line of the table: its value under each ABI, in the order asked, and what a difference would break.
 
-    `file`: a wire format or a file that holds the type as it lies in memory; `code`: only what assumes the number.
-    """
+    `file`: a wire format or a file that holds the type as it lies in memory; `code`: only what assumes the number."""
 
     name: str
     values: tuple[str, ...]
@@ -35,8 +34,7 @@ class Fact(NamedTuple):
 def read_layout(path: Path) -> dict[str, str]:
     """All facts of one object file by name: numbers in decimal, bytes in hexadecimal as they lie in memory.
 
-    Raises Failure (2) where it holds no such facts.
-    """
+    Raises Failure (2) where it holds no such facts."""
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)
@@ -59,8 +57,7 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 
 def double_order(raw: str) -> str:
-    """How a double's bytes are ordered, from how 1.0 lies in memory: little, big, or mixed (little-endian words, the
-    high one first, as ARM's old floating-point accelerator had them)."""
+    """The byte order of 1.0: little, big, or mixed, as ARM's old accelerator had (high word first)."""
     names = {
         "000000000000f03f": "little",
         "3ff0000000000000": "big",

@@ -36,19 +36,19 @@ _ASKED = "types that void * was converted to"
 
 
 class VoidCast(NamedTuple):
-    """file: as the compiler names it. said: the compiler's words."""
+    """file: as the compiler names it. message: the compiler's words."""
 
     file: str
     line: int
-    said: str
+    message: str
 
 
 def overlays(text: str, compiled: Compile) -> list[VoidCast]:
     """Where the preprocessed text lays a type that wants an alignment over what a `void *` points at."""
     text = with_bytes_for_void(text)
     diagnostics = compiled(text)
-    said = "cast of void * to a type that wants an alignment"
-    cast = [VoidCast(*_place(diagnostic), said) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
+    warning = "cast of void * to a type that wants an alignment"
+    cast = [VoidCast(*_place(diagnostic), warning) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
     converted = [
         (diagnostic, name)
         for diagnostic in diagnostics
@@ -78,8 +78,8 @@ def with_bytes_for_void(text: str) -> str:
 
 def _converted_to(diagnostic: dict[str, Any]) -> str | None:
     """The type that bytes became; for an argument a note names it."""
-    said = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
-    return next((match[1] for form in _CONVERTED for text in said if (match := form.search(text))), None)
+    messages = [str(part["message"]) for part in (diagnostic, *diagnostic.get("children", ()))]
+    return next((match[1] for form in _CONVERTED for text in messages if (match := form.search(text))), None)
 
 
 def _strict(text: str, types: Sequence[str], compiled: Compile) -> set[str]:

@@ -8,8 +8,7 @@ source and for the program that is built.
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
     build/workloads/ABI/timer            what starts the commands of `toll time`
-    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)
-"""
+    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)"""
 
 from __future__ import annotations
 
@@ -69,8 +68,7 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
 
 
 def timer(root: Path, abi: Abi) -> Path:
-    """The executable that starts and times the commands of `toll time`. It receives their words when it is started.
-    Raises Failure as `_program`."""
+    """The executable that starts and times the commands of `toll time`. Raises Failure as `_program`."""
     return _program(root, abi, "timer", [root / _OURS / "timer.c"])
 
 
@@ -80,8 +78,7 @@ def bundle_runner(root: Path, abi: Abi) -> Path:
 
 
 def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
-    """build/workloads/ABI/NAME, built where it is stale. Raises Failure (1) where it does not build, (5) without a
-    compiler."""
+    """build/workloads/ABI/NAME, built if stale. Raises Failure: 1 if the build fails, 5 without a compiler."""
     executable = root / "build/workloads" / abi.name / name
     if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable
@@ -147,5 +144,5 @@ def _run(words: Sequence[str], folder: Path, what: str) -> None:
         raise Failure(f"{what} cannot be built: {error}", 1) from error
     if done.returncode != 0:
         lines = done.stderr.splitlines()
-        said = [line for line in lines if "error" in line] or lines or ["it says nothing"]
-        raise Failure(f"{what} does not build: {said[0].strip()}", 1)
+        reasons = [line for line in lines if "error" in line] or lines or ["it says nothing"]
+        raise Failure(f"{what} does not build: {reasons[0].strip()}", 1)

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler with its C library from PyPI, for ABIs that no installed compiler makes: the package `ziglang`.
-
-It is large and few need it, so that it is no part of the set-up: an ABI that names it brings it, from a lock file of
-its own. In an ABI file it is called by one word, `ziglang`; more words follow, such as `-target`.
-"""
+"""A compiler with its C library from PyPI, for ABIs without an installed compiler: the package `ziglang`, called by
+that word in an ABI file. It is large, so it is brought from its own lock file when an ABI names it."""
 
 from __future__ import annotations
 

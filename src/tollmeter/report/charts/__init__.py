@@ -22,7 +22,6 @@ from tollmeter.report.charts import (
     generic,
     kernel,
     memory,
-    nodes_chart,
     redrawn,
     sentences,
     steadiness,
@@ -45,7 +44,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     cores.transfer,
     memory.parallelism,
     memory.load,
-    nodes_chart.between_nodes,
+    cores.between_nodes,
     memory.stride,
     memory.line,
     kernel.hand_off,
@@ -126,7 +125,7 @@ def _has_points(chart: Chart) -> bool:
 
 
 def _with_sentence(chart: Chart, bench: Bench) -> Chart:
-    return replace(chart, said=sentences.said(chart, bench))
+    return replace(chart, caption=sentences.caption(chart, bench))
 
 
 def _any(bench: Bench) -> Iterator[Chart]:

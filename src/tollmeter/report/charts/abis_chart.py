@@ -50,8 +50,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
 
 
 def _comparable(bench: Bench) -> list[list[Row]]:
-    """Rows of one probe, metric and parameters, the machine's own ABI first, where another ABI has it too; of each
-    probe and metric the one in the middle."""
+    """Rows that another ABI has too, own ABI first; of each probe and metric the middle one."""
     places: dict[tuple[str, str], dict[str, list[Row]]] = {}
     for row in bench.by_abi([row for row in bench.rows if row.better == "less" and (row.median or 0) > 0]):
         places.setdefault((row.probe, row.metric), {}).setdefault(str(row.parameters), []).append(row)

@@ -60,7 +60,7 @@ def copy(bench: Bench) -> Iterator[Chart]:
         unit=rows[0].unit,
         tips=(("panel", "routine"), ("a", "source is off by"), ("b", "target is off by")),
         step=26,
-        said=False,
+        labelled=False,
         panel=panel is not None,
     )
     yield _copy(length).chart(Cells(tuple(_cell(row, panel) for row in rows), want), rows)

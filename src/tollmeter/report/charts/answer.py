@@ -34,21 +34,21 @@ BREAK_EVEN = Subject(
 
 def profiles(bench: Bench) -> Iterator[Chart]:
     """A bar a profile, of the functions that have most of all; the machine's own ABI alone."""
-    taken = [one for one in bench.book.index.profiles if one.target == bench.target and one.shares]
-    own = [one for one in taken if one.abi == bench.abis[0]]
+    taken = [profile for profile in bench.book.index.profiles if profile.target == bench.target and profile.shares]
+    own = [profile for profile in taken if profile.abi == bench.abis[0]]
     if not own:
         return
     names = _names(own)
-    data = [datum for one in own for datum in _bar(one, names)]
+    data = [datum for profile in own for datum in _bar(profile, names)]
     x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
     y = alt.Y("label:N", sort=None, axis=None)
     by = series_colour("series", [*names, OTHERS])
     tips = hover(("label", "of"), ("series", "function"), ("value", "share"))
     base = alt.Chart(values(data)).encode(y)
     bars = base.mark_bar(height=BAR, yOffset=BAR / 2).encode(x, by["color"], order="rank:Q", tooltip=tips)
-    said = base.mark_text(style="label", dy=-BAR / 2, fontSize=by_width(9.5, 12), limit=alt.expr("width"))
-    named = said.encode(text="label:N", x=alt.value(0)).transform_filter("datum.rank == 0")
-    probes = {one.probe for one in own}
+    labels = base.mark_text(style="label", dy=-BAR / 2, fontSize=by_width(9.5, 12), limit=alt.expr("width"))
+    named = labels.encode(text="label:N", x=alt.value(0)).transform_filter("datum.rank == 0")
+    probes = {profile.probe for profile in own}
     rows = [row for row in bench.rows if row.probe in probes]
     yield PROFILES.chart(finished(alt.layer(bars, named), len(own) * STEP + 20), rows, _change(bench, own))
 
@@ -56,35 +56,38 @@ def profiles(bench: Bench) -> Iterator[Chart]:
 def _change(bench: Bench, own: list[Profile]) -> str:
     """From one to the other of the study's two, in words; else what each has most of."""
     suite = bench.book.suite
-    found = [pair for pair in pairs(bench.book, suite) if pair.left in own] if suite is not None else []
-    if found:
-        left, right = found[0].titles
-        return f"From {left} to {right}: {verdict(found[0].left, found[0].right, found[0].gain)}"
-    most = (f"{title_of(one)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %" for one in own)
+    pairs_shown = [pair for pair in pairs(bench.book, suite) if pair.left in own] if suite is not None else []
+    if pairs_shown:
+        left, right = pairs_shown[0].titles
+        return f"From {left} to {right}: {verdict(pairs_shown[0].left, pairs_shown[0].right, pairs_shown[0].gain)}"
+    most = (
+        f"{title_of(profile)}: {profile.shares[0].function}, {100 * profile.part(profile.shares[0].function):.0f} %"
+        for profile in own
+    )
     return f"Most of the time: {'; '.join(most)}."
 
 
 def _names(taken: list[Profile]) -> list[str]:
     """Those that have most of all profiles together."""
     whole: Counter[str] = Counter()
-    for one in taken:
-        for share in one.shares:
-            whole[share.function] += round(1e6 * one.part(share.function))
+    for profile in taken:
+        for share in profile.shares:
+            whole[share.function] += round(1e6 * profile.part(share.function))
     return [name for name, _ in whole.most_common(MOST_FUNCTIONS)]
 
 
-def _bar(one: Profile, names: list[str]) -> Iterator[Datum]:
-    parts = {name: 100 * one.part(name) for name in names}
+def _bar(profile: Profile, names: list[str]) -> Iterator[Datum]:
+    parts = {name: 100 * profile.part(name) for name in names}
     for rank, (name, part) in enumerate({**parts, OTHERS: 100 - sum(parts.values())}.items()):
-        said = f"{part:.1f} %"
-        yield {"y": round(part, 2), "label": title_of(one), "series": name, "rank": rank, "value": said}
+        percentage = f"{part:.1f} %"
+        yield {"y": round(part, 2), "label": title_of(profile), "series": name, "rank": rank, "value": percentage}
 
 
 def break_even(bench: Bench) -> Iterator[Chart]:
     """Two lines over the number of things: one rises with each, the other is paid once."""
     suite = bench.book.suite
-    found = list(break_evens(bench.book, suite)) if suite is not None and bench.is_first else []
-    for even in found[:1]:
+    evens = list(break_evens(bench.book, suite)) if suite is not None and bench.is_first else []
+    for even in evens[:1]:
         data = [datum for number in _numbers() for datum in _both(even, number)]
         x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=alt.Scale(type="log", nice=False))
         y = alt.Y("y:Q", title="ns a packet", scale=alt.Scale(type="log", nice=True))
@@ -121,23 +124,23 @@ TIPS = (("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of
 
 def attribution(bench: Bench) -> Iterator[Chart]:
     """Of the place in which the programs were timed."""
-    told = [one for one in largest(bench.book) if one.target == bench.target and bench.clock == "hardware"]
-    if not told:
+    attributions = [one for one in largest(bench.book) if one.target == bench.target and bench.clock == "hardware"]
+    if not attributions:
         return
-    first, second = told[0].abis
+    first, second = attributions[0].abis
     yield Chart(
         "attribution",
         f"What {second} saves against {first}, and by what",
         f"Does {second} save instructions, page faults or waiting for caches?",
-        Picture(_bars(told)),
+        Picture(_bars(attributions)),
         MEANS,
-        tuple(sorted({one.probe for one in told})),
+        tuple(sorted({one.probe for one in attributions})),
     )
 
 
-def _bars(told: Sequence[Attribution]) -> dict[str, object]:
-    order = [part.name for part in told[0].parts]
-    rows = [_datum(one, part, place) for one in told for place, part in enumerate(one.parts) if part.ns]
+def _bars(attributions: Sequence[Attribution]) -> dict[str, object]:
+    order = [part.name for part in attributions[0].parts]
+    rows = [_datum(one, part, place) for one in attributions for place, part in enumerate(one.parts) if part.ns]
     bar = alt.Chart(values(rows)).mark_bar(height=16)
     bars = bar.encode(
         alt.X("share:Q", title="saved, % of the first's CPU time", stack="zero", axis=alt.Axis(**BESIDE_WORDS)),
@@ -146,7 +149,7 @@ def _bars(told: Sequence[Attribution]) -> dict[str, object]:
         tooltip=[alt.Tooltip(field=name, type="nominal", title=title) for name, title in TIPS],
         color=series_colour("part", order, "made of")["color"],
     )
-    return finished(bars, len(told) * _STEP + _ROOM)
+    return finished(bars, len(attributions) * _STEP + _ROOM)
 
 
 def _datum(one: Attribution, part: Part, place: int) -> Datum:

@@ -93,8 +93,7 @@ def _speed(row: Row, series: str, panel: str) -> Datum:
 
 
 def _usual(data: Sequence[Datum]) -> str:
-    """What the others are over until the reader chooses: the slowest line of the first panel with at least half as many
-    lengths as its longest line."""
+    """The default reference: the slowest line of the first panel with at least half of the most lengths."""
     first = [d for d in data if d["panel"] == data[0]["panel"]]
     count = Counter(str(d["series"]) for d in first)
     long = [d for d in first if 2 * count[str(d["series"])] >= max(count.values())]

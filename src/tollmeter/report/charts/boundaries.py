@@ -32,7 +32,7 @@ def reported_lines(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
     return rules([(line, f"OS: line of {size(line)}") for line in lines], _reach(rows, "distance"))
 
 
-def knees_found(bench: Bench) -> list[alt.Chart]:
+def knee_marks(bench: Bench) -> list[alt.Chart]:
     """Each knee with its 95 % interval: a band as wide as the interval, labelled at the bottom."""
     levels = [level for level in bench.book.index.hierarchy if level.size_bytes and level.size_low and level.size_high]
     if not levels:

@@ -20,9 +20,8 @@ Datum = dict[str, Any]
 
 
 class Drawing:
-    """What a specification is made of. spec: Vega-Lite without colours, which look.config gives; a width of "container"
-    fills the page's column. marks: the data of its marks.
-    """
+    """Makes a specification. spec: Vega-Lite without colours, which look.config gives; width "container". marks: the
+    data of its marks."""
 
     @property
     def spec(self) -> Spec:
@@ -33,9 +32,7 @@ class Drawing:
         raise NotImplementedError
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
-        """This drawing of one run with the same drawing of another: one that holds the data of both, or two that stand
-        side by side, as is right for data that cannot share an axis. runs: the labels of the two runs.
-        """
+        """The drawings of two runs: one with the data of both, or two where axes differ. runs: their labels."""
         return self, other
 
 
@@ -57,9 +54,8 @@ class Picture(Drawing):
 
 @dataclass(frozen=True)
 class Chart:
-    """general: it answers a question of the whole machine; otherwise it belongs to the one probe it draws. said: what
-    it shows, in a sentence, for those who cannot see it too.
-    """
+    """general: about the whole machine; otherwise about the one probe that it draws. caption: what it shows, in a
+    sentence."""
 
     name: str
     title: str
@@ -68,13 +64,11 @@ class Chart:
     means: tuple[str, ...]
     probes: tuple[str, ...]
     general: bool = True
-    said: str = ""
+    caption: str = ""
 
     @property
     def spec(self) -> Spec:
-        """Altair checks every part against its schema as it is made, which costs five times the making; a test has
-        each specification checked whole instead.
-        """
+        """Without Altair's schema checks, which take five times the making; a test checks each whole specification."""
         with debug_mode(False):
             return self.drawing.spec
 
@@ -88,9 +82,9 @@ class Subject:
     question: str
     means: tuple[str, ...]
 
-    def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], said: str = "") -> Chart:
+    def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], caption: str = "") -> Chart:
         drawing = drawn if isinstance(drawn, Drawing) else Picture(drawn)
-        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), said=said)
+        return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), caption=caption)
 
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
@@ -102,8 +96,7 @@ COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s"
 class Bench:
     """What was measured in one place by one clock. Times of different clocks never share an axis.
 
-    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both.
-    """
+    compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both."""
 
     book: Book
     target: str

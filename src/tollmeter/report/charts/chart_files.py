@@ -19,8 +19,7 @@ PNG_SCALE = 2.0
 
 
 def pictures(drawn: Iterable[Chart], books: Sequence[Book], folder: Path) -> tuple[Path, ...]:
-    """Writes NAME.svg and NAME.png of each chart; the paths, in order. Raises Failure (5) if it cannot. books: the runs
-    that the charts are of."""
+    """Writes NAME.svg and NAME.png of each chart of the books; their paths. Raises Failure (5)."""
     bring(ROOT, CHARTS)
     written: list[Path] = []
     try:

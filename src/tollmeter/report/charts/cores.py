@@ -10,6 +10,7 @@ from statistics import median
 
 import msgspec
 
+from tollmeter.inference.nodes import is_loaded
 from tollmeter.model import Outcome, Row
 from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point
@@ -104,7 +105,7 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
         unit=rows[0].unit,
         tips=(("a", "CPU"), ("b", "and CPU")),
         step=max(LEAST_CELL, min(WIDEST_CELL, MATRIX_PIXELS // len(cpus))),
-        said=not many,
+        labelled=not many,
         panel=panel is not None,
         square=True,
         mirrored=many,
@@ -114,19 +115,18 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
 
 
 def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
-    """The two cells of a pair. many: thousands of them, of which one is drawn on both sides, and carries no more than a
-    reader may ask of it."""
+    """The two cells of a pair; with many, one that is drawn on both sides and has only its value."""
     pair = cpus_of(row)
     if pair is None:
         return
-    said = quantity(row.median, row.unit)
+    figure = quantity(row.median, row.unit)
     if many:
-        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{said.number} {said.unit}"} | (
+        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{figure.number} {figure.unit}"} | (
             {"panel": panel} if panel else {}
         )
         return
     for first, second in (pair, pair[::-1]):
-        yield datum(row, a=first, b=second, panel=panel, said=said.number)
+        yield datum(row, a=first, b=second, panel=panel, figure=figure.number)
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:
@@ -206,3 +206,41 @@ def _cell(row: Row) -> Datum:
 def _panel(row: Row) -> str:
     home = HOMES.get(str(row.parameters.get("home")), "")
     return ", ".join(text for text in (row.relation or "", home) if text)
+
+
+# ---- memory nodes ----------------------------------------------------------------------------------------------------
+
+
+NODE_SUBJECTS = (
+    Subject("node-latency", "Latency between memory nodes", "How long does a load from each memory node take?",
+            ("latency-of-node",)),
+    Subject("node-bandwidth", "Bandwidth between memory nodes", "How fast is the memory of each node read?",
+            ("bandwidth-of-node", "traffic-of-node")),
+    Subject("page-move", "Pages moved between memory nodes", "What does it cost to move a page to another node?",
+            ("move-of-page",)),
+)  # fmt: skip
+LEAST_CELLS = 2
+
+
+def between_nodes(bench: Bench) -> Iterator[Chart]:
+    """A panel for one CPU that uses the memory, and one for all CPUs of its node."""
+    for subject in NODE_SUBJECTS:
+        chased = bench.meaning("traffic-of-node")  # by one CPU: what a walk reads, and not what could be read
+        rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]
+        if len(rows) < LEAST_CELLS:
+            continue
+        want = Heat(
+            rows="a",
+            columns="b",
+            titles=("CPU of node", "memory of node"),
+            unit=rows[0].unit,
+            tips=(("a", "CPU of node"), ("b", "memory of node"), ("panel", "by")),
+            panel=len({is_loaded(row) for row in rows}) > 1,
+        )
+        yield subject.chart(Cells(tuple(map(_cell_of_nodes, rows)), want), rows)
+
+
+def _cell_of_nodes(row: Row) -> Datum:
+    by = "all CPUs of the node" if is_loaded(row) else "one CPU"
+    place = {"a": row.parameters["node"], "b": row.parameters["home"]}
+    return datum(row, **place, panel=by, said=str(quantity(row.median, row.unit)))

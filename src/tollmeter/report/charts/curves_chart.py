@@ -139,8 +139,8 @@ def _as_dots(rows: Sequence[Row], curves: Curves) -> Rungs | None:
     names = [
         ", ".join(filter(None, (curves.panel(row) if curves.panel else "", curves.series(row)))) for row in positive
     ]
-    said = (str(of_row(row)) for row in positive)
-    rungs = tuple(rung(row, name, text) for row, name, text in zip(positive, names, said, strict=True))
+    texts = (str(of_row(row)) for row in positive)
+    rungs = tuple(rung(row, name, text) for row, name, text in zip(positive, names, texts, strict=True))
     return Rungs(rungs, positive[0].unit, curves.y_title)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots with their intervals on a log scale, which has no zero that a bar could start from. Label, dot and value share
-one line; where that is too narrow, the dot is below its label, and a rule separates the lines."""
+"""Dots with intervals on a log scale, which has no zero that a bar could start from. On a narrow chart the dot is below
+its label."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ BARE_ROOM, BOTH_ROOM = 150, 250
 """For the values of two runs, without their intervals and with them."""
 
 
-def rung(row: Row, label: str, said: str) -> Datum:
-    """A dot of one row. said is at the right end of its line; where the chart is narrow, the value alone."""
-    return datum(row, label=label, said=said, brief=str(of_row(row)), tone="rung")
+def rung(row: Row, label: str, text: str) -> Datum:
+    """A dot of one row. text is at the right end of its line; where the chart is narrow, the value alone."""
+    return datum(row, label=label, said=text, brief=str(of_row(row)), tone="rung")
 
 
 def level_rungs(bench: Bench) -> list[Datum]:
@@ -184,7 +184,6 @@ def _words_of_runs(base: alt.Chart) -> list[alt.Chart]:
 
 
 def _value_texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
-    brief_or_said = by_width("datum.brief", "datum.said")
-    said = base.mark_text(style="value", dy=up, text=brief_or_said)
-    said = base.mark_text(style="value", dy=LABEL_UP, text=brief_or_said)
-    return [label.encode(_y(), x=alt.value(0), text="label:N"), said.encode(_y(), x=alt.value("width"))]
+    shown = by_width("datum.brief", "datum.said")
+    value = base.mark_text(style="value", dy=up, text=shown)
+    return [label.encode(_y(), x=alt.value(0), text="label:N"), value.encode(_y(), x=alt.value("width"))]

@@ -27,10 +27,9 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Heat:
-    """rows and columns are fields of the data; said is the text in a cell, panel tells small multiples apart. square:
-    both have the same values, and a cell is as wide as it is high. mirrored: the data are one half of such a square,
-    and each cell is drawn on either side. order: of the values of a square; ascending where it is empty.
-    """
+    """rows and columns are fields of the data. labelled: each cell has its text. panel: small multiples. square: both
+    have the same values, and cells are square. mirrored: the data are one half of a square, and each cell is drawn on
+    both sides. order: of the values of a square; ascending where it is empty."""
 
     rows: str
     columns: str
@@ -38,7 +37,7 @@ class Heat:
     unit: str
     tips: tuple[tuple[str, str], ...]
     step: int = 40
-    said: bool = True
+    labelled: bool = True
     panel: bool = False
     square: bool = False
     mirrored: bool = False
@@ -90,7 +89,7 @@ def _heat(data: Sequence[Datum], want: Heat, seen: Sequence[float]) -> Spec:
 
 def _stepped(datum: Datum, name: str, step: int, want: Heat) -> Datum:
     """With its colour; and where it has words, whether they stand on one of the darker ones."""
-    return {**datum, "step": name} | ({"far": step > len(HEAT) // 2} if want.said else {})
+    return {**datum, "step": name} | ({"far": step > len(HEAT) // 2} if want.labelled else {})
 
 
 def step_names(edges: Sequence[float]) -> list[str]:
@@ -109,7 +108,7 @@ def _layers(inline: alt.NamedData, want: Heat, names: Sequence[str], unit: str) 
     sides = [(want.columns, want.rows), *([(want.rows, want.columns)] if want.mirrored else [])]
     axes = [_axes(across, down, want) for across, down in sides]
     layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*want.tips)) for x, y in axes]
-    for style, wanted in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if want.said else ():
+    for style, wanted in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if want.labelled else ():
         layers.append(base.transform_filter(wanted).mark_text(style=style).encode(*axes[0], text="said:N"))
     return layers
 

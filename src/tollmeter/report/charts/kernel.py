@@ -62,8 +62,7 @@ def _toll_rung(row: Row, toll: Toll) -> Datum:
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
-    """A ladder for each place of the other end: within one of them, rows differ by how question and answer travel. Its
-    name is of the place, so that two runs have it for the same ladder."""
+    """A ladder for each placement of the other end, named by it; rows differ by their channel."""
     every = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
     for row in every:
@@ -92,14 +91,13 @@ def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "
     if len(alike) < 2:
         return
     labels = _labels(bench, alike)
-    said = (str(of_row(row)) for row in alike)
-    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, said, strict=True))
+    texts = (str(of_row(row)) for row in alike)
+    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, texts, strict=True))
     yield subject.chart(Rungs(rungs, alike[0].unit, x_title), alike)
 
 
 def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
-    """What distinguishes a row from its neighbours: the probe's own name where there are several, and its
-    parameters."""
+    """The probe's name where there are several, and the parameters that distinguish the row."""
     several, swept = len({row.probe for row in bench.named_among(rows)}) > 1, bench.varying(rows)
     by = named_by(bench, rows, swept)
     labels = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]

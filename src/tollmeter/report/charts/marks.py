@@ -235,8 +235,7 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None, **
 
 
 def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
-    """Two runs by colour and dash, and by marks that are filled or hollow, the same in every chart of a page: so one
-    that lies on the other is seen."""
+    """Two runs by colour, dash, and filled or hollow marks: one that covers the other is visible."""
     by = series_colour("run", runs, **legend)
     filled = [by_value(SERIES[places(runs)[0]]), *["transparent"] * (len(runs) - 1)]
     return {

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import altair as alt
 
 from tollmeter.model import Row
-from tollmeter.report.charts.boundaries import knees_found, reported_lines, reported_sizes
+from tollmeter.report.charts.boundaries import knee_marks, reported_lines, reported_sizes
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted, named_by, panel_by
 from tollmeter.report.charts.marks import datum, label_of, values
@@ -64,7 +64,7 @@ def latency(bench: Bench) -> Iterator[Chart]:
         series=_pages,
         y_title=_y_title(rows, "one dependent load"),
         x_title="bytes of the buffer, read in random order",
-        boundaries=[*knees_found(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
+        boundaries=[*knee_marks(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
         height=380,
     )
     yield from charted(bench, rows, LATENCY, curves)
@@ -83,8 +83,7 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """The most measured kernel of each operation, so that a line has one kernel throughout; of equals the fastest. The
-    faster ones at a few sizes are in the chart by kernel."""
+    """The most measured kernel of each operation, of equals the fastest, so that a line has one kernel."""
     rows = _in_order(bench, bench.own(bench.meaning(*BANDWIDTHS)))
     swept = {operation: _swept_kernel([row for row in rows if _operation(bench, row) == operation])
             for operation in dict.fromkeys(_operation(bench, row) for row in rows)}  # fmt: skip
@@ -94,7 +93,7 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
         series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
         y_title=bench.axis_title(chosen, "bytes counted a second"),
         x_title="bytes of each buffer",
-        boundaries=[*knees_found(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
+        boundaries=[*knee_marks(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
 

@@ -48,8 +48,7 @@ def _without(book: Book, probes: Collection[str]) -> Book:
 
 
 def paired(books: tuple[Book, Book]) -> list[tuple[Bench, Bench]]:
-    """The places of two runs that have one kind of clock: the two machines themselves, whatever they are called, and
-    other places of one name. Each bench knows the rows of both."""
+    """Places of two runs with one kind of clock: the machines themselves, and other places of one name."""
     others = {_place(bench): bench for bench in benches(books[1])}
     pairs = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
     both = [(*first.rows, *second.rows) for first, second in pairs]
@@ -71,8 +70,7 @@ def _place(bench: Bench) -> tuple[str, str]:
 
 
 def matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
-    """Charts of one name and title are of one thing where a probe is in both, or none in either; then those that one
-    run alone has."""
+    """Charts of one name and title that share a probe, or have none, as pairs; then those of one run alone."""
     others = {_thing(chart): chart for chart in second}
     same = [(chart, others[_thing(chart)]) for chart in first if _thing(chart) in others]
     pairs = [(left, right) for left, right in same if not left.probes or {*left.probes} & {*right.probes}]
@@ -89,9 +87,11 @@ def beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
     """One chart of both runs; or two, with the run in the title of each."""
     drawings = pair[0].drawing.beside(pair[1].drawing, runs)
     if len(drawings) == 1:
-        said = " ".join(f"{side}: {chart.said}" for side, chart in zip(SIDES, pair, strict=True) if chart.said)
+        sentences = " ".join(
+            f"{side}: {chart.caption}" for side, chart in zip(SIDES, pair, strict=True) if chart.caption
+        )
         probes = tuple(sorted({*pair[0].probes, *pair[1].probes}))
-        return (replace(pair[0], drawing=drawings[0], probes=probes, said=said),)
+        return (replace(pair[0], drawing=drawings[0], probes=probes, caption=sentences),)
     return tuple(
         replace(chart, drawing=drawing, name=f"{chart.name}-{side.lower()}", title=f"{chart.title}: {run}")
         for chart, drawing, side, run in zip(pair, drawings, SIDES, runs, strict=True)

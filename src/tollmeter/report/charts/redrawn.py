@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own figures drawn anew from what is measured here: curves over one parameter, in a unit that carries from
-one machine to another, with what the study says of them drawn into them.
-"""
+"""A study's own figures drawn anew from this run, in a unit that is comparable between machines, with the study's
+statements drawn in."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from tollmeter.report.tables import upper
 from tollmeter.studies.claim_rows import TURNS
 from tollmeter.studies.redrawn_lines import at, lines
 
-MOST_TOLD = 4
+MOST_LINES = 4
 UNCOUNTED = "instructions"
 """A count of the program's own instructions knows neither caches nor what a trap costs."""
 
@@ -51,13 +50,17 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """A row over the one that it is compared with, at each place of the axis."""
     pairs = lines(bench.book, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
-    rows = [row for told in pairs.values() for row, _ in told]
+    rows = [row for pairs_of_line in pairs.values() for row, _ in pairs_of_line]
     if not rows:
         return
     in_bytes = is_size(bench, rows[0], figure.axis)
-    data = [_datum(figure, name, *pair, in_bytes=in_bytes) for name, told in pairs.items() for pair in told]
-    drawing, said = Picture(_spec(figure, data, in_bytes)), _said(figure, data)
-    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), said=said)
+    data = [
+        _datum(figure, name, *pair, in_bytes=in_bytes)
+        for name, pairs_of_line in pairs.items()
+        for pair in pairs_of_line
+    ]
+    drawing, caption = Picture(_spec(figure, data, in_bytes)), _sentence(figure, data)
+    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), caption=caption)
 
 
 def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
@@ -84,27 +87,27 @@ def _spec(figure: StudyFigure, data: Sequence[Datum], in_bytes: bool) -> Spec:
     tips = hover(("series", "line"), ("at", figure.axis))
     drawn = Curve(data_of(data), x, y, tips, dense=False)
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
-    told = [*rules(places, max(int(d["x"]) for d in data)), *_heights(heights)]
-    return finished(alt.layer(*told, *curve_layers(drawn, series_colour("series", order))))
+    rules_of_study = [*rules(places, max(int(d["x"]) for d in data)), *_heights(heights)]
+    return finished(alt.layer(*rules_of_study, *curve_layers(drawn, series_colour("series", order))))
 
 
-def _heights(told: Sequence[Datum]) -> list[alt.Chart]:
+def _heights(heights: Sequence[Datum]) -> list[alt.Chart]:
     """A dashed rule at each published height, named at its right end."""
-    if not told:
+    if not heights:
         return []
-    base = alt.Chart(data_of(told)).encode(alt.Y("y:Q"))
+    base = alt.Chart(data_of(heights)).encode(alt.Y("y:Q"))
     label = base.mark_text(style="told-label", align="right", baseline="bottom", dy=-2)
     return [base.mark_rule(style="told"), label.encode(text="what:N", x=alt.value("width"))]
 
 
-def _said(figure: StudyFigure, data: Sequence[Datum]) -> str:
+def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
     """Both ends of each line, and what was published."""
-    lines = list(dict.fromkeys(str(d["series"]) for d in data))[:MOST_TOLD]
-    told = [_line_said(name, [d for d in data if d["series"] == name]) for name in lines]
-    return " ".join(f"{upper(sentence)}." for sentence in ("; ".join(told), *(mark.what for mark in figure.mark)))
+    lines = list(dict.fromkeys(str(d["series"]) for d in data))[:MOST_LINES]
+    sentences = [_ends_of_line(name, [d for d in data if d["series"] == name]) for name in lines]
+    return " ".join(f"{upper(sentence)}." for sentence in ("; ".join(sentences), *(mark.what for mark in figure.mark)))
 
 
-def _line_said(name: str, line: Sequence[Datum]) -> str:
+def _ends_of_line(name: str, line: Sequence[Datum]) -> str:
     ends = dict.fromkeys(f"{d['value']} at {d['at']}" for d in (line[0], line[-1]))
     return f"{name} {', '.join(ends)}"
 
@@ -126,13 +129,13 @@ def published(bench: Bench) -> Iterator[Chart]:
     if study is None or not bench.is_first:
         return
     for unit, title in TITLES.items():
-        told = [claim for claim in study.claims if claim.unit == unit and claim.value]
-        if len([claim for claim in told if claim.here]) >= LEAST_CLAIMS:
-            yield _chart(bench, told, unit, title, tally_in_words(study.tally))
+        comparable = [claim for claim in study.claims if claim.unit == unit and claim.value]
+        if len([claim for claim in comparable if claim.here]) >= LEAST_CLAIMS:
+            yield _chart(bench, comparable, unit, title, tally_in_words(study.tally))
 
 
-def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str, said: str) -> Chart:
-    data = [datum for claim in told for datum in _data(claim)]
+def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, caption: str) -> Chart:
+    data = [datum for claim in claims for datum in _data(claim)]
     by = series_colour("series", ORDER)
     base = alt.Chart(values(data))
     x = alt.X("y:Q", title=title, scale=alt.Scale(type="log", nice=True, padding=12), axis=alt.Axis(**BESIDE_WORDS))
@@ -143,7 +146,7 @@ def _chart(bench: Bench, told: Sequence[Claim], unit: str, title: str, said: str
         f"published-{unit}", f"The study's figures and this machine's: {title}",
         "What was published, and what is measured here?", (),
     )  # fmt: skip
-    return subject.chart(finished(alt.layer(reach, dot), len(told) * STEP + 20), bench.rows[:1], said)
+    return subject.chart(finished(alt.layer(reach, dot), len(claims) * STEP + 20), bench.rows[:1], caption)
 
 
 def _data(claim: Claim) -> Iterator[Datum]:
@@ -152,6 +155,6 @@ def _data(claim: Claim) -> Iterator[Datum]:
     yield {"label": claim.what, "series": "published", "y": claim.value, "lo": claim.value, "hi": claim.value,
            "value": claim.figure, "interval": text}  # fmt: skip
     if claim.here and claim.low and claim.high:
-        said = quantity(claim.here, claim.unit, claim.low, claim.high)
+        figure = quantity(claim.here, claim.unit, claim.low, claim.high)
         yield {"label": claim.what, "series": "here", "y": claim.here, "lo": claim.low, "hi": claim.high,
-               "value": str(said), "interval": f"{plain(claim.low)} to {plain(claim.high)}"}  # fmt: skip
+               "value": str(figure), "interval": f"{plain(claim.low)} to {plain(claim.high)}"}  # fmt: skip

@@ -12,10 +12,10 @@ from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, si
 from tollmeter.report.numbers import percent, plain, size
 
 
-def said(chart: Chart, bench: Bench) -> str:
+def caption(chart: Chart, bench: Bench) -> str:
     """Its own sentence if it has one, that of the levels of memory where these are its subject, else its two ends."""
-    if chart.said:
-        return chart.said
+    if chart.caption:
+        return chart.caption
     levels = bench.book.index.hierarchy if bench.is_the_machine else ()
     of_levels = OF_LEVELS[chart.name](levels) if chart.name in OF_LEVELS and levels else ""
     return of_levels or _ends(points(chart))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's figures of which the numbers are in its text: each published point, and this machine's beside it, in the
-same unit: turns of a control loop, shares of the busy time, times what the machine's own ABI takes.
-"""
+"""A study's published points with this machine's beside them, in one unit: turns of a control loop, shares of busy
+time, ratios."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from tollmeter.studies.relatives import published_ratio
 STEP, ROOM = 15, 44
 PUBLISHED, HERE = "published", "here"
 BUILDS = (PUBLISHED, "published, rebuilt")
-MOST_TOLD = 3
+MOST_FIGURES = 3
 
 
 # ---- a listing ----------------------------------------------------------------------------------------------------
@@ -68,8 +67,7 @@ def _measured_ratios(bench: Bench, place: Place) -> Iterator[Datum]:
 
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A function's share of the busy time in either profile. What has no like here, as an idle loop, is taken out of
-    the whole."""
+    """A function's share of the busy time in each profile, without functions that have no match here."""
     suite = bench.book.suite
     here = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
     if not here or suite is None or suite.beside is None:
@@ -100,16 +98,24 @@ def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     here = {str(d["series"]) for d in data if _is_ours(str(d["series"]))}
     if suite is not None and bench.is_first and here:
         chart = _chart(figure, data, sorted({program.probe for program in suite.program}), log=False)
-        yield chart if suite.worth in here else replace(chart, said=f"{chart.said} No {suite.worth} here: {suite.mend}")
+        yield (
+            chart
+            if suite.worth in here
+            else replace(chart, caption=f"{chart.caption} No {suite.worth} here: {suite.mend}")
+        )
 
 
-def _relative(one: Relative) -> Iterator[Datum]:
-    ratio = published_ratio(one)
+def _relative(relative: Relative) -> Iterator[Datum]:
+    ratio = published_ratio(relative)
     if ratio is not None:
-        yield _published(one.what, f"{PUBLISHED}, {one.abi}", ratio, "ratio")
-    if one.value:
-        low, high = (one.value, one.value) if one.thin else (one.low or one.value, one.high or one.value)
-        yield _here(one.what, one.abi, Estimate(one.value, low, high), "ratio")
+        yield _published(relative.what, f"{PUBLISHED}, {relative.abi}", ratio, "ratio")
+    if relative.value:
+        low, high = (
+            (relative.value, relative.value)
+            if relative.thin
+            else (relative.low or relative.value, relative.high or relative.value)
+        )
+        yield _here(relative.what, relative.abi, Estimate(relative.value, low, high), "ratio")
 
 
 # ---- what they have in common ---------------------------------------------------------------------------------------
@@ -140,7 +146,13 @@ def _chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *,
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
     spec = finished(alt.layer(reach, dot), len(labels) * len(order) * STEP + ROOM)
     return Chart(
-        f"published-{figure.name}", figure.what, figure.shows, Picture(spec), (), tuple(probes), said=_sentence(data)
+        f"published-{figure.name}",
+        figure.what,
+        figure.shows,
+        Picture(spec),
+        (),
+        tuple(probes),
+        caption=_sentence(data),
     )
 
 
@@ -166,8 +178,8 @@ def _sentence(data: Sequence[Datum]) -> str:
                        for side in (False, True))  # fmt: skip
         if there and here:
             compared.append(f"{label}: {_list([*there, *here])}")
-    both = f"{'; '.join(compared[:MOST_TOLD])}." if compared else "Nothing that was published has its like here yet."
-    return both + (f" {len(compared) - MOST_TOLD} more below." if len(compared) > MOST_TOLD else "")
+    both = f"{'; '.join(compared[:MOST_FIGURES])}." if compared else "Nothing that was published has its like here yet."
+    return both + (f" {len(compared) - MOST_FIGURES} more below." if len(compared) > MOST_FIGURES else "")
 
 
 def _list(data: Sequence[Datum]) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steadiness of the machine during the run: the control loop beside every sample over the run's seconds, by state of
-the core, with the discarded samples, and the share of the time in which the core was contended."""
+"""Steadiness of the machine: the control loop beside every sample over the run, by state of the core, with discarded
+samples."""
 
 from __future__ import annotations
 
@@ -63,8 +63,7 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
 
 
 def _samples(bench: Bench) -> list[SampleMark]:
-    """Samples in the order of their time; by visits where there is no time. Of a long run some of the visits, evenly
-    spaced."""
+    """Samples in order of time, or of visits if untimed; of a long run some visits, evenly spaced."""
     outcomes = sorted(bench.outcomes, key=lambda outcome: (outcome.at_ns, outcome.visit))
     every = -(-sum(len(outcome.samples) for outcome in outcomes) // MOST_POINTS) or 1
     looks = [look for outcome in outcomes[::every] for look in _of_visit(outcome, bench)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the user beside the requested output. A program that uses the library gets none of them, unless it
-listens; the command does."""
+"""Sentences for the user beside the requested output. The command listens to them; a program that uses the library
+may."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 _listeners: list[Callable[[str], None]] = []
 
 
-def say(sentence: str) -> None:
+def notify(sentence: str) -> None:
     for listener in _listeners:
         listener(sentence)
 
