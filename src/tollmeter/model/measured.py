@@ -102,7 +102,7 @@ class Marks(Record, frozen=True):
     ratio_error: float | None = None
 
 
-class Outcome(Record, frozen=True):
+class Outcome(Record, frozen=True, gc=False):
     """All that one visit brought back.
 
     controls: dependent additions per second before and after the samples. seed: of the layout that it was made in;
