@@ -17,7 +17,7 @@ from math import inf
 from tollmeter.conduct.judge_queries import JudgeQueries
 from tollmeter.conduct.layouts import Layout, Layouts, RoundOrder
 from tollmeter.conduct.machine_lock import hold_machine_lock
-from tollmeter.conduct.quiet import no_collections, pinned_to, realtime_priority
+from tollmeter.conduct.quiet import no_collections, pinned_to
 from tollmeter.conduct.refining import Refinement
 from tollmeter.conduct.setup_planner import SetupPlanner
 from tollmeter.conduct.stage import Judge, Observer, Stage
@@ -42,7 +42,6 @@ __all__ = [
     "conduct",
     "hold_machine_lock",
     "pinned_to",
-    "realtime_priority",
 ]
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
