@@ -26,6 +26,7 @@ _LEAST = {
 
 _received: list[int] = []
 _holding = False
+_began = 0.0
 
 
 def open_descriptors() -> None:
@@ -99,6 +100,35 @@ def _of_kernel(name: str) -> str:
         return ""
 
 
+@contextlib.contextmanager
+def realtime_priority(wanted: bool) -> Iterator[None]:
+    """Gives this process the least real-time priority, where the system permits it and bounds it. The processes that it
+    starts keep the usual priority."""
+    policy, parameter = os.SCHED_OTHER, os.sched_param(0)
+    with contextlib.suppress(OSError):
+        policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        if wanted and _is_bounded():
+            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except OSError:
+        pass  # an ordinary process waits its turn
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, policy, parameter)
+
+
+def _is_bounded() -> bool:
+    """Whether real-time threads leave others some time, should one never stop (sched_rt_runtime_us)."""
+    return bool(bound := _of_kernel("sched_rt_runtime_us")) and not bound.startswith("-")
+
+
+def began() -> float:
+    """Monotonic seconds at which this command began, before its imports; in a program that has not held signals now."""
+    return _began or time.monotonic()
+
+
 def complain(sentence: str) -> None:
     """Before there is anything that could say it better."""
     sys.stderr.write(f"toll: {' '.join(sentence.split())}\n")
@@ -106,8 +136,8 @@ def complain(sentence: str) -> None:
 
 def hold_signals() -> None:
     """They wait: an exception in the middle of an import is a traceback, or is swallowed."""
-    global _holding  # noqa: PLW0603  a process has one set of signals
-    _holding = True
+    global _holding, _began
+    _holding, _began = True, time.monotonic()
     _mask(signal.SIG_BLOCK)
 
 

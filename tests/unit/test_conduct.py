@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -16,8 +20,12 @@ import pytest
 from machines import MACHINE, two_packages
 from rigs import Rig
 from streams import whole
-from tollmeter.conduct import pinned_to, quiet, realtime_priority
+from tollmeter import starting
+from tollmeter.cli import answer
+from tollmeter.conduct import pinned_to
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.library.measure import MeasuredRun
+from tollmeter.library.options import Options
 from tollmeter.model import Failure, Point, Published, RowOf, Select, Topology, Visit
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import EFFORTS
@@ -359,9 +367,9 @@ def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("call", ["sched_getscheduler", "sched_getparam", "sched_setscheduler"])
 def test_a_refused_priority_is_borne(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
+    monkeypatch.setattr(starting, "_is_bounded", lambda: True)
     monkeypatch.setattr(os, call, refuse)
-    with realtime_priority(wanted=True):
+    with starting.realtime_priority(wanted=True):
         pass
     with child._normal_priority():
         pass
@@ -370,15 +378,15 @@ def test_a_refused_priority_is_borne(monkeypatch: pytest.MonkeyPatch, call: str)
 def test_the_host_comes_before_others_and_what_it_starts_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "sched_setscheduler", lambda _, policy, what: told.append((policy, what.sched_priority)))
-    monkeypatch.setattr(quiet, "_is_bounded", lambda: True)
-    with realtime_priority(wanted=True):
+    monkeypatch.setattr(starting, "_is_bounded", lambda: True)
+    with starting.realtime_priority(wanted=True):
         assert told == [(os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1)]
     assert told[1:] == [(os.SCHED_OTHER, 0)]
     told.clear()
-    with realtime_priority(wanted=False):
+    with starting.realtime_priority(wanted=False):
         assert told == []
-    monkeypatch.setattr(quiet, "_is_bounded", lambda: False)
-    with realtime_priority(wanted=True):
+    monkeypatch.setattr(starting, "_is_bounded", lambda: False)
+    with starting.realtime_priority(wanted=True):
         assert os.SCHED_FIFO not in [policy & ~os.SCHED_RESET_ON_FORK for policy, _ in told]
 
 
@@ -387,7 +395,7 @@ def test_a_host_that_may_not_come_before_others_waits_its_turn(monkeypatch: pyte
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
-    with realtime_priority(wanted=True):
+    with starting.realtime_priority(wanted=True):
         pass
 
 
@@ -411,3 +419,27 @@ def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig) -> None
     rig.answer, rig.visits_to_settle = answer, 20
     rig.go(rig.plan(ONE_SIZE, against=("pages=small",)))
     assert len(rig.visits) == 2
+
+
+def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside four busy programs it took several times as long, beyond the budget."""
+    asked: list[bool] = []
+
+    @contextlib.contextmanager
+    def noted(*, wanted: bool) -> Iterator[None]:
+        asked.append(wanted)
+        yield
+
+    monkeypatch.setattr(starting, "realtime_priority", noted)
+    monkeypatch.setattr(answer, "finished", lambda *_: 0)
+    for priority in (None, "normal"):
+        options = Options((), None, None, None, None, None, "table", quiet=True, began=0.0, priority=priority)
+        assert answer.answered(lambda _: cast("MeasuredRun", None), options) == 0
+    assert asked == [True, False]
+
+
+def test_a_command_begins_before_its_imports() -> None:
+    told = "time.sleep(0.05); print(time.monotonic() - starting.began())"
+    words = f"import time; from tollmeter import starting; starting.hold_signals(); {told}"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert float(done.stdout) >= 0.05

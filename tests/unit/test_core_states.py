@@ -13,6 +13,7 @@ from tollmeter.experiment.core_clock import core_hz
 from tollmeter.experiment.core_states import core_seen, states, usual, widths
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Sample
+from tollmeter.numbers import known
 from tollmeter.numbers.known import Learned, machine_known
 
 
@@ -125,3 +126,13 @@ def test_a_width_that_earlier_runs_saw_counts_where_this_one_was_never_alone() -
     assert machine_known(beside).widths[place] == pytest.approx(2.4)
     assert machine_known(beside, Learned(widths={place: 4.0})).widths[place] == 4.0
     assert machine_known(alone, Learned(widths={place: 2.4})).widths[place] == pytest.approx(4.0)
+
+
+def test_the_core_of_many_visits_is_that_of_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "_ENOUGH_VISITS", 30)
+    looked: list[int] = []
+    whole = known.core_seen
+    monkeypatch.setattr(known, "core_seen", lambda some: (looked.append(len(some)), whole(some))[1])
+    found = machine_known([visit(4.0, 3.99, 4.01, number=number) for number in range(100)])
+    assert looked == [25]
+    assert [*found.widths.values()] == pytest.approx([4.0], rel=0.005)

@@ -24,6 +24,7 @@ from tollmeter.library.fleet import report
 from tollmeter.model import Book, Failure
 from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
+from tollmeter.store import fleet as store_fleet
 from tollmeter.store.dataset import machine_name, write_tables
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
@@ -155,6 +156,24 @@ def test_a_dataset_is_judged_by_hardware_model(written: Path) -> None:
     rows = {(row["probe"], json.dumps(row["parameters"]), row["metric"]): row for row in told["models"][0]["rows"]}
     assert all(row["nodes"] == 24 and row["p10"] <= row["median"] <= row["p90"] for row in rows.values())
     assert any("23 peers" in block for block in blocks([many], whole=False) if isinstance(block, str))
+
+
+def test_rows_that_only_some_machines_have_are_the_same_in_parts_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = [machine(f"n{at}", 1 + at / 100) for at in range(6)]
+    fewer = [replace(one, index=replace(one.index, rows=one.index.rows[: 3 + at])) for at, one in enumerate(books)]
+    folder = dataset(tmp_path / "fleet", fewer)
+
+    def numbers() -> dict[str, list[float]]:
+        read = store_fleet.read_fleet(folder)
+        names = (f"{row['probe']} {row['metric']} {row['parameters']}" for row in read.rows)
+        return {name: np.nan_to_num(line).tolist() for name, line in zip(names, read.values, strict=True)}
+
+    together = numbers()
+    monkeypatch.setattr(store_fleet, "_FILES", 1)
+    assert numbers() == together
+    assert len({*map(str, together.values())}) > 1
 
 
 def test_files_that_cannot_be_read_are_named_and_the_others_are_judged(written: Path, tmp_path: Path) -> None:

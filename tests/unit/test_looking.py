@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from math import inf
 from pathlib import Path
@@ -93,7 +92,7 @@ def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
     known, new = wanted(16, 64, path=str(tmp_path / "program"))
     monkeypatch.setattr(addresses, "_EMULATOR", tmp_path)
     monkeypatch.setattr(addresses, "_KEPT", tmp_path / "kept")
-    monkeypatch.setattr(addresses, "open_here", lambda *_: io.StringIO())
+    monkeypatch.setattr(addresses, "open_here", nobody_is_asked)
     monkeypatch.setattr(addresses, "measure_distances", nobody_is_asked)
     stored = tmp_path / "kept" / addresses._fingerprint(known)
     stored.mkdir(parents=True)

@@ -33,7 +33,9 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
     with Stopping(answer=_promise) as stopping:
         if starting.signal_received():
             raise KeyboardInterrupt
-        code = finished(measuring(stopping), options)
+        measured = measuring(stopping)
+        with starting.realtime_priority(wanted=options.is_urgent):
+            code = finished(measured, options)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
 
 

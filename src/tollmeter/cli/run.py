@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import show
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice
@@ -56,15 +56,17 @@ def run(
     check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
-        tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, time.monotonic(),
+        tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, starting.began(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
         tuple(trust or ()),
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume)
-    from tollmeter.cli.answer import answered
+    with starting.realtime_priority(wanted=options.is_urgent):
+        measuring = _measuring(options, resume)
+        from tollmeter.cli.answer import answered
 
-    return answered(_measuring(options, resume), options)
+    return answered(measuring, options)
 
 
 def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:

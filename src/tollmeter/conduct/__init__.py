@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tollmeter.conduct.judging import Judging
 from tollmeter.conduct.machine_lock import hold_machine_lock
-from tollmeter.conduct.quiet import no_collections, pinned_to, realtime_priority
+from tollmeter.conduct.quiet import no_collections, pinned_to
 from tollmeter.conduct.schedule import Schedule, State
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
@@ -33,7 +33,6 @@ __all__ = [
     "conduct",
     "hold_machine_lock",
     "pinned_to",
-    "realtime_priority",
 ]
 
 _MOST_REVIEWING = 0.01

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host process itself: away from the measured CPUs, and scheduled at once when a visit has ended."""
+"""The host process itself: away from the measured CPUs, and without pauses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 
 @contextlib.contextmanager
@@ -32,32 +31,6 @@ def pinned_to(cpu: int | None) -> Iterator[str | None]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)
-
-
-@contextlib.contextmanager
-def realtime_priority(wanted: bool) -> Iterator[None]:
-    """Gives this process, not its children, the least real-time priority where the system permits and bounds it."""
-    policy, parameter = os.SCHED_OTHER, os.sched_param(0)
-    with contextlib.suppress(OSError):
-        policy, parameter = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        if wanted and _is_bounded():
-            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    except OSError:
-        pass  # an ordinary process waits its turn
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, policy, parameter)
-
-
-def _is_bounded() -> bool:
-    """Whether real-time threads leave others some time, should one never stop (sched_rt_runtime_us)."""
-    try:
-        return not Path("/proc/sys/kernel/sched_rt_runtime_us").read_text(encoding="ascii").startswith("-")
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ class Taken:
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Columns in their own types: nanoseconds of a long time are not rounded."""
         if not self._read:
-            read = [[columns.column(name)[places] for name in COLUMNS] for columns, places in self._held]
+            read = [[column[places] for column in columns.columns().values()] for columns, places in self._held]
             lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in COLUMNS)
             self._read.update(zip(COLUMNS, map(np.concatenate, lanes), strict=True))
         return {name: self._read[name][self._order] for name in names}

@@ -13,12 +13,15 @@ from tollmeter.numbers.stats import hodges_lehmann_ratio
 TOLERATED = 0.03
 LEAST_READINGS = 8
 PARTS = 3
+MOST_READINGS = 1 << 14
+"""More say no more, and the ratios of 400,000 take 7 s and 650 MB."""
 
 
 def find(book: Book) -> Iterable[Finding]:
     """Where the control loop's rates of the run's last third differ from the first third's by more than 3 %, surely."""
     visits = sorted(native_outcomes(book.outcomes), key=lambda outcome: outcome.visit)
     rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
+    rates = rates[:: len(rates) // MOST_READINGS + 1]
     third = len(rates) // PARTS
     if third < LEAST_READINGS:
         return

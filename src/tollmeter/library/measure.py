@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
-from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to, realtime_priority
+from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.conduct.prestaging import beside
 from tollmeter.judgement import opposed, settle
 from tollmeter.library import places
@@ -45,6 +45,7 @@ from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
+from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.studies import attempts

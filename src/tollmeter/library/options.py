@@ -43,6 +43,12 @@ class Options(NamedTuple):
     all_points: bool = False
     trust: tuple[Path, ...] = ()
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether what comes before and behind the visits has a priority as they have: beside four busy programs half a
+        second of it takes five, which no budget bounds."""
+        return self.priority != "normal"
+
 
 # ---- values ---------------------------------------------------------------------------------------------------------
 

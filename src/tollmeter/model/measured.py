@@ -96,7 +96,7 @@ class Marks(Record, frozen=True):
     ratio_error: float | None = None
 
 
-class Outcome(Record, frozen=True):
+class Outcome(Record, frozen=True, gc=False):
     """All that one visit brought back. controls: dependent additions a second before and after the samples. seed: of
     its layout; visits of one point with one seed shared it; 0 if unknown. at_ns: its start. pinned: whether the worker
     was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external clock.

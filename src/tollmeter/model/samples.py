@@ -85,7 +85,11 @@ class Columns:
 
     def column(self, name: str) -> NDArray[Any]:
         """Of all samples, in as few bytes as hold them: widen it before reckoning."""
-        return self._held()[0][name]
+        return self.columns()[name]
+
+    def columns(self) -> Packed:
+        """All of them, read at once."""
+        return self._held()[0]
 
     def lanes(self, start: int, stop: int) -> Sequence[Lanes]:
         lanes = self._held()[1]
@@ -185,9 +189,9 @@ class Room:
         if len(content) < place.size:
             raise Failure(f"a temporary file of {place.start + place.size} bytes was cut", 5)
         for name, (kind, is_one) in zip(COLUMNS, place.kinds, strict=True):
-            column = np.frombuffer(content, kind, 1 if is_one else place.samples, at)
-            columns[name] = np.broadcast_to(column[0], (place.samples,)) if is_one else column
-            at += column.nbytes
+            column = np.ndarray((place.samples,), kind, content, at, (0,) if is_one else None)
+            columns[name] = column
+            at += column.itemsize * (1 if is_one else place.samples)
         return columns, marshal.loads(content[at:])
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ import numpy as np
 from tollmeter.experiment.batches import Array
 from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.evidence import sleeping, unseen
-from tollmeter.experiment.precision import common_scatter
+from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
 from tollmeter.experiment.taken import parts
 from tollmeter.model import (
     PRECISION,
@@ -60,6 +60,8 @@ _SERVED = (
 _UNTOLD = "the probe times it itself, and system calls of {} are not told from it: this kernel does not know them"
 _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""
+_TELLING_VISITS = 8192
+"""That say how a probe with more visits scatters."""
 
 Logs = tuple[Array, Sequence[int]]
 Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
@@ -111,16 +113,27 @@ def in_parts(
     outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> Iterator[tuple[list[list[Outcome]], Known]]:
     """The points of all probes, some of one probe at a time, and what is known with how that probe scatters. `known_of`
-    keeps what it reads of all visits; here it is kept until the next points are asked for, and the visits of a probe
-    that has many are read twice."""
+    keeps what it reads of all visits; here it is kept until the next points are asked for."""
+    made = nothing_made()
+    known = known._replace(made=made)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
         several = [*_together(groups)]
-        kept = _with_read(known, several[0], probes) if len(several) == 1 else None
-        timed = [_timed(points, probes, kept or _with_read(known, points, probes)) for points in several]
-        whole = _with_scatter(known, [*chain.from_iterable(timed)])
+        telling = several[0] if len(several) == 1 else _telling(several)
+        _read(known, telling, probes)
+        whole = _with_scatter(known, _timed(telling, probes, known))
         for points in several:
-            made = (kept or _with_read(known, points, probes)).made
-            yield points, whole._replace(made=made)
+            if points is not telling:
+                made.clear()
+                _read(known, points, probes)
+            yield points, whole
+        made.clear()
+
+
+def _telling(several: Sequence[Sequence[Sequence[Outcome]]]) -> list[Sequence[Outcome]]:
+    """Of a probe with many visits the first of each point, which say how it scatters: a point with thousands of visits
+    is known by its own."""
+    few = max(LEAST_VISITS, _TELLING_VISITS // sum(map(len, several)))
+    return [group[:few] for points in several for group in points]
 
 
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
@@ -131,13 +144,6 @@ def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
             some = []
         some.append(group)
     yield some
-
-
-def _with_read(known: Known, points: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
-    """With what these visits make, and nothing else."""
-    mine = known._replace(made=nothing_made())
-    _read(mine, points, probes)
-    return mine
 
 
 def known_of(

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from glob import escape, glob
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_FILES = 500
+_FILES = 100
 """That are read at a time."""
+_READERS = 2
 _MEMORY = "512MB"
 _IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = (
@@ -34,11 +37,18 @@ _USABLE = (
 
 _MODELS = "SELECT file_index AS file, cpu, kernel, caches FROM read_parquet(?)"
 _ROWS = (
-    "SELECT file, key, place, value, half FROM (SELECT file_index AS file, key::BIGINT AS key,"
-    " ln(median)::FLOAT AS value, (ln(high / low) / 2)::FLOAT AS half"
-    f" FROM read_parquet(?) WHERE {_USABLE}) LEFT JOIN keys USING (key)"
+    "SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, (ln(high / low) / 2)::FLOAT AS half"
+    f" FROM read_parquet(?) LEFT JOIN keys USING (key) WHERE {_USABLE}"
 )
 """A row that is not known yet has no place."""
+_NEW_ROWS = (
+    f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key"
+    f" FROM read_parquet(?) ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
+    " ORDER BY any_value(probe), any_value(metric), any_value(parameters)"
+)
+
+_Found = tuple[Sequence[str], "dict[str, NDArray[Any]]"]
+"""Files, and the columns of a query of them."""
 
 
 class Fleet(NamedTuple):
@@ -63,7 +73,7 @@ def read_fleet(folder: Path) -> Fleet:
     if not is_dataset(folder):
         raise Failure(f"{folder} is no dataset: it has no folders rows and machines (toll export --dataset)")
     with duckdb.connect() as db:
-        db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 2; SET preserve_insertion_order = false")
+        db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 1; SET preserve_insertion_order = false")
         db.execute("CREATE TABLE keys (key BIGINT, place INTEGER)")
         machines = _machines(db, folder)
         if not machines:
@@ -74,10 +84,9 @@ def read_fleet(folder: Path) -> Fleet:
 def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
     """The hardware model of each."""
     by_folder: dict[str, str] = {}
-    for some in _parts(_files(folder, "machines")):
-        for readable, read in _readable(db, _MODELS, some):
-            for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
-                by_folder[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+    for readable, read in _ahead(db, _MODELS, [*_parts(_files(folder, "machines"))]):
+        for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
+            by_folder[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
     return dict(sorted(by_folder.items()))
 
 
@@ -107,9 +116,19 @@ def _parts(files: Sequence[str]) -> Iterator[Sequence[str]]:
     return (files[at : at + _FILES] for at in range(0, len(files), _FILES))
 
 
-def _readable(
-    db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]
-) -> Iterator[tuple[Sequence[str], dict[str, NDArray[Any]]]]:
+def _ahead(db: duckdb.DuckDBPyConnection, words: str, parts: Sequence[Sequence[str]]) -> Iterator[_Found]:
+    """What `_readable` has of each part in order, while others are read by as many threads."""
+    with ThreadPoolExecutor(_READERS) as readers:
+        waiting = deque[Future[list[_Found]]]()
+        for part in parts:
+            waiting.append(readers.submit(lambda some: [*_readable(db.cursor(), words, some)], part))
+            if len(waiting) > _READERS:
+                yield from waiting.popleft().result()
+        for one in waiting:
+            yield from one.result()
+
+
+def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -> Iterator[_Found]:
     """The files of which a query can be made, together or in parts, with its columns; the others are named."""
     import duckdb
 
@@ -140,17 +159,17 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
     values, squares, counts = (np.zeros((len(models), 0), kind) for kind in (np.float32, np.float32, np.uint8))
     rows: list[dict[str, Any]] = []
     files = [path for path in _files(folder, "rows") if _machine(path) in columns]
-    # The first file alone has nearly all the rows, which are then known when 500 files are read.
-    parts = ((turn, part) for turn, paths in enumerate(_rounds(files)) for part in (paths[:1], *_parts(paths[1:])))
-    for turn, some in parts:
-        for readable, read in _readable(db, _ROWS, some):
-            places, unknown = np.ma.getdata(read["place"]), np.ma.getmaskarray(read["place"])
-            if unknown.any():
-                more, places[unknown] = _new_rows(db, readable, read["file"][unknown], read["key"][unknown], len(rows))
+    for turn, paths in enumerate(_rounds(files)):
+        # The first file alone has nearly all the rows, which are then known when the others are read.
+        for readable, found in chain(_ahead(db, _ROWS, [paths[:1]]), _ahead(db, _ROWS, [*_parts(paths[1:])])):
+            read = found
+            if np.ma.is_masked(read["place"]):
+                more = _new_rows(db, readable, len(rows))
                 rows += more
                 values, squares, counts = (np.pad(each, ((0, 0), (0, len(more)))) for each in (values, squares, counts))
+                read = db.execute(_ROWS, [readable]).fetchnumpy()
             starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
-            at = starts[read["file"]] + places
+            at = starts[read["file"]] + read["place"]
             for sums, each in ((values, read["value"]), (squares, read["half"] ** 2), (counts, 1)):
                 of_lines = sums.reshape(-1)
                 of_lines[at] = of_lines[at] + each if turn else each
@@ -161,23 +180,11 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
     return Fleet([*models.items()], rows, values.T, halves.T)
 
 
-def _new_rows(
-    db: duckdb.DuckDBPyConnection, paths: Sequence[str], files: NDArray[Any], keys: NDArray[Any], known: int
-) -> tuple[list[dict[str, Any]], NDArray[Any]]:
-    """Rows that no earlier batch has, and each line's row. files, keys: of each line. One file gives a row's words."""
+def _new_rows(db: duckdb.DuckDBPyConnection, paths: Sequence[str], known: int) -> list[dict[str, Any]]:
+    """Rows of these files that none before has, which now have a place."""
     import numpy as np
 
-    fresh, first = np.unique(keys, return_index=True)
-    db.register("fresh", {"key": fresh})
-    named = [paths[at] for at in np.unique(files[first]).tolist()]
-    new = db.execute(
-        f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key FROM"
-        f" (SELECT {', '.join(_IDENTITY)}, key FROM read_parquet(?)) JOIN fresh USING (key) GROUP BY key"
-        " ORDER BY any_value(probe), any_value(metric), any_value(parameters)",
-        [named],
-    ).fetchall()
-    places = np.empty(len(fresh), np.int64)
-    places[np.searchsorted(fresh, [key for _, key in new])] = np.arange(known, known + len(new))
-    db.register("added", {"key": fresh, "place": places})
+    new = db.execute(_NEW_ROWS, [paths]).fetchall()
+    db.register("added", {"key": np.array([key for _, key in new]), "place": known + np.arange(len(new))})
     db.execute("INSERT INTO keys FROM added")
-    return [row for row, _ in new], places[np.searchsorted(fresh, keys)]
+    return [row for row, _ in new]
