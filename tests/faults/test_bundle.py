@@ -9,12 +9,14 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
 import tarfile
 import tracemalloc
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -22,10 +24,11 @@ import trees
 from storm.uses import numbers
 from tollmeter.cli.main import main
 from tollmeter.library import places
+from tollmeter.library.executable_parts import PARTS, REFERENCE, parts_of
 from tollmeter.library.importing import imported
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import ProbeRequest
-from tollmeter.model import Failure, Select, Suite
+from tollmeter.model import Abi, Failure, Select, Suite
 from tollmeter.plan import make
 from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
@@ -33,6 +36,8 @@ from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.qemu_system import BOARDS, archive
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.elf import loaded_part
+from tollmeter.toolchain.workload_build import bundle_runner
 from waiting import LONG_S, in_time
 
 PROBES = ("kernel.loop", "kernel.function_call")
@@ -223,6 +228,11 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
 
 
+def test_a_value_that_a_parameter_does_not_have_is_refused(tmp_path: Path) -> None:
+    assert main(["bundle", "memory.read_bandwidth", "kernel=fast", "-o", str(tmp_path / "t.sh")]) == 2
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_suite_without_commands_of_this_machine_can_be_bundled() -> None:
     suites = [suite for suite in places.suites().values() if not suite.workload]
     catalog = places.made_ready([], [], ProbeRequest(tuple(select for suite in suites for select in suite.select)))
@@ -340,3 +350,82 @@ def test_a_probe_that_cannot_describe_the_machine_does_not_stop_the_others(tmp_p
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LONG_S)
     assert done.returncode == 0 and "described as unknown" in done.stderr
     assert main(["import", str(tmp_path / "out"), "--out", str(tmp_path / "run")]) == 0
+
+
+def several(abi: Abi) -> dict[str, bytes]:
+    places.made_ready([abi.name], [], ProbeRequest(tuple(Select(probe=probe) for probe in PROBES)))
+    return {probe: loaded_part((places.ROOT / "build" / abi.name / probe).read_bytes()) for probe in PROBES}
+
+
+def joined(abi: Abi, parts: dict[str, bytes], folder: Path) -> int:
+    folder.mkdir()
+    for name, content in parts.items():
+        (folder / name).write_bytes(content)
+    command = [bundle_runner(places.ROOT, abi), "--join", folder]
+    return subprocess.run(command, check=False, timeout=LONG_S).returncode
+
+
+def test_the_joined_executables_are_those_that_were_built(own_abi: Abi, tmp_path: Path) -> None:
+    built = several(own_abi)
+    parts = parts_of(built)
+    assert len(parts[PARTS]) < len(parts[REFERENCE]) / 4
+    assert joined(own_abi, parts, tmp_path / "whole") == 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()} == built
+
+
+def test_damaged_parts_are_refused(own_abi: Abi, tmp_path: Path) -> None:
+    parts = parts_of(several(own_abi))
+    ends = [joined(own_abi, {**parts, PARTS: parts[PARTS][:-1]}, tmp_path / "short")]
+    ends += [joined(own_abi, {**parts, REFERENCE: parts[REFERENCE][:5000]}, tmp_path / "reference")]
+    damage = Random(1)
+    for number in range(40):
+        at = damage.randrange(200)
+        changed = parts[PARTS][:at] + damage.randbytes(3) + parts[PARTS][at + 3 :]
+        ends.append(joined(own_abi, {**parts, PARTS: changed}, tmp_path / str(number)))
+    assert ends[:2] == [5, 5] and set(ends) <= {0, 5}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a namespace of processes")
+def test_as_process_1_of_a_container_it_ends_and_keeps_its_journal(bundle: Path, tmp_path: Path) -> None:
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "sh", bundle, "--budget", "1"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=LONG_S)
+    assert done.returncode == 0
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a sandbox of gVisor's without user namespaces")
+def test_a_sandbox_of_gvisor_has_numbers(bundle: Path, tmp_path: Path) -> None:
+    runsc = shutil.which("runsc")
+    if not runsc:
+        pytest.skip("needs Debian's package runsc")
+    options = ["--network=none", "--rootless", "--ignore-cgroups", "--platform=ptrace"]
+    words = [runsc, *options, "do", "sh", bundle, "--budget", "3", "--out", "-"]
+    done = subprocess.run(words, capture_output=True, check=False, timeout=LONG_S, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "capture").write_bytes(done.stdout)
+    outcomes = read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+def test_it_runs_with_toyboxs_tools(bundle: Path, tmp_path: Path) -> None:
+    """Toybox in Debian has neither a shell nor xz."""
+    programs = {name: shutil.which(name) for name in ("toybox", "dash", "xz")}
+    if missing := [name for name, path in programs.items() if not path]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    for path in programs.values():
+        libraries = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        for file in (str(path), *re.findall(r"/\S+", libraries)):
+            (tmp_path / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, tmp_path / file[1:])
+    for tool in ("tail", "head", "tar", "sha256sum", "uname", "mkdir", "rm", "sed"):
+        (tmp_path / "usr/bin" / tool).symlink_to("toybox")
+    for place in ("bin", "tmp"):
+        (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / "bin/sh").symlink_to(str(programs["dash"]))
+    shutil.copy(bundle, tmp_path / "t.sh")
+    words = ["/usr/sbin/chroot", tmp_path, "/bin/sh", "/t.sh", "--budget", "2"]
+    done = subprocess.run(words, capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    assert not list((tmp_path / "tmp").iterdir())
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
