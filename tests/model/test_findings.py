@@ -60,10 +60,6 @@ def told(level: int, **changes: object) -> Change:
     return change
 
 
-def guest(machine: Description) -> Description:
-    return msgspec.structs.replace(machine, hypervisor="KVM")
-
-
 @lru_cache
 def book(
     machine: Machine,
@@ -105,7 +101,6 @@ TURNED_ON: dict[str, Callable[[], Book]] = {
     "memory.cpus_share_a_core": lambda: book(SOUND, lost=0.4),
     "memory.more_cpus_get_less": lambda: book(SOUND, together=0.7),
     "memory.latency_rises_under_load": lambda: book(replace(SOUND, memory_transfer=40.0), traffic=0.99),
-    "memory.neighbours_take_cache": lambda: book(SOUND.with_cache(2, neighbours=1.5), guest),
     "memory.huge_pages_are_unused": lambda: book(
         replace(SOUND, huge_pages=False, transparent_hugepage="always madvise [never]")
     ),

@@ -270,7 +270,7 @@ def finding(name: str) -> Finding:
 
 
 RECORDINGS = Path(__file__).parents[1] / "recordings"
-SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.neighbours_take_cache")
+SHARED, CACHE = finding("machine.core_is_shared"), finding("memory.cache_disagrees")
 PROBLEM = msgspec.structs.replace(SHARED, severity="warning")
 
 
@@ -312,7 +312,7 @@ def test_what_only_thin_rows_say_is_withheld_and_named() -> None:
     book = books.small()
     held = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=(CACHE.name,)))
     told = " ".join(printed(held).split())
-    assert "1 finding withheld" in told and "neighbours take cache" in told
+    assert "1 finding withheld" in told and "cache disagrees" in told
 
 
 def test_a_question_is_answered_unless_too_much_is_missing() -> None:

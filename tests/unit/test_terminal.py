@@ -71,11 +71,24 @@ def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() ->
     assert "a system call takes" in tables.answer(book) and "a system call takes" not in tables.answer(told)
 
 
+def _without_hypervisor(book: Book) -> Book:
+    machine = msgspec.structs.replace(book.index.machine, hypervisor=None)
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+
+
 def test_what_disagrees_is_marked_without_colour() -> None:
-    lines = {line.split()[0]: line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  L\d", line)}
+    bare = _without_hypervisor(books.healthy())
+    lines = {line.split()[0]: line for line in printed(bare, 100).splitlines() if re.match(r"  L\d", line)}
     assert ["≠" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
-    coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(books.healthy(), 100, colour=True))
-    assert coloured == printed(books.healthy(), 100)
+    coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(bare, 100, colour=True))
+    assert coloured == printed(bare, 100)
+
+
+def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
+    left = "at least 5.2 MiB of it are yours now; CPUs outside this machine may use the rest"
+    guest = printed(books.healthy(), 100)
+    assert left in guest and "≠" not in guest
+    assert left not in printed(_without_hypervisor(books.healthy()), 100)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

@@ -3,7 +3,7 @@
 
 A process on the host's CPU shares the last-level cache and the memory with the measured CPU. So set-ups run beside
 visits that use neither: visits of one worker, without switches and page faults, whose data fit into half of the private
-caches of the measured core. Decision 20 states the effect on the measured numbers, decision 46 the gain."""
+caches of the measured core. Decision 20 states the effect on the measured numbers, decision 45 the gain."""
 
 from __future__ import annotations
 

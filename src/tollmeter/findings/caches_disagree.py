@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tollmeter.findings import neighbours_take_cache
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Evidence, Finding, Level
 from tollmeter.numbers.units import short
@@ -13,11 +12,9 @@ from tollmeter.numbers.units import short
 
 def find(book: Book) -> Iterable[Finding]:
     """For each level whose 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size.
-    Differences that other workloads explain belong to another finding."""
-    taken = bool(list(neighbours_take_cache.find(book)))
-    last = [level for level in book.index.hierarchy if level.size_bytes][-1:]
+    Less than that is no disagreement where CPUs outside this machine may use the rest."""
     for level in book.index.hierarchy:
-        if level.size_bytes and level.os_size_bytes and disagrees(level) and not (taken and level in last):
+        if level.size_bytes and level.os_size_bytes and disagrees(level, book.index.machine):
             yield _finding(level, level.size_bytes, level.os_size_bytes)
 
 

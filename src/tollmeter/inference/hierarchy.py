@@ -402,13 +402,28 @@ _MOST_DOUBT = 3.0
 the second cache from the third, both look like one that ends anywhere between."""
 
 
-def disagrees(level: Level) -> bool:
+LEAST_LEFT = 0.75
+
+
+def disagrees(level: Level, machine: Machine) -> bool:
     """The system's size lies outside the measured interval, and further from it than is tolerated. False where either
-    size is missing."""
-    if not level.size_bytes or not level.os_size_bytes:
+    size is missing, or where CPUs outside this machine may use the rest."""
+    if not level.size_bytes or not level.os_size_bytes or bytes_left(level, machine) is not None:
         return False
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
     if high > _MOST_DOUBT * low:
         return False
     nearest = min(max(low, level.os_size_bytes), high)
     return abs(nearest / level.os_size_bytes - 1) > TOLERATED.get(level.level, TOLERATED_ELSEWHERE)
+
+
+def bytes_left(level: Level, machine: Machine) -> float | None:
+    """What certainly serves this machine of a last-level cache that CPUs outside it may use: other guests of its host,
+    or CPUs that this process may not run on. None of any other cache, and where at least three quarters are left."""
+    known = os_sizes(machine)
+    is_last = bool(known) and level.os_size_bytes == known[-1].size_bytes
+    is_shared = machine.hypervisor is not None or 0 < len(machine.allowed_cpus) < machine.cpus
+    least = level.size_low
+    if not (is_last and is_shared and least) or least >= LEAST_LEFT * known[-1].size_bytes:
+        return None
+    return least

@@ -124,7 +124,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "kinds": kind_tables(book),
         "no_levels": tables.no_levels(book),
         "unread": tables.unread(book),
-        "disagreement": any(disagrees(level) for level in index.hierarchy),
+        "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": inferred_table(book),
         "ladder": ladder(book),
         "findings": linked(book, tables.findings(book), drawn),

@@ -16,7 +16,7 @@ import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
-from tollmeter.inference.hierarchy import disagrees
+from tollmeter.inference.hierarchy import bytes_left, disagrees
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
@@ -41,6 +41,7 @@ from tollmeter.report.numbers import (
     quantity,
     size,
     time,
+    two_digits,
 )
 from tollmeter.report.worth import is_under_way
 
@@ -137,7 +138,8 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    lines = [Line(_level(level), why_no_size(level)) for level in book.index.hierarchy]
+    machine = book.index.machine
+    lines = [Line(_level(level, machine), _of_size(level, machine)) for level in book.index.hierarchy]
     return table("Memory", columns, [*lines, *_remote(book)])
 
 
@@ -150,6 +152,14 @@ def _remote(book: Book) -> list[Line]:
     node, home = (slowest.far.parameters[name] for name in ("node", "home"))
     note = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
     return [Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note)]
+
+
+def _of_size(level: Level, machine: Machine) -> str:
+    """How a size is to be read, or why there is none; empty where it is the cache's."""
+    left = bytes_left(level, machine)
+    if left is None:
+        return why_no_size(level)
+    return f"at least {two_digits(left, 'B')} of it are yours now; CPUs outside this machine may use the rest"
 
 
 def why_no_size(level: Level) -> str:
@@ -192,11 +202,11 @@ def unread(book: Book) -> tuple[str, ...]:
     return tuple(f"No {name} of {', '.join(levels)}: {why}." for name, gaps in named for why, levels in gaps.items())
 
 
-def _level(level: Level) -> tuple[Cell, ...]:
+def _level(level: Level, machine: Machine) -> tuple[Cell, ...]:
     return (
         level.level,
         size_of_level(level) if level.size_bytes else "",
-        "≠" if disagrees(level) else "",
+        "≠" if disagrees(level, machine) else "",
         size(level.os_size_bytes) if level.os_size_bytes else "",
         of_level(level),
         cycles_of_level(level),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tollmeter.inference.hierarchy import disagrees
-from tollmeter.model import Level
+from tollmeter.model import Level, Machine
 from tollmeter.report.charts.chart import Bench, Chart, Datum
 from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, size_of_level
 from tollmeter.report.numbers import percent, plain, size
@@ -16,8 +16,9 @@ def caption(chart: Chart, bench: Bench) -> str:
     """Its own sentence if it has one, that of the levels of memory where these are its subject, else its two ends."""
     if chart.caption:
         return chart.caption
-    levels = bench.book.index.hierarchy if bench.is_the_machine else ()
-    of_levels = OF_LEVELS[chart.name](levels) if chart.name in OF_LEVELS and levels else ""
+    index = bench.book.index
+    is_of_levels = chart.name in OF_LEVELS and bench.is_the_machine and index.hierarchy
+    of_levels = OF_LEVELS[chart.name](index.hierarchy, index.machine) if is_of_levels else ""
     return of_levels or _ends(points(chart))
 
 
@@ -45,18 +46,18 @@ def _named(datum: Datum) -> str:
     return f"{datum['value']} ({', '.join(words)})" if words else str(datum["value"])
 
 
-def _latency(levels: Sequence[Level]) -> str:
+def _latency(levels: Sequence[Level], machine: Machine) -> str:
     ends = [f"{level.level} ends at {size_of_level(level)}" for level in levels if level.size_bytes]
     far = levels[-1]
     parts = [", ".join(ends)] if ends else []
     if far.level == "memory" and far.latency_ns:
         parts.append(f"memory answers in {of_level(far)}")
-    parted = [level for level in levels if disagrees(level) and level.os_size_bytes]
+    parted = [level for level in levels if disagrees(level, machine) and level.os_size_bytes]
     parts += [f"the system says {size(level.os_size_bytes)} of {level.level}" for level in parted]
     return "; ".join(parts) + "." if parts else ""
 
 
-def _bandwidth(levels: Sequence[Level]) -> str:
+def _bandwidth(levels: Sequence[Level], _: Machine) -> str:
     known = [level for level in levels if level.read_bytes_per_second]
     if len(known) < 2:
         return ""
@@ -67,7 +68,7 @@ def _bandwidth(levels: Sequence[Level]) -> str:
     return f"{fastest}. Drawn is the kernel that was measured at most sizes."
 
 
-def _parallelism(levels: Sequence[Level]) -> str:
+def _parallelism(levels: Sequence[Level], _: Machine) -> str:
     known = [f"{level.level} {plain(level.parallelism, 2)}" for level in levels if level.parallelism]
     return f"Loads under way at once: {', '.join(known)}." if known else ""
 
