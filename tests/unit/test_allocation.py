@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+import fnmatch
+from collections.abc import Sequence
 from math import inf
 
 import pytest
 
+from tollmeter.catalog import read_suite
 from tollmeter.experiment.allocation import Wish, next_visits
+from tollmeter.library import places
+from tollmeter.model import Select
+from tollmeter.plan.effort import LARGE_BYTES
+from tollmeter.root import ROOT
 
 
 def chosen(left_s: float, *wishes: Wish[str]) -> list[str]:
@@ -68,3 +75,18 @@ def test_where_nothing_can_be_settled_the_least_visited_share_what_is_left() -> 
 @pytest.mark.parametrize("left_s", [0.0, 0.05])
 def test_no_time_is_no_visit(left_s: float) -> None:
     assert chosen(left_s, Wish("a", 1, 9, 0.1), Wish("b", 5, inf, 0.1)) == []
+
+
+def test_the_benchmark_of_the_scheduler_is_about_probes_that_exist() -> None:
+    """Some that are quick to set up and some that are slow, in both ABIs of one CPU."""
+    suite = read_suite(ROOT / "bench/scheduler.toml")
+    known = places.sources()
+    assert all(fnmatch.filter(known, select.probe) for select in suite.select)
+    assert {abi for select in suite.select for abi in select.abi} == {"native", "ia32"}
+    sizes = [size for select in suite.select for size in values_of(select) if isinstance(size, int)]
+    assert min(sizes) < LARGE_BYTES < max(sizes)
+
+
+def values_of(select: Select) -> Sequence[object]:
+    sizes = select.parameters.get("size", ())
+    return sizes if isinstance(sizes, list | tuple) else (sizes,)

@@ -54,6 +54,10 @@ ELSEWHERE = {
     "toll export LAST --format parquet --what samples": ("tests/unit/test_export.py", '"parquet"'),
     "toll export RUN --format lmbench --out HOST.0": ("tests/unit/test_lmbench.py", "result_text"),
     "toll show RUN --format lmbench --with FILE": ("tests/unit/test_lmbench.py", "read_result"),
+    "toll run bench/scheduler.toml --all-points --budget 22s --seed 7": (
+        "tests/unit/test_allocation.py",
+        "bench/scheduler.toml",
+    ),
     "toll selftest": ("src/tollmeter/cli/main.py", "selftest"),
     "toll run bench.planted_4 bench.planted_again --against bench.planted_0": ("bench/tomorrow.py", "planted_again"),
     "toll show RUN --attribute x86_64,x32": ("tests/unit/test_attribution.py", "attribut"),
