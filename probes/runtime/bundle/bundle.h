@@ -90,6 +90,10 @@ bool text_of(const char *line, const char *key, char *text, size_t room);
 double now_s(void);
 bool is_there(const char *path); /* a file that can be read */
 
+/* ---- parts.c ---- */
+/* Makes the executables of an ABI's folder of what the bundle's script unpacked there. */
+bool parts_join(const char *folder);
+
 /* ---- machine.c ---- */
 /* line: a record `machine`, and a record `control` after it. */
 void machine_read(struct machine *machine, const char *line);

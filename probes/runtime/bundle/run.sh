@@ -34,10 +34,12 @@ is_whole() {
 
 unpack() {
   is_whole "$@" || { say "$self was altered or cut short: the checksum of its part $1 is another one"; exit 2; }
-  if ! part "$@" | @UNPACK@ -dc | (cd "$work" && tar xf -); then
-    say "$1 cannot be unpacked into $work: no space there, or $self was altered (TMPDIR names another folder)"
-    exit 5
-  fi
+  part "$@" | @UNPACK@ -dc | (cd "$work" && tar xf -) || not_unpacked "$1"
+}
+
+not_unpacked() {
+  say "$1 cannot be unpacked into $work: no space there, or $self was altered (TMPDIR names another folder)"
+  exit 5
 }
 
 # Sections whose machines have this one's name; all of them where none has.
@@ -61,6 +63,7 @@ END
   while read -r name offset bytes sum; do
     unpack "$name" "$offset" "$bytes" "$sum"
     if "$work/$name/toll-runner" --runs 2>&-; then
+      "$work/$name/toll-runner" --join "$work/$name" || not_unpacked "$name"
       runner=${runner:-$work/$name/toll-runner}
     else
       rm -rf "${work:?}/$name"

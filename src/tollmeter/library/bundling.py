@@ -19,6 +19,7 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
+from tollmeter.library.executable_parts import parts_of
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
@@ -36,6 +37,7 @@ _DICTIONARY_BYTES = 16 << 20
 """The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
 FAST = 1
 _COMMON = "common"
+_RUNNER = "toll-runner"
 _EVERY = "*"
 
 
@@ -149,7 +151,7 @@ def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
     if not several:
         return {}
     files = {one.probe.probe: elf.loaded_part(Path(one.path).read_bytes()) for one in several}
-    return {"toll-runner": elf.loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
+    return {_RUNNER: elf.loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------
@@ -171,9 +173,14 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
         return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
     sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        packed = _xz(_tar({f"{abi}/{name}": content for name, content in several.items()}), preset)
+        packed = _xz(_tar({f"{abi}/{name}": content for name, content in _in_parts(several).items()}), preset)
         sections.append(_Section(abi, packed, machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
+
+
+def _in_parts(several: dict[str, bytes]) -> dict[str, bytes]:
+    """The runner as it is, since it joins the others."""
+    return {_RUNNER: several[_RUNNER], **parts_of({name: several[name] for name in several if name != _RUNNER})}
 
 
 def _script(template: str, sections: Sequence[_Section]) -> bytes:

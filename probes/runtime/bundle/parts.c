@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Joins the executables of an ABI's folder again (src/tollmeter/library/executable_parts.py): `parts` says of each which
+ * runs of `reference` it has, which fields of four bytes differ in them and by how much, and its other bytes. Numbers
+ * have seven bits in a byte, the lowest first. Both files are then removed.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bundle.h"
+
+enum { FIELD_BYTES = 4, LONGEST_NAME = 64 };
+
+struct bytes {
+  const unsigned char *at, *end;
+};
+
+/* The sum of all that is taken is checked where it is used: past the end a number is 0. */
+static size_t number_take(struct bytes *from) {
+  size_t number = 0;
+  for (unsigned shift = 0; from->at < from->end && shift < 32; shift += 7) {
+    const unsigned char byte = *from->at++;
+    number |= (size_t)(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  return number;
+}
+
+static bool bytes_take(struct bytes *from, size_t count, struct bytes *taken) {
+  if ((size_t)(from->end - from->at) < count) return false;
+  *taken = (struct bytes){from->at, from->at + count};
+  from->at += count;
+  return true;
+}
+
+static bool file_read(const char *folder, const char *name, struct bytes *content) {
+  char path[1200];
+  struct stat told;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "r");
+  if (!file) return false;
+  const size_t room = fstat(fileno(file), &told) == 0 ? (size_t)told.st_size : 0;
+  unsigned char *text = malloc(room + 1);
+  const size_t length = text ? fread(text, 1, room, file) : 0;
+  fclose(file);
+  unlink(path);
+  *content = (struct bytes){text, text + length};
+  return length && length == room;
+}
+
+static bool file_write(const char *folder, const char *name, const unsigned char *content, size_t length) {
+  char path[1200];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  if (!file) return false;
+  const bool is_written = fwrite(content, 1, length, file) == length;
+  return fclose(file) == 0 && is_written && chmod(path, 0755) == 0;
+}
+
+/* An executable under way, and the streams that it is made of. */
+struct joined {
+  unsigned char *content;
+  size_t length, filled, source;
+  struct bytes runs, gaps, changes, own;
+};
+
+static bool own_add(struct joined *to, size_t count) {
+  struct bytes own;
+  if (count > to->length - to->filled || !bytes_take(&to->own, count, &own)) return false;
+  memcpy(to->content + to->filled, own.at, count);
+  to->filled += count;
+  return true;
+}
+
+static void field_add(unsigned char *field, const unsigned char *change) {
+  unsigned carry = 0;
+  for (unsigned i = 0; i < FIELD_BYTES; i++) {
+    carry += (unsigned)field[i] + change[i];
+    field[i] = (unsigned char)carry;
+    carry >>= 8;
+  }
+}
+
+/* The last gap of a run leads to its end. */
+static bool run_add(struct joined *to, size_t count, const struct bytes *reference) {
+  const size_t room = (size_t)(reference->end - reference->at);
+  unsigned char *run = to->content + to->filled;
+  struct bytes change;
+  if (count > to->length - to->filled || to->source > room || count > room - to->source) return false;
+  memcpy(run, reference->at + to->source, count);
+  to->filled += count;
+  to->source += count;
+  for (size_t at = number_take(&to->gaps); at != count; at += FIELD_BYTES + number_take(&to->gaps)) {
+    if (at > count || count - at < FIELD_BYTES || !bytes_take(&to->changes, FIELD_BYTES, &change)) return false;
+    field_add(run + at, change.at);
+  }
+  return true;
+}
+
+static bool content_join(struct joined *to, const struct bytes *reference) {
+  while (to->runs.at < to->runs.end) {
+    const size_t own = number_take(&to->runs), count = number_take(&to->runs), step = number_take(&to->runs);
+    if (!own_add(to, own)) return false;
+    to->source += step & 1 ? 0 - (step + 1) / 2 : step / 2;
+    if (!run_add(to, count, reference)) return false;
+  }
+  return own_add(to, to->length - to->filled);
+}
+
+static bool executable_join(const char *folder, struct bytes *parts, const struct bytes *reference) {
+  struct joined to = {0};
+  struct bytes *const streams[] = {&to.runs, &to.gaps, &to.changes, &to.own};
+  size_t sizes[4];
+  struct bytes spelled;
+  char name[LONGEST_NAME];
+  const size_t name_length = number_take(parts);
+  to.length = number_take(parts);
+  for (unsigned i = 0; i < 4; i++) sizes[i] = number_take(parts);
+  if (name_length >= sizeof name || !bytes_take(parts, name_length, &spelled)) return false;
+  snprintf(name, sizeof name, "%.*s", (int)name_length, (const char *)spelled.at);
+  for (unsigned i = 0; i < 4; i++)
+    if (!bytes_take(parts, sizes[i], streams[i])) return false;
+  to.content = malloc(to.length + 1);
+  const bool is_joined = to.content && content_join(&to, reference) && file_write(folder, name, to.content, to.length);
+  free(to.content);
+  return is_joined;
+}
+
+bool parts_join(const char *folder) {
+  struct bytes reference, parts;
+  bool is_joined = file_read(folder, "reference", &reference) && file_read(folder, "parts", &parts);
+  while (is_joined && parts.at < parts.end) is_joined = executable_join(folder, &parts, &reference);
+  return is_joined;
+}
