@@ -55,6 +55,7 @@ static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home
   if (!memory) return NULL;
   int first = numa_node_of(memory), last = numa_node_of(memory + bytes - 1);
   if (first == (int)home && last == (int)home) return memory;
+  if (first < 0) return toll_skip(r, "the system does not tell which memory node a page is on"), NULL;
   return toll_skip(r, "the memory came from nodes %d and %d in place of %u", first, last, home), NULL;
 }
 

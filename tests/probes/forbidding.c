@@ -2,10 +2,10 @@
  *
  * Starts a program to which the system calls of these numbers are forbidden, as a container's sandbox does it: EPERM.
  *
- *   forbidding [--kill | --only] NUMBER... -- PROGRAM ARGUMENT...
+ *   forbidding [--kill | --lack | --only] NUMBER... -- PROGRAM ARGUMENT...
  *
- * With --kill the process that makes the call ends, as under systemd's SystemCallFilter. With --only the kernel has these
- * calls and no other: ENOSYS.
+ * With --kill the process that makes the call ends, as under systemd's SystemCallFilter. With --lack the kernel does not
+ * have these calls: ENOSYS. With --only it has these and no other.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -22,9 +22,10 @@ int main(int count, char **words) {
   struct sock_filter code[2 * MOST + 2] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
   const int kills = count > 1 && strcmp(words[1], "--kill") == 0;
   const int allows = count > 1 && strcmp(words[1], "--only") == 0;
-  const unsigned refused = kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+  const int lacks = count > 1 && strcmp(words[1], "--lack") == 0;
+  const unsigned refused = kills ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | (lacks ? ENOSYS : EPERM);
   unsigned short length = 1;
-  int at = 1 + kills + allows;
+  int at = 1 + kills + lacks + allows;
   for (; at < count && at < MOST && strcmp(words[at], "--") != 0; at++) {
     const unsigned number = (unsigned)strtoul(words[at], NULL, 10);
     code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);

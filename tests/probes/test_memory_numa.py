@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import trees
+from probes.visiting import executable
+from storm.uses import numbers
 from tollmeter.model import Abi
+from tollmeter.protocol import outcome
 from waiting import LONG_S
 
 REFUSED = 77
@@ -83,3 +88,28 @@ def test_memory_is_bound_to_a_node_and_found_there(root: Path, tmp_path: Path, o
     if status == REFUSED:
         pytest.skip("the system refuses to bind memory to a node")
     assert status == 0
+
+
+REFUSED_CALLS = {
+    "move_pages": "the system refused to move pages: {why}",
+    "set_mempolicy": "the system refused to bind memory to node 0",
+    "get_mempolicy": "the system does not tell which memory node a page is on",
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="forbids by the numbers of x86-64")
+@pytest.mark.parametrize(("how", "why"), [([], "Operation not permitted"), (["--lack"], "Function not implemented")])
+@pytest.mark.parametrize("call", REFUSED_CALLS)
+def test_a_move_of_pages_that_the_system_refuses_is_a_sentence(
+    call: str, how: list[str], why: str, tmp_path: Path
+) -> None:
+    """As a container without CAP_SYS_NICE refuses it, or a kernel without memory nodes. The second node is made up."""
+    forbidding, source = tmp_path / "forbidding", Path(__file__).with_name("forbidding.c")
+    subprocess.run(["gcc", "-O1", source, "-o", forbidding], check=True)
+    probe = executable("x86_64", "memory.page_move")
+    words = ["--samples=2", "--sample-ns=1000", "--deadline-ms=60000", "node=0", "home=1", "pages=16"]
+    command = [forbidding, *how, str(numbers()[call]), "--", probe, *words]
+    environment = {"TOLL_SYSTEM_ROOT": str(trees.XEON.write(tmp_path / "machine"))}
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=LONG_S)
+    told = outcome(done.stdout)
+    assert (told.status, told.reason) == ("unsupported", REFUSED_CALLS[call].format(why=why))
