@@ -54,10 +54,11 @@ static double cost_of_reading(void) {
 /* The least step that the clock was seen to take. A clock finer than its own reading shows the reading's cost, which
  * bounds a batch just as well. */
 static double resolution(void) {
-  enum { STEPS = 64 };
-  uint64_t least = UINT64_MAX;
-  for (int i = 0; i < STEPS; i++) {
-    uint64_t start = toll_now_ns(), now;
+  enum { STEPS = 64, LEAST_STEPS = 3, ENOUGH_NS = 20000000 };
+  const uint64_t began = toll_now_ns();
+  uint64_t least = UINT64_MAX, now = began;
+  for (int i = 0; i < STEPS && (i < LEAST_STEPS || now - began < ENOUGH_NS); i++) {
+    uint64_t start = toll_now_ns();
     do now = toll_now_ns();
     while (now == start);
     if (now - start < least) least = now - start;
@@ -65,8 +66,16 @@ static double resolution(void) {
   return (double)least;
 }
 
+enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
+
+/* What one step of the clock is; 0 where a burst takes many. A clock that ticks with the kernel's timer cannot time a burst,
+ * and a loop that happens to cross a tick seems to take all of it. */
+static uint64_t coarse_step_ns;
+
 struct toll_clock toll_clock_measure(void) {
-  return (struct toll_clock){resolution(), cost_of_reading()};
+  const struct toll_clock clock = {resolution(), cost_of_reading()};
+  coarse_step_ns = clock.resolution_ns > BURST_NS / 4 ? (uint64_t)clock.resolution_ns : 0;
+  return clock;
 }
 
 /* Both operands sit in registers: some cores execute a chain of additions of constants at rename, in no time. */
@@ -119,13 +128,13 @@ static uint64_t time_loop(void (*loop)(uint64_t turns), uint64_t turns) {
 /* Turns of a loop that take about so long. It is asked for once in a process: the last step is timed again, so that one
  * interruption does not make every later burst too short. */
 static uint64_t turns_of(void (*loop)(uint64_t turns), uint64_t ns) {
+  enum { LEAST_STEPS = 16 };
+  const uint64_t least_ns = coarse_step_ns ? LEAST_STEPS * coarse_step_ns : ns / 4;
   uint64_t turns = 16, took;
-  while ((took = time_loop(loop, turns)) < ns / 4) turns *= 2;
+  while ((took = time_loop(loop, turns)) < least_ns) turns *= 2;
   const uint64_t again = time_loop(loop, turns), least = again && again < took ? again : took;
   return turns * ns / least + 1;
 }
-
-enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
 
 static uint64_t control_turns(void) {
   static uint64_t turns;
@@ -150,13 +159,13 @@ static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) 
 
 double toll_width_measure(void) {
   static uint64_t turns;
-  if (toll_counts_instructions()) return 0;
+  if (toll_counts_instructions() || coarse_step_ns) return 0;
   if (!turns) turns = turns_of(toll_width_loop, BURST_NS);
   return rate(toll_width_loop, turns, WIDTH_ADDS);
 }
 
 struct toll_burst toll_burst_measure(void) {
-  if (toll_counts_instructions()) return (struct toll_burst){0, 0};
+  if (toll_counts_instructions() || coarse_step_ns) return (struct toll_burst){0, 0};
   double chain = rate(toll_control_loop, control_turns(), TOLL_CONTROL_ADDS);
   return (struct toll_burst){chain, toll_width_measure()};
 }

@@ -195,11 +195,14 @@ static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
                                            : iterations_of(r, body_batch, r->visit->request.iterations, target_ns);
 }
 
+/* A visit of a point that is new takes about a hundred batches, and has to end: a clock of 10 ms is read with less care. */
 static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clock clock) {
-  enum { LEAST_READINGS = 2000 };
+  enum { LEAST_READINGS = 2000, MOST_BATCHES = 128, NS_OF_MS = 1000000 };
   const struct toll_request *request = &r->visit->request;
   const double bound = clock.cost_ns > clock.resolution_ns ? clock.cost_ns : clock.resolution_ns;
-  const double least_ns = LEAST_READINGS * bound; /* half a batch has half of them */
+  const double careful_ns = LEAST_READINGS * bound; /* half a batch has half of them */
+  const double most_ns = (double)request->deadline_ms * NS_OF_MS / MOST_BATCHES;
+  const double least_ns = careful_ns < most_ns ? careful_ns : most_ns;
   uint64_t target_ns = request->sample_ns > least_ns ? request->sample_ns : (uint64_t)least_ns;
   s->body.iterations = body_iterations(r, target_ns);
   if (!s->controlled) return;
@@ -247,6 +250,13 @@ static void set_lengths(struct toll_run *r, struct sample *s, const struct sampl
   s->control.iterations = length_of(found->control.iterations, quantum, s->index);
 }
 
+/* A time that is negative, which no raw monotonic clock should make: a young kernel's may be set. */
+static bool clock_went_back(const struct sample *s) {
+  bool any = false;
+  for (unsigned i = 0; i < 2; i++) any |= s->body.ns[i] > INT64_MAX || (s->controlled && s->control.ns[i] > INT64_MAX);
+  return any;
+}
+
 /* An even number, so that n and 2n come first equally often, unless one alone is of many seconds. What is seen behind one sample is what stood before the next.
  */
 static void take_all(struct toll_run *r, struct sample *s) {
@@ -260,6 +270,10 @@ static void take_all(struct toll_run *r, struct sample *s) {
     if (s->index && even && toll_clock_is_real() && s->at_ns - began > enough) break;
     set_lengths(r, s, &found);
     take(r, s);
+    if (clock_went_back(s)) {
+      toll_fail(r, "the clock went back while a sample was taken");
+      return;
+    }
     struct toll_look after = look();
     emit_sample(s);
     toll_emit_witness(s->index, &before, &after, s->width_between_hz);

@@ -216,9 +216,11 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 3, TRIAL_NS = 20000, STEPS = 50 };
-  const uint64_t steps_ns = (uint64_t)(STEPS * clock.resolution_ns),
-                 trial_ns = steps_ns > TRIAL_NS ? steps_ns : TRIAL_NS;
+  enum { TRIALS = 3, TRIAL_NS = 20000, MOST_TRIAL_NS = 200000000, STEPS = 50 };
+  const double steps_ns = STEPS * clock.resolution_ns;
+  const uint64_t trial_ns = steps_ns < TRIAL_NS        ? TRIAL_NS
+                            : steps_ns > MOST_TRIAL_NS ? MOST_TRIAL_NS
+                                                       : (uint64_t)steps_ns;
   if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;

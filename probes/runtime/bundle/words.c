@@ -41,10 +41,15 @@ bool text_of(const char *line, const char *key, char *text, size_t room) {
   return true;
 }
 
+/* The time that has passed: a young kernel's clock may be set back, and the budget has to end all the same. */
 double now_s(void) {
+  static double last_s, passed_s;
   struct timespec now = {0, 0};
-  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return (double)time(NULL);
-  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+  const bool is_told = clock_gettime(CLOCK_MONOTONIC, &now) == 0;
+  const double read_s = is_told ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : (double)time(NULL);
+  if (read_s > last_s) passed_s += read_s - last_s;
+  last_s = read_s;
+  return passed_s;
 }
 
 bool is_there(const char *path) {

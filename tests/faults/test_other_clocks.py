@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clocks of young kernels: one that ticks with the kernel's timer, and one that is set. Judges no time of this machine
+but beside another."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tollmeter.model import Abi, Outcome
+from tollmeter.protocol import outcome
+from waiting import LONG_S
+
+CLOCK = Path(__file__).parents[1] / "probes/other_clock.c"
+WORDS = ("--samples=4", "--sample-ns=300000", "--deadline-ms=12000")
+
+
+@pytest.fixture
+def visited(tree: Path, tmp_path: Path, own_abi: Abi, own_compiler: str) -> Visited:
+    return Visited(tree / "build" / own_abi.name, tmp_path, [own_compiler, *own_abi.flags])
+
+
+class Visited:
+    """Visits of kernel.loop under a clock."""
+
+    def __init__(self, built: Path, folder: Path, compiler: list[str]) -> None:
+        self._built, self._folder, self._compiler = built, folder, compiler
+
+    def __call__(self, *macros: str) -> Outcome:
+        program = self._folder / "program"
+        inputs = [CLOCK, *self._built.glob("obj/kernel/loop/*.o"), self._built / "libtoll.a"]
+        flags = ["-static", "-no-pie", "-Wl,--wrap=clock_gettime", *(f"-D{macro}" for macro in macros)]
+        subprocess.run([*self._compiler, *flags, *inputs, "-pthread", "-lm", "-o", program], check=True)
+        done = subprocess.run([program, *WORDS], capture_output=True, check=False, timeout=LONG_S)
+        return outcome(done.stdout)
+
+
+def cost(told: Outcome) -> float:
+    """ns of an iteration."""
+    return sum(sum(sample.body) for sample in told.samples) / sum(3 * sample.iterations for sample in told.samples)
+
+
+@pytest.mark.parametrize("step_ms", [1, 10])
+def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited, step_ms: int) -> None:
+    coarse, fine = visited(f"COARSE_NS={step_ms * 1_000_000}"), visited()
+    assert (coarse.status, fine.status) == ("ok", "ok")
+    assert coarse.clock and coarse.clock.resolution_ns >= step_ms * 1_000_000
+    assert 1 / 4 < cost(coarse) / cost(fine) < 4
+
+
+def test_a_clock_that_is_set_back_inside_a_sample_has_no_number(visited: Visited) -> None:
+    told = visited("SET_AFTER=7u")
+    assert (told.status, told.reason) == ("failed", "the clock went back while a sample was taken")
+
+
+def test_a_clock_that_is_seldom_set_has_numbers(visited: Visited) -> None:
+    assert visited("SET_AFTER=100000u").status == "ok"
