@@ -7,13 +7,14 @@
 #   make build/emulator/profile.so   tells which they are
 #   make build/emulator/misses.so    what a modelled cache would miss of its loads
 #   make build/emulator/distances.so how far apart its loads of the same line lie
-#   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm, init.mipsel
+#   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm, init.aarch64, init.mipsel
 #   make build/emulator/x32-loader   runs x32 executables on a kernel without x32
 #   make build/emulator/bare.arm     the supervisor of a board without an operating system
 
 EMULATOR       := build/emulator
 EMULATOR_FLAGS := -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror
 CC_FOR_x86_64  := $(firstword $(foreach one,x86_64-linux-gnu-gcc-12 x86_64-linux-gnu-gcc gcc,$(shell command -v $(one))))
+CC_FOR_aarch64 := $(firstword $(foreach one,aarch64-linux-gnu-gcc-12 aarch64-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_mipsel  := $(firstword $(foreach one,mipsel-linux-gnu-gcc-12 mipsel-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_arm     := $(firstword $(foreach one,arm-linux-gnueabi-gcc-12 arm-linux-gnueabi-gcc,$(shell command -v $(one))))
 
@@ -27,7 +28,7 @@ abis:
 	@missing=$$(.venv/bin/python -I -c '$(MISSING)') && ./toll --install $$missing
 	@./toll list abis
 
-emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm mipsel,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
+emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm aarch64 mipsel,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
           $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
 
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/gate.h emulator/emulator.mk

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest of 16 CPUs in two packages, with memory-only nodes: its topology, and a pair of CPUs for each relation. Its
-times mean nothing: all of its CPUs are threads of one emulator."""
+"""Guests of several packages, threads and memory nodes: their topology, and a pair of CPUs for each relation. Their
+times mean nothing: all of their CPUs are threads of one emulator."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ import pytest
 import stands
 from probes.visiting import build_broken
 from tollmeter.catalog import Catalog, Executable
-from tollmeter.model import Abi, Outcome, Point, Select, Suite, Value, Visit
+from tollmeter.library import places
+from tollmeter.library.wanted import ProbeRequest
+from tollmeter.model import Abi, Machine, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations
-from tollmeter.plan import Sampling, make
+from tollmeter.plan import Plan, Sampling, make
 from tollmeter.protocol import description, head, outcome
 from tollmeter.targets import qemu_system
+from tollmeter.targets.debian_kernel import cached
 from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.build import Gap, find_compiler
 
 NODES = ("cpus=0-7,", "cpus=8-15,", "", "")
 NUMA = (
@@ -45,6 +50,22 @@ def guest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     made.close()
 
 
+def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan, list[Outcome], set[str | None]]:
+    """A visit of each pair of CPUs, and the relations of the rows."""
+    probe, build = description(guest.describe(path))
+    executables = {(probe.probe, abi): Executable(path=path, probe=probe, build=build)}
+    known = Catalog(executables=executables, abis=(abi,), gaps={})
+    select = Select(probe=probe.probe, parameters={"state": "modified", "access": "load", "home": "timed"})
+    plan = make(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
+    visited = []
+    for point in plan.points():
+        visit = plan.visit(len(visited), point, 0, plan.placements(point)[0], Sampling(1, 1_000_000))
+        visit = msgspec.structs.replace(visit, priority="normal", deadline_ms=60_000)
+        visited.append(outcome(guest.run(path, visit, probe.revision)))
+    related = with_relations(rows(visited, {probe.probe: probe}), visited, machine.topology)
+    return plan, visited, {row.relation for row in related}
+
+
 def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(
     guest: Guest, root: Path, tmp_path: Path
 ) -> None:
@@ -55,23 +76,41 @@ def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(
     assert (topology.packages, len(topology.cores), topology.cores[0]) == (("0-7", "8-15"), 8, "0-1")
     assert [node.cpus for node in topology.nodes] == ["0-7", "8-15", "", ""]
     assert topology.nodes[0].distances == (10, 21, 31, 41)
-    probe, build = description(guest.describe(path))
-    known = Catalog(
-        executables={(probe.probe, "x86_64"): Executable(path=path, probe=probe, build=build)},
-        abis=("x86_64",),
-        gaps={},
-    )
-    select = Select(probe=probe.probe, parameters={"state": "modified", "access": "load", "home": "timed"})
-    plan = make(Suite(name="s", question="?", select=(select,)), known, machine, budget_seconds=60, seed=1)
+    plan, visited, related = measured(guest, path, "x86_64", machine)
     assert (plan.cpus[:8], plan.host_cpu) == ((15, 13, 11, 9, 7, 5, 3, 1), 0)
-    visited = []
-    for point in plan.points():
-        visit = plan.visit(len(visited), point, 0, plan.placements(point)[0], Sampling(1, 1_000_000))
-        visit = msgspec.structs.replace(visit, priority="normal", deadline_ms=60_000)
-        visited.append(outcome(guest.run(path, visit, probe.revision)))
     assert [told.workers for told in visited] == [(15, 13), (15, 14), (15, 7)]
-    related = with_relations(rows(visited, {probe.probe: probe}), visited, topology)
-    assert {row.relation for row in related} == {"same last-level cache", "sibling thread", "other node"}
+    assert related == {"same last-level cache", "sibling thread", "other node"}
+
+
+@pytest.fixture
+def of_two_packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
+    """An emulated board of four CPUs, two threads each."""
+    board = BOARDS["guest:virt"]
+    if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
+        pytest.skip("needs qemu-system-aarch64, and Debian's arm64 kernel in the cache of guests")
+    words = (*board.words, "-smp", "4,sockets=2,clusters=1,cores=1,threads=2")
+    monkeypatch.setitem(BOARDS, "guest:4", board._replace(words=words))
+    monkeypatch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
+    monkeypatch.setattr(qemu_system, "BOOT_S", 180.0)
+    made = Guest("guest:4", stands.emulator_file("init.aarch64").parent)
+    monkeypatch.setattr(made, "_fitted", lambda _, visit: visit)
+    yield made
+    made.close()
+
+
+def test_a_64_bit_arm_guest_of_two_packages_has_a_row_of_each_relation(of_two_packages: Guest, tmp_path: Path) -> None:
+    """Debian's kernel takes its topology from the device tree, which describes no cache."""
+    if isinstance(find_compiler(find(places.ROOT).abis["aarch64"]), Gap):
+        pytest.skip("needs the compiler of aarch64")
+    places.made_ready(["aarch64"], [], ProbeRequest((Select(probe="memory.transfer"),)))
+    path = shutil.copy(places.ROOT / "build/aarch64/memory.transfer", tmp_path)
+    machine = head(of_two_packages.machine(path)).machine
+    assert machine and machine.topology
+    assert (machine.topology.packages, machine.topology.cores) == (("0-1", "2-3"), ("0-1", "2-3"))
+    plan, visited, related = measured(of_two_packages, path, "aarch64", machine)
+    assert (plan.cpus, plan.host_cpu) == ((3, 1, 2), 0)
+    assert [told.workers for told in visited] == [(3, 1), (3, 2)]
+    assert related == {"sibling thread", "other package"}
 
 
 def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Outcome:
