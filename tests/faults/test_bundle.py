@@ -9,6 +9,7 @@ import io
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -377,3 +378,49 @@ def test_damaged_parts_are_refused(own_abi: Abi, tmp_path: Path) -> None:
         changed = parts[PARTS][:at] + damage.randbytes(3) + parts[PARTS][at + 3 :]
         ends.append(joined(own_abi, {**parts, PARTS: changed}, tmp_path / str(number)))
     assert ends[:2] == [5, 5] and set(ends) <= {0, 5}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a namespace of processes")
+def test_as_process_1_of_a_container_it_ends_and_keeps_its_journal(bundle: Path, tmp_path: Path) -> None:
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "sh", bundle, "--budget", "1"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=LONG_S)
+    assert done.returncode == 0
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a sandbox of gVisor's without user namespaces")
+def test_a_sandbox_of_gvisor_has_numbers(bundle: Path, tmp_path: Path) -> None:
+    runsc = shutil.which("runsc")
+    if not runsc:
+        pytest.skip("needs Debian's package runsc")
+    options = ["--network=none", "--rootless", "--ignore-cgroups", "--platform=ptrace"]
+    words = [runsc, *options, "do", "sh", bundle, "--budget", "3", "--out", "-"]
+    done = subprocess.run(words, capture_output=True, check=False, timeout=LONG_S, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "capture").write_bytes(done.stdout)
+    outcomes = read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes
+    assert {outcome.point.probe for outcome in outcomes if outcome.status == "ok"} == set(PROBES)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root folder")
+def test_it_runs_with_toyboxs_tools(bundle: Path, tmp_path: Path) -> None:
+    """Toybox in Debian has neither a shell nor xz."""
+    programs = {name: shutil.which(name) for name in ("toybox", "dash", "xz")}
+    if missing := [name for name, path in programs.items() if not path]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    for path in programs.values():
+        libraries = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        for file in (str(path), *re.findall(r"/\S+", libraries)):
+            (tmp_path / file[1:]).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, tmp_path / file[1:])
+    for tool in ("tail", "head", "tar", "sha256sum", "uname", "mkdir", "rm", "sed"):
+        (tmp_path / "usr/bin" / tool).symlink_to("toybox")
+    for place in ("bin", "tmp"):
+        (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / "bin/sh").symlink_to(str(programs["dash"]))
+    shutil.copy(bundle, tmp_path / "t.sh")
+    words = ["/usr/sbin/chroot", tmp_path, "/bin/sh", "/t.sh", "--budget", "2"]
+    done = subprocess.run(words, capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    assert not list((tmp_path / "tmp").iterdir())
+    assert imported(tmp_path / "toll-run", tmp_path / "run").visits

@@ -82,11 +82,18 @@ find_unpacked() {
   done
 }
 
-# The words, with a folder for the journal where none is named; as process 1 there is nowhere to keep it.
+# Whether this is a machine's first process and not a container's: Linux has its kthreadd beside it. Without /proc it is.
+is_init() {
+  [ $$ = 1 ] || return 1
+  [ -e /proc/1 ] || return 0
+  read -r second 2>&- </proc/2/comm && [ "$second" = kthreadd ]
+}
+
+# The words, with a folder for the journal where none is named; as a machine's process 1 there is nowhere to keep it.
 run() {
   has_out=
   for word in "$@"; do [ "$word" = --out ] && has_out=yes; done
-  if [ -z "$has_out" ] && [ $$ = 1 ]; then
+  if [ -z "$has_out" ] && is_init; then
     set -- "$@" --out -
   elif [ -z "$has_out" ]; then
     out=toll-run number=1
@@ -123,7 +130,7 @@ main() {
   case "$1" in -h | --help) sed -n '/^# A bundle/,/^$/s/^# //p' "$self"; exit 0 ;; esac
   parent=${TMPDIR:-/tmp}
   if [ -n "$sections" ]; then
-    [ $$ = 1 ] && mkdir -p "$parent"
+    is_init && mkdir -p "$parent"
     work=$parent/toll-bundle.$$
     (umask 077 && mkdir "$work") || { say "cannot write into $parent: TMPDIR names another folder"; exit 5; }
     trap 'rm -rf "$work"' EXIT
@@ -138,7 +145,7 @@ main() {
   fi
   run "$@"
   code=$?
-  [ $$ = 1 ] || exit $code
+  is_init || exit $code
   sync
   poweroff -f || halt -f || reboot -f
   while :; do sleep 1000; done

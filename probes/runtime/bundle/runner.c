@@ -465,13 +465,13 @@ static int run(int count, char **words) {
   return measured();
 }
 
-/* A kernel whose process 1 ends stops with a complaint. */
+/* A kernel whose process 1 ends stops with a complaint; a container's process 1 may not turn the machine off, and ends. */
 int main(int count, char **words) {
   if (count == 2 && strcmp(words[1], "--runs") == 0) return 0;
   if (count == 3 && strcmp(words[1], "--join") == 0) return parts_join(words[2]) ? 0 : EXIT_WRITING;
   const int status = run(count, words);
   if (getpid() != 1) return status;
   sync();
-  reboot(RB_POWER_OFF);
+  if (reboot(RB_POWER_OFF) != 0) return status;
   for (;;) pause();
 }
