@@ -68,13 +68,13 @@ static double resolution(void) {
 
 enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
 
-/* What one step of the clock is; 0 where a burst takes many. A clock that ticks with the kernel's timer cannot time a burst,
+/* A step of the clock that is longer than a burst; else 0. A clock that ticks with the kernel's timer cannot time a burst,
  * and a loop that happens to cross a tick seems to take all of it. */
 static uint64_t coarse_step_ns;
 
 struct toll_clock toll_clock_measure(void) {
   const struct toll_clock clock = {resolution(), cost_of_reading()};
-  coarse_step_ns = clock.resolution_ns > BURST_NS / 4 ? (uint64_t)clock.resolution_ns : 0;
+  coarse_step_ns = clock.resolution_ns > BURST_NS ? (uint64_t)clock.resolution_ns : 0;
   return clock;
 }
 

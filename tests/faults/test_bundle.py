@@ -228,6 +228,11 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
 
 
+def test_a_value_that_a_parameter_does_not_have_is_refused(tmp_path: Path) -> None:
+    assert main(["bundle", "memory.read_bandwidth", "kernel=fast", "-o", str(tmp_path / "t.sh")]) == 2
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_suite_without_commands_of_this_machine_can_be_bundled() -> None:
     suites = [suite for suite in places.suites().values() if not suite.workload]
     catalog = places.made_ready([], [], ProbeRequest(tuple(select for suite in suites for select in suite.select)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tollmeter.catalog import Catalog
 from tollmeter.model import Parameter, Probe, Select, Suite, Value
 from tollmeter.plan.placement import layout_of
-from tollmeter.plan.points import accepts, chosen
+from tollmeter.plan.points import accepts, chosen, refusal
 from tollmeter.plan.values import portable
 
 _SCOPES = ("all", "curves", "typical")
@@ -30,14 +30,15 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
 
 
 def used_probes(suite: Suite, catalog: Catalog) -> set[str]:
-    """Names of the probes that its selections mean."""
-    probes = catalog.probes()
-    return {
-        name
-        for select in suite.select
-        for name, probe in chosen(select, probes).items()
-        if accepts(probe, select.parameters)
-    }
+    """Names of the probes that its selections mean. Raises Failure (2) where none accepts a selection's parameters."""
+    used = set()
+    for select in suite.select:
+        several = chosen(select, catalog.probes())
+        accepting = {name for name, probe in several.items() if accepts(probe, select.parameters)}
+        if several and not accepting:
+            raise refusal(select.probe, select.parameters, [*several.values()])
+        used |= accepting
+    return used
 
 
 def _line(*words: str) -> str:
