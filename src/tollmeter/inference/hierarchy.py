@@ -422,8 +422,20 @@ def bytes_left(level: Level, machine: Machine) -> float | None:
     or CPUs that this process may not run on. None of any other cache, and where at least three quarters are left."""
     known = os_sizes(machine)
     is_last = bool(known) and level.os_size_bytes == known[-1].size_bytes
-    is_shared = machine.hypervisor is not None or 0 < len(machine.allowed_cpus) < machine.cpus
     least = level.size_low
-    if not (is_last and is_shared and least) or least >= LEAST_LEFT * known[-1].size_bytes:
+    if not (is_last and _is_shared(machine) and least) or least >= LEAST_LEFT * known[-1].size_bytes:
         return None
     return least
+
+
+def may_be_shared_rest(level: Level, machine: Machine) -> bool:
+    """Whether a level that the system does not report may be what CPUs outside this machine leave of its last cache,
+    now more and now less: its latency then lies between that of the cache and that of memory."""
+    known = os_sizes(machine)
+    is_reported = level.os_size_bytes is not None or level.level == "memory"
+    return bool(known) and not is_reported and _is_shared(machine) and (level.size_low or 0) < known[-1].size_bytes
+
+
+def _is_shared(machine: Machine) -> bool:
+    """Whether CPUs outside it may use its last cache."""
+    return machine.hypervisor is not None or 0 < len(machine.allowed_cpus) < machine.cpus

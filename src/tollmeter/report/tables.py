@@ -16,7 +16,7 @@ import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
-from tollmeter.inference.hierarchy import bytes_left, disagrees
+from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
@@ -156,6 +156,9 @@ def _remote(book: Book) -> list[Line]:
 
 def _of_size(level: Level, machine: Machine) -> str:
     """How a size is to be read, or why there is none; empty where it is the cache's."""
+    if may_be_shared_rest(level, machine):
+        last = os_sizes(machine)[-1].level
+        return f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
     left = bytes_left(level, machine)
     if left is None:
         return why_no_size(level)
