@@ -22,10 +22,26 @@ from typing import NamedTuple
 COMMAND = re.compile(r"`(\./toll [^`]+)`")
 NUMBER = re.compile(r"\d ?(ns|µs|ms|s|min|[kMGT]?B/s|[kMG]?/s|[MG]FLOPS|instructions|turns|×|%)( |$)", re.MULTILINE)
 ENDLESS = ("./toll serve", "./toll show LAST --follow")
-PLACES = {"show DIR": "show runs/LAST", "report A B": "report runs/one runs/other"}
-"""What stands for a folder of one's own."""
-ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "RUN": "stands for any run"}
-OF_BOTH = "./toll run kernel.function_call --budget 3s --out runs/"
+TWO = "runs/one runs/other"
+PLACES = {
+    "show DIR": "show runs/LAST",
+    "A B": TWO,
+    "compare LAST~1 LAST": f"compare {TWO}",
+    "--base RUN --new LAST": "--base runs/one --new runs/other",
+    "'OLD COMMAND' -- 'NEW COMMAND'": "'sleep 0.01' -- 'sleep 0.01'",
+    "import toll-run/journal.jsonl": "import runs/one/journal.jsonl",
+    "FILES -o site": "FOLDER/published -o FOLDER/site",
+    "-o FILE": "-o FOLDER/published",
+    "DATASET": "FOLDER/dataset",
+    "--dataset DIR": "--dataset FOLDER/dataset",
+    "-o t.sh": "-o FOLDER/t.sh",
+    "/mnt/disk": "FOLDER",
+    "DIR": "FOLDER",
+}
+"""What stands for a run, file or folder of one's own."""
+ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "fleet submit": "needs Slurm",
+             "fleet collect": "needs Slurm"}  # fmt: skip
+OF_BOTH = "./toll run memory.read_bandwidth kernel=portable size=16384,65536,262144,1048576 --budget 5s --out runs/"
 CAST = "long of(const char *bytes) { return *(const long *)(bytes + 1); }\n"
 FOR_LONG_S, LONGEST_S = 5.0, 1500.0
 
@@ -46,7 +62,7 @@ def commands(readme: str) -> Iterator[str]:
 
 
 def typed(command: str, checkout: Path, folder: Path) -> Line:
-    for word, place in {**PLACES, "/mnt/disk": f"{folder}", "DIR": f"{folder}"}.items():
+    for word, place in {**PLACES, "FOLDER": f"{folder}"}.items():
         command = command.replace(word, place)
     words = shlex.split(command)
     began = time.monotonic()
