@@ -81,7 +81,7 @@ def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
         assert share is not None
         served[probe] = share
     assert served[SERVED] > 10 * MOST_SERVED
-    assert served["kernel.fault_segv"] > 10 * MOST_SERVED
+    assert served["kernel.fault_segv"] > 2 * MOST_SERVED
     assert served["kernel.process_create"] == 1
     assert served["datamodel.pointer_chase"] == 0
 
