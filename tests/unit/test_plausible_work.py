@@ -10,6 +10,8 @@ from books import healthy, with_rows
 from made import CLOCK_HZ, metric, outcome, probe, sample
 from tollmeter.findings import walk_is_not_random
 from tollmeter.model import Row, Work
+from tollmeter.numbers.meanings import meaning
+from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.rows import rows
 
 CYCLE_NS = 1e9 / CLOCK_HZ
@@ -50,6 +52,17 @@ def test_work_without_end_makes_no_number(amount: float) -> None:
     made = one("B/s", Work(bytes=amount), cycles=1)
     assert made.status == "unstable"
     assert made.median is None
+
+
+@pytest.mark.parametrize(("low", "status"), [(1.0, "ok"), (-1.0, "unstable")])
+def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, status: str) -> None:
+    book = healthy()
+    row = next(row for row in book.index.rows if meaning(row, book.probes) == "switch" and row.status == "ok")
+    described = book.probes[row.probe]
+    metrics = tuple(msgspec.structs.replace(metric, source="difference") for metric in described.metrics)
+    probes = {row.probe: msgspec.structs.replace(described, metrics=metrics)}
+    (kept,) = judged([msgspec.structs.replace(row, low=low)], probes, {row.target: CLOCK_HZ})
+    assert (kept.status, kept.median is None) == (status, low < 0)
 
 
 def walks(size: int, latency: float, chain: float) -> list[str]:

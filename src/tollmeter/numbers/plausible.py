@@ -15,6 +15,7 @@ import msgspec
 
 from tollmeter.model import REAL_CLOCKS, Probe, Row
 from tollmeter.numbers.meanings import meaning, metric_of, with_meaning
+from tollmeter.numbers.units import short
 
 Probes = Mapping[str, Probe]
 Clocks = Mapping[str, float]
@@ -220,12 +221,16 @@ def _in_a_cycle(row: Row, probes: Probes, clock_hz: float) -> float | None:
 
 
 def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
+    """A boundary takes cycles, so an interval that reaches zero states no cost: a difference of two disturbed times."""
     broken: Broken = {}
     for row in with_meaning(rows, probes, *LEAST_CYCLES):
         least, sentence = LEAST_CYCLES[meaning(row, probes) or ""]
         clock = clocks.get(row.target, 0.0)
+        low, high = _ends(row)
         if clock and _most_cycles(row, clock) * MARGIN < least:
             broken[id(row)] = sentence
+        elif low <= 0 and row.unit in ("ns", "cycle"):
+            broken[id(row)] = f"not resolved from zero: at most {short(high, row.unit)}"
     return broken
 
 
