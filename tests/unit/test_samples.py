@@ -45,6 +45,12 @@ def test_what_goes_in_comes_out(count: int) -> None:
         kept[count]
 
 
+@pytest.mark.parametrize("most", [2**7, 2**15, 2**31])
+def test_the_first_number_that_a_width_does_not_hold_keeps_its_sign(most: int) -> None:
+    several = [Sample(iterations=count, body=(1, 2)) for count in (most - 1, most)]
+    assert [sample.iterations for sample in Samples.of(several)] == [most - 1, most]
+
+
 def test_packed_columns_take_few_bytes() -> None:
     chance = random.Random(1)
     witnesses = [quiet(delay_ns=chance.randrange(100), control_hz=chance.random()) for _ in range(1000)]

@@ -239,7 +239,7 @@ def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
         return np.broadcast_to(wide[0], wide.shape)
     if wide.dtype.kind == "f":
         return wide.copy()
-    reach = min(least, -most)
+    reach = min(least, -most - 1)
     return wide.astype(next(kind for kind in _INTEGERS if -(2 ** (8 * int(kind[1]) - 1)) <= reach))
 
 
