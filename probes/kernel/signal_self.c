@@ -4,7 +4,8 @@
  *
  * Sending is an entry; before the kernel returns from it, it writes the interrupted context onto the user's stack, goes to
  * the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal stops half-way: it is noted,
- * and nothing is delivered. Installing a handler is the bare entry with a copy of the action (lmbench: lat_sig).
+ * and nothing is delivered. Signal 0 is sent to nothing but the check of the sender's rights: what lmbench's lat_sig subtracts
+ * from a signal that is handled. Installing a handler is the bare entry with a copy of the action.
  */
 #define _GNU_SOURCE 1
 #include <signal.h>
@@ -13,7 +14,7 @@
 
 #include "toll.h"
 
-enum step { DELIVER, BLOCKED, INSTALL };
+enum step { DELIVER, BLOCKED, SEND_NOTHING, INSTALL };
 
 struct sent {
   uint64_t expected, refused;
@@ -40,18 +41,18 @@ static enum toll_status prepare(struct toll_run *r) {
   return install() ? TOLL_OK : toll_fail(r, "the handler could not be installed");
 }
 
-static bool send_to(long process, long thread) {
-  return syscall(SYS_tgkill, process, thread, (long)SIGUSR1) == 0;
+static bool send_to(long process, long thread, long signal_number) {
+  return syscall(SYS_tgkill, process, thread, signal_number) == 0;
 }
 
 static void deliver(struct toll_run *r) {
   struct sent *sent = r->state;
   const unsigned step = toll_choice(r, "step");
-  const long process = getpid(), thread = syscall(SYS_gettid);
+  const long process = getpid(), thread = syscall(SYS_gettid), sent_number = step == SEND_NOTHING ? 0 : SIGUSR1;
   if (step == INSTALL)
     for (uint64_t i = r->iterations; i; i--) sent->refused += !install();
   else
-    for (uint64_t i = r->iterations; i; i--) sent->refused += !send_to(process, thread);
+    for (uint64_t i = r->iterations; i; i--) sent->refused += !send_to(process, thread, sent_number);
   sent->expected += step == DELIVER ? r->iterations : 0;
 }
 
@@ -69,11 +70,11 @@ static enum toll_status check(struct toll_run *r) {
                     (unsigned long long)sent->expected);
 }
 
-static const char *const steps[] = {"deliver", "blocked", "install", NULL};
+static const char *const steps[] = {"deliver", "blocked", "send_nothing", "install", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "step",
      .kind = TOLL_CHOICE,
-     .summary = "send and handle a signal, send a blocked one, or install the handler",
+     .summary = "send and handle a signal, send a blocked one, send signal 0, or install the handler",
      .choices = steps,
      .typical = "deliver"},
     {0}};

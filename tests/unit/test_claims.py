@@ -270,12 +270,14 @@ def of_interval(made: Published, low: float, high: float) -> Claim:
     (claim("same", 1.0), 0.95, 1.05, "holds"), (claim("same", 1.0), 1.1, 2.1, "does not hold"),
     (claim("same", 1.0), 0.95, 1.2, "cannot tell"), (claim("at most", 1.2), 1.1, 1.19, "holds"),
     (claim("at most", 1.2), 1.1, 1.3, "cannot tell"), (claim("about", 10.0), 9, 11, "holds"),
-    (claim("about", 10.0), 9, 30, "cannot tell"), (claim("about", 10.0), 20, 30, "same direction"),
+    (claim("about", 10.0), 9, 30, "same direction"), (claim("about", 10.0), 20, 30, "same direction"),
     (claim("about", 2.0), 1.02, 1.04, "does not hold"), (claim("change", 0.98), 0.54, 0.56, "same direction"),
-    (claim("change", 0.8), 0.7, 1.4, "cannot tell"), (claim("more"), 1.01, 4.0, "holds"),
+    (claim("change", 0.8), 0.7, 1.4, "cannot tell"), (claim("about", 1.5), 1.15, 1.33, "same direction"),
+    (claim("about", 10.0), 1.2, 30, "cannot tell"), (claim("about", 10.0), 0.5, 2.0, "does not hold"),
+    (claim("more"), 1.01, 4.0, "holds"),
     (claim("more"), 0.9, 4.0, "cannot tell"), (claim("less"), 1.0, 1.0, "does not hold"),
 ])  # fmt: skip
-def test_a_claim_holds_only_where_the_whole_interval_satisfies_it(
+def test_a_claim_holds_where_the_whole_interval_satisfies_it_and_fails_where_no_part_does(
     made: Published, low: float, high: float, verdict: str
 ) -> None:
     found = of_interval(made, low, high)

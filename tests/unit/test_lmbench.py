@@ -117,8 +117,10 @@ def test_what_a_cache_holds_is_no_memory(
     assert column in cells(summary(msgspec.structs.replace(flat, rows=(small, large))), title)
 
 
-METRICS = ("call", "connection", "copy", "fault", "file", "life", "load", "map", "operation", "rate", "read",
+METRICS = ("call", "connection", "copy", "fault", "file", "hop", "life", "load", "map", "operation", "rate", "read",
            "pass", "round_trip", "switch", "write")  # fmt: skip
+WHOLES = ({"step": "deliver"}, {"trap": "protected_store"})
+"""Of which a column subtracts a part: each is more than the one before it."""
 
 
 def rows_of_suite() -> list[Row]:
@@ -132,8 +134,12 @@ def rows_of_suite() -> list[Row]:
         }
         for values in product(*named.values()):
             point = {name: sizes.get(str(value), value) for name, value in zip(named, values, strict=True)}
+            whole = next((2 + place for place, part in enumerate(WHOLES) if part.items() <= point.items()), 1)
             one = msgspec.structs.replace(like, probe=select.probe, parameters=point)
-            found += [msgspec.structs.replace(one, metric=metric) for metric in METRICS]
+            found += [
+                msgspec.structs.replace(one, metric=metric, median=1000.0 * (whole + (metric == "hop")))
+                for metric in METRICS
+            ]
     return found
 
 
@@ -150,6 +156,31 @@ def test_the_suite_has_a_row_for_each_column() -> None:
     for section in SECTIONS:
         title = section.head.strip().splitlines()[0]
         assert len(cells(filled, title)) == len(section.columns) + (section is DESCRIBED), title
+
+
+def columns(rows: list[Row], title: str) -> tuple[float | None, ...]:
+    told = index(*rows)
+    section = next(section for section in SECTIONS if title in section.head)
+    return tuple(column.number(told) for column in section.columns)
+
+
+def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> None:
+    """lat_sig subtracts both."""
+    steps = {"deliver": 1900.0, "send_nothing": 300.0}
+    rows = [row("kernel.signal_self", "round_trip", cost, step=step) for step, cost in steps.items()]
+    fault = row("kernel.fault_segv", "round_trip", 2100.0, trap="protected_store")
+    assert columns(rows, "Processor, Processes")[7] == pytest.approx(1.6)
+    assert columns([*rows, fault], "File & VM")[5] == pytest.approx(0.5)
+    assert columns([*rows[:1], fault], "File & VM")[5] is None
+
+
+def test_a_switch_keeps_the_caches_that_its_ring_refills() -> None:
+    """lat_ctx subtracts what one process takes for its footprint."""
+    hops = [("hop", 2, 3000.0), ("switch", 2, 1000.0), ("hop", 8, 9000.0), ("switch", 8, 1100.0)]
+    rows = [row("kernel.switch", metric, cost, processes=count, footprint=65536, rings=1)
+            for metric, count, cost in hops]  # fmt: skip
+    found = columns(rows, "Context switching")
+    assert found[2] == pytest.approx(1.0) and found[4] == pytest.approx(7.0)
 
 
 def test_a_level_that_was_not_told_apart_is_blank() -> None:

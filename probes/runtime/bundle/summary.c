@@ -72,15 +72,17 @@ static double cell_value(const struct plan *plan, const struct machine *machine,
   return count >= 4 ? row_value(plan, machine, words, count, strcmp(words[0], "largest") == 0) : NAN;
 }
 
-/* The mean of the cells that have a number. */
-static double mean_of(const struct plan *plan, const struct machine *machine, char *cells) {
+/* The mean of the cells that have a number; after `sum` the sum of all, in which a negative unit subtracts. */
+static double value_of(const struct plan *plan, const struct machine *machine, char *cells) {
   double sum = 0;
   unsigned count = 0;
+  const bool is_sum = strncmp(cells, "sum|", 4) == 0;
   char *place = NULL;
-  for (char *cell = strtok_r(cells, "|", &place); cell; cell = strtok_r(NULL, "|", &place)) {
+  for (char *cell = strtok_r(is_sum ? cells + 4 : cells, "|", &place); cell; cell = strtok_r(NULL, "|", &place)) {
     const double value = cell_value(plan, machine, cell);
-    if (isfinite(value) && value > 0) sum += value, count++;
+    if (is_sum || (isfinite(value) && value > 0)) sum += value, count++;
   }
+  if (is_sum) return sum > 0 ? sum : NAN;
   return count ? sum / count : NAN;
 }
 
@@ -110,7 +112,7 @@ static void column_add(struct section *section, const struct plan *plan, const s
   char text[80];
   if (sscanf(line, "%d\t%d\t%d\t%d%n", &width, &blanks, &is_whole, &is_always, &used) != 4 || width > 40) return;
   char *cells = line[used] ? line + used + 1 : line + used;
-  const double value = mean_of(plan, machine, cells);
+  const double value = value_of(plan, machine, cells);
   number_cut(text, sizeof text, value, width, is_whole);
   section->has_any |= isfinite(value) && !is_always;
   section->row_used +=

@@ -17,6 +17,7 @@ from tollmeter.report.lmbench_table import (
     SummaryLine,
     SummarySection,
     copies,
+    difference,
     mhz,
     of_largest,
 )
@@ -105,18 +106,36 @@ def _portable_column(column: SummaryColumn) -> str:
 
 
 def _cells(number: Number) -> Iterator[str]:
-    """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean."""
+    """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean, and after `sum` for their sum, in which a
+    negative unit subtracts."""
     if number in (mhz, copies):
         yield "mhz" if number is mhz else "one"
     if not isinstance(number, partial):
         return
     given = number.keywords
-    if "first" in given:
+    if number.func is difference:
+        yield "sum"
+        yield from _terms(number, 1)
+    elif "first" in given:
         yield from _cells(given["first"])
         yield from _cells(given["second"])
     elif "name" in given:
         yield f"level {given['name']}"
     elif "probe" in given:
-        words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
-        kind = "largest" if number.func is of_largest else "row"
-        yield f"{kind} {given['unit']:g} {given['probe']} {given['metric']} {words}".strip()
+        yield _row(number, 1)
+
+
+def _terms(number: Number, sign: int) -> Iterator[str]:
+    assert isinstance(number, partial)
+    if number.func is difference:
+        yield from _terms(number.keywords["number"], sign)
+        yield from _terms(number.keywords["other"], -sign)
+    else:
+        yield _row(number, sign)
+
+
+def _row(number: partial[float | None], sign: int) -> str:
+    given = number.keywords
+    words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
+    kind = "largest" if number.func is of_largest else "row"
+    return f"{kind} {sign * given['unit']:g} {given['probe']} {given['metric']} {words}".strip()

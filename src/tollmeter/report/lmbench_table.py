@@ -88,6 +88,16 @@ def _of_both(index: Index, first: Number, second: Number) -> float | None:
     return mean(values) if values else None
 
 
+def less(number: Number, other: Number) -> Number:
+    return partial(difference, number=number, other=other)
+
+
+def difference(index: Index, number: Number, other: Number) -> float | None:
+    """None where either is missing, or the difference is lost in their noise."""
+    whole, part = number(index), other(index)
+    return whole - part if whole and part and whole > part else None
+
+
 def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value) -> Number:
     return partial(of_largest, unit=unit, probe=probe, metric=metric, parameters=parameters)
 
@@ -168,7 +178,16 @@ def select(kind: str) -> Number:
 
 
 def switch(processes: int, kib: int) -> Number:
-    return us("kernel.switch", "switch", processes=processes, footprint=kib << 10, rings=1)
+    """As lat_ctx: a hop, less the pipe and the footprint of a process alone. The caches that a ring refills stay in."""
+    hop, of_two, net = (
+        us("kernel.switch", metric, processes=count, footprint=kib << 10, rings=1)
+        for metric, count in (("hop", processes), ("hop", 2), ("switch", 2))
+    )
+    return net if processes == 2 else less(hop, less(of_two, net))
+
+
+def signal(step: str) -> Number:
+    return us("kernel.signal_self", "round_trip", step=step)
 
 
 def call(channel: str) -> Number:
@@ -211,6 +230,8 @@ def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
     return SummarySection(head, tuple(columns))
 
 
+_CATCH = less(signal("deliver"), signal("send_nothing"))
+"""As lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
 _MHZ = SummaryColumn(4, mhz, whole=True, always=True)
 _BASIC = _section(
     """\
@@ -242,7 +263,8 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
     of_both(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
     *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
     select("tcp"),
-    *(us("kernel.signal_self", "round_trip", step=step) for step in ("install", "deliver")),
+    signal("install"),
+    _CATCH,
     *map(process, ("fork", "fork_exec", "shell")),
 )
 
@@ -355,7 +377,7 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
 """,
     *(file(act, size) for size in (0, 10240) for act in ("create", "delete")),
     us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-    us("kernel.fault_segv", "round_trip", trap="protected_store"),
+    less(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
     us("kernel.page_fault", "fault", kind="shared_file"),
     select("plain_file"),
 )

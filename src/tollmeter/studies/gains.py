@@ -79,7 +79,8 @@ def _but(time: Sequence[Relative], slower: Sequence[Relative]) -> str:
 
 
 def _names(several: Sequence[Relative]) -> str:
-    return ", ".join(relative.what for relative in several)
+    """Some names have commas of their own."""
+    return "; ".join(relative.what for relative in several)
 
 
 def _saved(several: Sequence[Relative], of: str) -> str:

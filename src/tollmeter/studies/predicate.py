@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study's claim as a predicate: a relation, the published value and its tolerance. It holds where a whole interval
-satisfies it, and fails where no part of the interval does."""
+satisfies it, and fails where no part of the interval does. Of a published effect, the whole interval may show one of
+the same sign and another size."""
 
 from __future__ import annotations
 
@@ -82,12 +83,12 @@ def judge(claim: Published, here: float, low: float, high: float) -> Judged:
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
         return Judged("holds")
-    if low < ends[1] and high > ends[0]:
-        return _too_wide(low, high)
     share = _shares(claim, low, high)
-    if share is None or share[1] < _LEAST_SHARE:
-        return Judged("does not hold")
-    return Judged("same direction", _times(claim, here)) if share[0] >= _LEAST_SHARE else _too_wide(low, high)
+    if share and share[0] >= _LEAST_SHARE:
+        return Judged("same direction", _times(claim, here))
+    if (low < ends[1] and high > ends[0]) or (share and share[1] >= _LEAST_SHARE):
+        return _too_wide(low, high)
+    return Judged("does not hold")
 
 
 def _too_wide(low: float, high: float) -> Judged:

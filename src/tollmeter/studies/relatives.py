@@ -16,7 +16,7 @@ from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Program, Relative, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
-from tollmeter.studies.asked_rows import NOT_TOGETHER, own_reason
+from tollmeter.studies.asked_rows import NOT_TOGETHER, matching, own_reason
 
 Measure = Literal["memory", "time"]
 MEANS = {"memory": "resident-peak", "time": "cpu-time"}
@@ -98,8 +98,9 @@ def _why(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) 
     for abi in abis:
         if _rows(book, program, measure, abi):
             continue
-        if measure == "time" and book.suite and abi == book.suite.worth and book.suite.mend:
-            return book.suite.mend
         wanted = RowOf(probe=program.probe, abi=abi, parameters=program.parameters)
+        is_timed = any(row.clock == "hardware" for row in matching(book, wanted))
+        if measure == "time" and not is_timed and book.suite and abi == book.suite.worth and book.suite.mend:
+            return book.suite.mend
         return own_reason(book, wanted) or f"This run has no row of {program.probe} for {abi}."
     return NOT_TOGETHER
