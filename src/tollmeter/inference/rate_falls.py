@@ -39,7 +39,7 @@ PLATEAU = 2.5
 NEAR = 1.5
 ALLOWANCE = 1.25
 MOST_GUESSED_CYCLES = 200.0
-"""What wrong guesses may cost an operation: some ten of its branches hang on the values, and after each a core begins
+"""What wrong guesses may cost an operation: some ten of its branches depend on the values, and after each a core begins
 anew about 20 cycles later. What a trap gains or loses is another thing, and mostly more."""
 USUAL_HZ = 1e9
 NS_PER_SECOND = 1e9

@@ -293,8 +293,8 @@ def _fall_of_length(falls: Sequence[Fall]) -> str:
     least = _times([max(fall.least_ns for fall in falls)])
     return (
         f"the rate falls past N = {past}, and not for memory: an operation loses {lost}, where the hardware's own way "
-        f"through the same vectors takes {least} in all. Likelier the branches that hang on the values: of short "
-        "vectors, which come again and again, the core knows them by heart"
+        f"through the same vectors takes {least} in all. The cause is likelier wrong predictions of the branches that "
+        "depend on the values: of a short vector, which repeats, the core predicts them"
     )
 
 

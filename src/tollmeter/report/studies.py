@@ -111,9 +111,10 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 def verdict_in_words(claim: Claim) -> str:
     """A dash for a figure that cannot be judged; a figure that another line counts is marked so."""
-    if claim.verdict == "cannot tell":
-        return "cannot be judged here" if claim.holds_at else DASH
+    if claim.verdict == "cannot tell" and not claim.holds_at:
+        return DASH
     judged = f"same direction, {two_digits(claim.times, '').number} times as large" if claim.times else claim.verdict
+    judged = "cannot be judged here" if claim.verdict == "cannot tell" else judged
     return judged if claim.counted else f"{judged}, not counted"
 
 
