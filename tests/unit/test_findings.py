@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from books import derived
-from tollmeter.findings import all_findings, frequency_is_not_steady, rules, subjects
+from tollmeter.findings import all_findings, clocks, rules, subjects
 from tollmeter.model import (
     Book,
     Cache,
@@ -234,14 +234,14 @@ def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
 
 
 def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frequency_is_not_steady, "MOST_READINGS", 60)
+    monkeypatch.setattr(clocks, "MOST_READINGS", 60)
     compared: list[int] = []
-    ratio = frequency_is_not_steady.hodges_lehmann_ratio
+    ratio = clocks.hodges_lehmann_ratio
     monkeypatch.setattr(
-        frequency_is_not_steady, "hodges_lehmann_ratio",
+        clocks, "hodges_lehmann_ratio",
         lambda first, last: (compared.append(len(first)), ratio(first, last))[1],
     )  # fmt: skip
     rates = [4e9 * (1 + 0.001 * (n % 5)) * (1 if n < 400 else 0.9) for n in range(600)]
-    (found,) = frequency_is_not_steady.find(book(outcomes=visits(rates)))
+    (found,) = clocks.frequency_is_not_steady(book(outcomes=visits(rates)))
     assert compared[0] <= 20
     assert found.evidence[0].value == pytest.approx(0.9, rel=0.01)

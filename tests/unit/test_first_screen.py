@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import books
-from tollmeter.findings._carried import carried
+from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Surroundings, Uncompared

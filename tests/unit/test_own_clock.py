@@ -11,8 +11,8 @@ import pytest
 
 import books
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
-from tollmeter.findings._carried import carried
-from tollmeter.findings.clock_is_wrong import find
+from tollmeter.findings import carried
+from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Clock, Finding, Marks, Metric, Outcome, Row, RunVerdict
 from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
@@ -34,7 +34,7 @@ def around(ratio: float, count: int = 6) -> list[Outcome]:
 
 
 def found(outcomes: Sequence[Outcome]) -> list[Finding]:
-    return list(find(msgspec.structs.replace(books.small(), outcomes=tuple(outcomes))))
+    return list(clock_is_wrong(msgspec.structs.replace(books.small(), outcomes=tuple(outcomes))))
 
 
 # ---- the ratio --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from books import healthy, with_rows
 from made import CLOCK_HZ, metric, outcome, probe, sample
-from tollmeter.findings import walk_is_not_random
+from tollmeter.findings.caches import walk_is_not_random
 from tollmeter.model import Row, Work
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.plausible import judged
@@ -77,7 +77,7 @@ def walks(size: int, latency: float, chain: float) -> list[str]:
             numbers = {"median": chain, "low": chain * 0.99, "high": chain * 1.01}
             kept.append(msgspec.structs.replace(row, parameters=parameters, **numbers))
     assert len({row.probe for row in kept}) == 2
-    return [found.name for found in walk_is_not_random.find(with_rows(book, kept))]
+    return [found.name for found in walk_is_not_random(with_rows(book, kept))]
 
 
 def test_a_walk_that_is_fetched_ahead_contradicts_the_chains() -> None:

@@ -19,7 +19,7 @@ import pytest
 from machines import MACHINE
 from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
-from tollmeter.findings._carried import carried
+from tollmeter.findings import carried
 from tollmeter.library import places, timed
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of

@@ -158,7 +158,7 @@ def _progress() -> Callable[[int, float], None]:
 
 
 def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
-    from tollmeter.findings.output_changes import GAUGE as OUTPUT
+    from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
     from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
     from tollmeter.report.columns import clean
     from tollmeter.report.timed import Shown, Wanted, lines

@@ -1,12 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules share: evidence from rows, rows by meaning, and inferences by kind."""
+"""What rules share: their registry, evidence from rows, rows by meaning, and inferences by kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from tollmeter.model import Book, Evidence, Inference, InferenceKind, Row, Value
+from tollmeter.model import Book, Evidence, Finding, Inference, InferenceKind, Row, Severity, Value
 from tollmeter.numbers.meanings import native, with_meaning
+
+Rule = Callable[[Book], Iterator[Finding]]
+RULES: dict[str, Rule] = {}
+
+
+class Claim(NamedTuple):
+    """remedy, severity, name: where they differ from the rule's own."""
+
+    words: str
+    evidence: Sequence[Evidence]
+    remedy: str = ""
+    severity: Severity | None = None
+    name: str = ""
+
+
+def rule(
+    name: str, severity: Severity = "warning", remedy: str = ""
+) -> Callable[[Callable[[Book], Iterator[Claim]]], Rule]:
+    """Registers a rule under its function's name; name, severity, remedy: of its findings."""
+
+    def registered(claims: Callable[[Book], Iterator[Claim]]) -> Rule:
+        @functools.wraps(claims)
+        def find(book: Book) -> Iterator[Finding]:
+            for claim in claims(book):
+                yield Finding(
+                    name=claim.name or name,
+                    severity=claim.severity or severity,
+                    claim=claim.words,
+                    evidence=tuple(claim.evidence),
+                    remedy=claim.remedy or remedy,
+                )
+
+        RULES[claims.__name__] = find
+        return find
+
+    return registered
 
 
 def own_rows(book: Book, *meanings: str) -> list[Row]:
@@ -21,11 +59,7 @@ def native_rows(book: Book) -> list[Row]:
 
 def inferences(book: Book, kind: InferenceKind, **parameters: Value) -> list[Inference]:
     """The inferences of this kind at these values of its parameters; those without a value included."""
-    return [
-        inference
-        for inference in book.index.inferred
-        if inference.kind == kind and parameters.items() <= inference.parameters.items()
-    ]
+    return [i for i in book.index.inferred if i.kind == kind and parameters.items() <= i.parameters.items()]
 
 
 def value_of(inferences_: Sequence[Inference]) -> float | None:
@@ -34,12 +68,22 @@ def value_of(inferences_: Sequence[Inference]) -> float | None:
     return value if isinstance(value, float) else None
 
 
+def is_refuted(book: Book, kind: InferenceKind) -> bool:
+    return any(inference.value is False for inference in inferences(book, kind))
+
+
 def of_row(row: Row) -> Evidence:
     """The row's estimate under its name and parameters."""
-    parameters = " ".join(f"{name}={value}" for name, value in row.parameters.items())
-    return Evidence(
-        what=f"{row.probe} {parameters} {row.metric}".replace("  ", " "), value=row.median or 0.0, unit=row.unit
-    )
+    words = (row.probe, *(f"{name}={value}" for name, value in row.parameters.items()), row.metric)
+    return Evidence(what=" ".join(words), value=row.median or 0.0, unit=row.unit)
+
+
+def counted(what: str, number: float) -> Evidence:
+    return Evidence(what=what, value=float(number), unit="count")
+
+
+def ratio(what: str, value: float) -> Evidence:
+    return Evidence(what=what, value=value, unit="ratio")
 
 
 def number(row: Row, parameter: str) -> int:

@@ -168,8 +168,7 @@ def _probes(reported: Head) -> dict[str, Probe]:
 
 def _judged(bare: Book) -> Book:
     """With its findings, a study's claims, and whether the question was answered."""
-    from tollmeter.findings import all_findings
-    from tollmeter.findings._carried import carried
+    from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
     from tollmeter.studies.study import study
 

@@ -26,7 +26,7 @@ from tollmeter.conduct import Stopping, Watch, hold_machine_lock
 from tollmeter.conduct.quiet import no_collections
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.findings.output_changes import GAUGE as OUTPUT
+from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import places
 from tollmeter.library.derive import open_run

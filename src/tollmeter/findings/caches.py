@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about caches, their policies, and prefetchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tollmeter.findings._evidence import (
+    Claim,
+    inferences,
+    is_refuted,
+    number,
+    of_row,
+    own_rows,
+    ratio,
+    rule,
+    value_of,
+)
+from tollmeter.inference.hierarchy import disagrees, os_sizes
+from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
+from tollmeter.model import Book, Evidence, Inference, Level, Row
+from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import short
+
+MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
+"""First caches answer within 3 to 5 cycles, up to 7 with wide loads; second ones within 8 to 30; third ones within 25
+on a small ring to some 120 across the mesh of a large server."""
+MOST_MEMORY_NS = 250.0
+"""From 60 ns on a desktop to some 180 ns on a server under a hypervisor; more is another socket's, or a link's."""
+LEAST_PREFETCH_GAIN, LEAST_WALK_BYTES = 1.5, 4 << 20
+LEAST_READING = 0.4
+FEATURE_BYTES = 16
+"""Every 64-bit core of today loads 16 bytes twice a cycle. Wider loads are not required here, and there is no finding
+about the first cache where no timed kernel loads as much."""
+LEAST_CONTRADICTION = 2.5
+"""Small and huge pages, and other workloads in the cache, make a factor of two."""
+
+
+@rule("memory.cache_disagrees")
+def caches_disagree(book: Book) -> Iterator[Claim]:
+    """A cache that serves clearly less, or more, than the size that the system reports.
+
+    The level's 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size. Less than
+    that is no disagreement where CPUs outside this machine may use the rest."""
+    for level in book.index.hierarchy:
+        if not level.size_bytes or not level.os_size_bytes or not disagrees(level, book.index.machine):
+            continue
+        less = level.size_bytes < level.os_size_bytes
+        serves = f"{short(level.size_bytes, 'B')} {'of' if less else 'more than'} the {short(level.os_size_bytes, 'B')}"
+        evidence = [
+            Evidence(what=f"{level.level} size measured", value=level.size_bytes, unit="B"),
+            Evidence(what=f"{level.level} size by the system", value=level.os_size_bytes, unit="B"),
+        ]
+        why = "others use the rest, or it is partitioned (resctrl)"
+        why = why if less else "the system was told wrongly, by firmware or hypervisor"
+        remedy = f"{why}: plan for the size that was measured"
+        yield Claim(f"{level.level} serves {serves} that the system reports", evidence, remedy)
+
+
+@rule(
+    "memory.line_disagrees",
+    remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
+)
+def geometry_disagrees(book: Book) -> Iterator[Claim]:
+    """A line size or associativity that differs from the value that the system reports.
+
+    The 95 % interval excludes the system's value."""
+    reported = {f"L{cache.level}": cache for cache in os_sizes(book.index.machine)}
+    for line in inferences(book, "line") if reported else ():
+        first = min(reported.values(), key=lambda cache: cache.level)
+        yield from _disagreement("memory.line_disagrees", "the line", line, first.line_bytes)
+    for ways in inferences(book, "ways"):
+        cache = reported.get((ways.level or "").removesuffix("d"))
+        if cache is not None:
+            yield from _disagreement("memory.ways_disagree", f"the {ways.name}", ways, cache.ways)
+
+
+def _disagreement(name: str, what: str, measured: Inference, reported: int) -> Iterator[Claim]:
+    if not isinstance(measured.value, float) or measured.low is None or measured.high is None or not reported:
+        return
+    if not measured.low <= reported <= measured.high:
+        evidence = [
+            Evidence(what=f"{what}, measured", value=measured.value, unit=measured.unit or ""),
+            Evidence(what=f"{what}, by the system", value=reported, unit=measured.unit or ""),
+        ]
+        words = f"{what}: {measured.value:.0f} by measurement, {reported} by the system's word"
+        yield Claim(words, evidence, name=name)
+
+
+@rule(
+    "memory.cache_writes_through",
+    remedy="look for a page attribute, boot setting or errata work-around that turns write-back off",
+)
+def cache_writes_through(book: Book) -> Iterator[Claim]:
+    """A first cache that sends every store on, so that stores to lines that fit cost as much as others.
+
+    The tests of the write policy resolve it."""
+    share = value_of(inferences(book, "store_that_fits"))
+    if share is not None and is_refuted(book, "write_back"):
+        lines = f"a store to lines that fit the first cache takes {in_percent(share)} of one to lines that do not"
+        yield Claim(f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)])
+
+
+@rule(
+    "memory.stores_do_not_allocate",
+    "note",
+    "touch what is soon read again before writing it; turn write-allocation on where it is a setting",
+)
+def stores_do_not_allocate(book: Book) -> Iterator[Claim]:
+    """Stores that miss and leave their lines where they were, so that the next load of them misses once more.
+
+    A chase through lines just stored to takes as long as one through others, if that is resolved."""
+    times = value_of(inferences(book, "reload_after_store"))
+    if times is not None and is_refuted(book, "write_allocate"):
+        words = "a store that misses does not fetch its line: loads of data just written miss as well"
+        yield Claim(words, [ratio("chase through lines just stored to, over one through others", times)])
+
+
+@rule("memory.latency_is_out_of_line")
+def latency_is_out_of_line(book: Book) -> Iterator[Claim]:
+    """A level that answers later than any of its kind that is sold.
+
+    The lower end of its interval counts."""
+    for level in book.index.hierarchy:
+        most = _most_ns(level, book.index.machine.core_clock_hz)
+        least = level.latency_low if level.latency_low is not None else level.latency_ns
+        if most is None or least is None or least <= most:
+            continue
+        latency = level.latency_ns or least
+        words = f"{level.level} answers after {short(latency, 'ns')}, later than any of its kind does"
+        evidence = [
+            Evidence(what=f"latency of {level.level}", value=latency, unit="ns"),
+            Evidence(what=f"slowest {level.level} that is sold", value=most, unit="ns"),
+        ]
+        remedy = "look for a cache or ring clock that was lowered, and for neighbours on the same core"
+        if level.level == "memory":
+            remedy = "see where the memory lies (numactl --hardware) and how fast its modules run (dmidecode -t memory)"
+        yield Claim(f"{words} ({short(most, 'ns')})", evidence, remedy)
+
+
+def _most_ns(level: Level, clock_hz: float | None) -> float | None:
+    if level.level == "memory":
+        return MOST_MEMORY_NS
+    cycles = MOST_CYCLES.get(level.level)
+    return cycles / clock_hz * 1e9 if cycles and clock_hz else None
+
+
+@rule(
+    "memory.prefetcher_is_absent",
+    remedy="turn the hardware prefetchers on in the firmware (or MSR 0x1A4 on Intel); else prefetch in the program",
+)
+def prefetcher_is_absent(book: Book) -> Iterator[Claim]:
+    """A walk in order through memory that takes as long as one at random: nothing fetches ahead.
+
+    At the largest size beyond 4 MiB, a walk line by line forward is not 1.5 times as fast as one at random. The ends of
+    the intervals that favour the prefetcher are compared."""
+    line = max((cache.line_bytes for cache in book.index.machine.caches), default=0) or 64
+    walks: dict[int, dict[str, Row]] = {}
+    for row in own_rows(book, "latency-of-stride"):
+        if number(row, "stride") == line and number(row, "size") >= LEAST_WALK_BYTES:
+            walks.setdefault(number(row, "size"), {})[str(row.parameters.get("order"))] = row
+    both = [size for size, rows in walks.items() if {"forward", "random"} <= set(rows)]
+    if not both:
+        return
+    forward, random = (walks[max(both)][order] for order in ("forward", "random"))
+    best = (random.high or 0.0) / (forward.low or 1.0)
+    if best < LEAST_PREFETCH_GAIN:
+        words = f"walking memory in order is at most {best:.2f} times as fast as at random: no prefetcher fetches ahead"
+        yield Claim(words, [of_row(forward), of_row(random)])
+
+
+@rule("memory.prefetcher_is_one_sided", "note")
+def prefetcher_is_one_sided(book: Book) -> Iterator[Claim]:
+    """Strides that are followed in one direction and not in the other.
+
+    One direction is known to gain and the other is known not to."""
+    known = inferences(book, "prefetched")
+    works, fails = ([i.parameters["direction"] for i in known if i.value is gains] for gains in (True, False))
+    if len(works) == 1 and len(fails) == 1:
+        evidence = [_prefetch_gain(book, str(direction)) for direction in (*works, *fails)]
+        words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
+        yield Claim(words, evidence, f"let loops over much memory run {works[0]}")
+
+
+def _prefetch_gain(book: Book, direction: str) -> Evidence:
+    (gain,) = inferences(book, "prefetch_gain", direction=direction)
+    return ratio(f"random order over {direction}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
+
+
+@rule(
+    "memory.reading_is_slow",
+    remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
+)
+def reading_is_slow(book: Book) -> Iterator[Claim]:
+    """Reading that gets a small share of what two loads a cycle, or the misses under way alone, would carry.
+
+    It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere."""
+    for limit, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
+        wider = int(limit.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
+        rate, share = float(limit.value or 0) / wider, float(reached.value or 0) * wider
+        if wider < 1 or share >= LEAST_READING:
+            continue
+        loads = f"{LOADS_PER_CYCLE} loads of {FEATURE_BYTES} bytes a cycle"
+        by = loads if "load_bytes" in limit.parameters else limit.name.partition(" by ")[2]
+        evidence = [
+            Evidence(what=f"best read bandwidth, {limit.level}", value=share * rate, unit="B/s"),
+            Evidence(what=by, value=rate, unit="B/s"),
+        ]
+        of_rate = f"{in_percent(share)} of {rate / 1e9:.0f} GB/s, what {by} would carry"
+        yield Claim(f"reading from {limit.level} goes at {of_rate}", evidence)
+
+
+@rule("memory.walk_is_not_random", "error", "take neither number before it is known which of the two walks is random")
+def walk_is_not_random(book: Book) -> Iterator[Claim]:
+    """A random walk that is too fast to be random: other rows show that loads there take longer.
+
+    A load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random order,
+    takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong; and a
+    prefetcher can only make a walk fast."""
+    chains = [row for row in own_rows(book, "load-of-chains") if number(row, "chains") == 1]
+    strides = [row for row in own_rows(book, "latency-of-stride") if row.parameters.get("order") == "random"]
+    for row in own_rows(book, "latency-of-size"):
+        slower = [other for other in (*chains, *strides) if _contradicts(row, other)]
+        if slower:
+            other = max(slower, key=lambda other: number(other, "size"))
+            here, there = (short(walk.median or 0.0, walk.unit) for walk in (row, other))
+            yield Claim(
+                f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {here} and {there}. "
+                "A walk in the order of its addresses is prefetched, and looks like this",
+                [of_row(row), of_row(other)],
+            )
+            return
+
+
+def _contradicts(row: Row, other: Row) -> bool:
+    if row.high is None or other.low is None or row.unit != other.unit:
+        return False
+    return number(other, "size") <= number(row, "size") and row.high * LEAST_CONTRADICTION < other.low

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about clocks, the core's frequency, and traps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.findings._evidence import Claim, counted, is_separate, of_row, own_rows, ratio, rule
+from tollmeter.model import Book, Evidence, Outcome
+from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.own_clock import own_ratio
+from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.stats import hodges_lehmann_ratio
+
+SLOW_SHARE = 0.6
+"""Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""
+SLOW_SOURCES = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
+LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
+"""A crystal is off by 0.01 % at most, and one visit's ratio was off by up to 0.6 % on busy machines. A run of 5 s may
+have one visit or two."""
+LEAST_SCATTER, LEAST_RATES = 0.03, 20
+LEAST_DRIFT, LEAST_OF_THIRD = 0.03, 8
+MOST_READINGS = 1 << 14
+"""The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise."""
+EXPENSIVE_TRAP = 2.0
+
+
+@rule("kernel.clock_is_slow")
+def clock_is_slow(book: Book) -> Iterator[Claim]:
+    """A clock that is read through the kernel, where most machines read it in the program.
+
+    Reading it costs more than 60 % of a system call, or the clock source is known to be slow."""
+    source = book.index.machine.facts.get("clocksource", "")
+    remedy = (
+        "write tsc (or kvm-clock, arch_sys_counter) to /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        f"{f' in place of {source}' if source else ''}, and link against a C library that uses the vDSO"
+    )
+    for read, entry in zip(own_rows(book, "clock-read")[:1], own_rows(book, "entry")[:1], strict=False):
+        share = (read.median or 0.0) / (entry.median or 1.0)
+        if share > SLOW_SHARE:
+            words = f"reading the clock costs {in_percent(share)} of a system call"
+            yield Claim(words, [of_row(read), of_row(entry)], remedy)
+            return
+    if source in SLOW_SOURCES:
+        words = f"the clock source is {source}, which is read from a device"
+        yield Claim(words, [Evidence(what="clocksource", value=source)], remedy)
+
+
+@rule(
+    "machine.clock_is_wrong",
+    "error",
+    "compare both clocks with a third one; times measured without this line have the same error",
+)
+def clock_is_wrong(book: Book) -> Iterator[Claim]:
+    """A target whose own clock runs fast or slow by the clock at the other end of a line.
+
+    The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %."""
+    targets: dict[str, list[Outcome]] = {}
+    for outcome in book.outcomes:
+        if outcome.status == "ok" and outcome.marks and outcome.marks.own_ratio:
+            targets.setdefault(outcome.point.target, []).append(outcome)
+    for target, visits in targets.items():
+        times = own_ratio(visits)
+        tolerated = LEAST_OFF if len(visits) >= LEAST_VISITS else LEAST_OFF_OF_FEW_VISITS
+        if not times or (times.low <= 1 + tolerated and times.high >= 1 - tolerated):
+            continue
+        inner, _, line = target.partition("+")
+        off, least, most = (
+            in_percent(abs(end - 1), 2)
+            for end in (times.value, *sorted((times.low, times.high), key=lambda end: abs(end - 1)))
+        )
+        yield Claim(
+            f"the clock of {inner} runs {off} {'fast' if times.value > 1 else 'slow'} "
+            f"({least} to {most}) by the clock at the other end of {line}",
+            [ratio("own time over the line's", times.value), counted("visits with marks", len(visits))],
+        )
+
+
+@rule("machine.control_loop_is_noisy",
+      remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
+)  # fmt: skip
+def control_loop_is_noisy(book: Book) -> Iterator[Claim]:
+    """A control loop whose rate scatters: whatever makes it scatter is in every number of the run.
+
+    The middle half of all rates is wider than 3 % of their median."""
+    rates = [rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls if rate > 0]
+    if len(rates) < LEAST_RATES:
+        return
+    lower, middle, upper = np.percentile(rates, [25, 50, 75])
+    spread = float((upper - lower) / middle)
+    if spread > LEAST_SCATTER:
+        evidence = [
+            ratio("middle half of the control loop's rates", spread),
+            Evidence(what="median rate of dependent additions", value=float(middle), unit="op/s"),
+            counted("readings", len(rates)),
+        ]
+        scatter = in_percent(spread, 1)
+        words = f"the control loop's rate scatters by {scatter}: neighbours or the power management disturb the core"
+        yield Claim(words, evidence)
+
+
+@rule(
+    "machine.frequency_is_not_steady",
+    remedy="fix the frequency (governor performance, boost off) or let the machine warm up, and compare in cycles",
+)
+def frequency_is_not_steady(book: Book) -> Iterator[Claim]:
+    """A core clock that was another one at the end of the run than at its beginning.
+
+    The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
+    visits = sorted(native_outcomes(book.outcomes), key=lambda outcome: outcome.visit)
+    rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
+    rates = rates[:: len(rates) // MOST_READINGS + 1]
+    third = len(rates) // 3
+    if third < LEAST_OF_THIRD:
+        return
+    times = hodges_lehmann_ratio(rates[:third], rates[-third:])
+    if times.high < 1 - LEAST_DRIFT or times.low > 1 + LEAST_DRIFT:
+        off, direction = in_percent(abs(times.value - 1), 1), "faster" if times.value > 1 else "slower"
+        yield Claim(
+            f"the core ran {off} {direction} at the end of the run than at its beginning",
+            [
+                ratio("core clock, last third of the run over its first", times.value),
+                ratio("least ratio, 95 %", times.low),
+                ratio("greatest ratio, 95 %", times.high),
+            ],
+        )
+
+
+@rule(
+    "kernel.trap_is_intercepted",
+    "note",
+    "keep such traps out of hot paths in this guest; without a hypervisor they cost what their siblings do",
+)
+def trap_is_intercepted(book: Book) -> Iterator[Claim]:
+    """A trap that costs far more than its siblings under a hypervisor: it is seen there before the kernel sees it.
+
+    It costs more than twice the median trap, on a machine that names its hypervisor."""
+    traps = sorted(own_rows(book, "trap"), key=lambda row: row.median or 0.0)
+    hypervisor = book.index.machine.hypervisor
+    if not hypervisor or len(traps) < 3:
+        return
+    usual = traps[(len(traps) - 1) // 2]
+    for trap in traps:
+        if (trap.median or 0.0) > EXPENSIVE_TRAP * (usual.median or 0.0) and is_separate(usual, trap):
+            kind, other = (str(row.parameters.get("trap", row.probe)).replace("_", " ") for row in (trap, usual))
+            more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
+            words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) sees it first"
+            yield Claim(words, [of_row(trap), of_row(usual)])

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about what ran beside the run, and about what the system withheld from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+import numpy as np
+
+from tollmeter.experiment.evidence import unseen
+from tollmeter.experiment.taken import Taken, parts
+from tollmeter.findings._evidence import Claim, counted, native_rows, of_row, own_rows, ratio, rule
+from tollmeter.judgement.verdict import STATUS, is_emulated, is_intercepted, unread
+from tollmeter.model import Book, Evidence, Row, Severity
+from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.percent import in_percent
+
+LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
+LEAST_OTHERS = 0.2
+"""The kernel's own threads, and the ticks of its accounting, come to a tenth on an idle machine."""
+ORDINARY_POLICY = "other"
+TICK_NS, LEAST_STOLEN = 1e7, 0.01
+LEAST_DETOURS = 0.001
+LEAST_REGULAR = 0.25
+"""Share of the distances: with fewer there is no period."""
+TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
+TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
+OUTPUT_GAUGE = "output"
+UNKNOWN_WITHOUT = {
+    STATUS: "whether a seccomp filter or a tracer slows system calls",
+    "/proc/stat": "how much time other programs and the hypervisor took",
+    "/proc/self/cgroup": "whether a control group limits CPU time",
+    "getrusage": "how much of the CPUs' time was this run's own",
+    "getpriority": "at which niceness it ran",
+    "sched_getscheduler": "by which scheduling policy it ran",
+    "sched_getaffinity": "on which CPUs it may run",
+}
+
+
+@rule("machine.another_run_measures", remedy="measure again without --beside, which waits for the other's end")
+def another_run_measures(book: Book) -> Iterator[Claim]:
+    """Another run of Tollmeter at the same time.
+
+    It needs --beside."""
+    seen = book.index.run.surroundings
+    if seen and seen.company:
+        words = "another run measured on this machine at the same time: each is in the other's numbers"
+        yield Claim(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
+
+
+@rule("machine.other_programs_work")
+def other_programs_work(book: Book) -> Iterator[Claim]:
+    """Other programs at work on the CPUs that were measured.
+
+    They took a fifth of the CPUs' time or more; in a run that is too short to count that, tasks waited for a CPU for as
+    long."""
+    seen = book.index.run.surroundings
+    if seen is None or is_emulated(book.index.rows):
+        return
+    if seen.others is not None and seen.others >= LEAST_OTHERS:
+        words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
+        evidence = ratio("CPU time of others, of all there was", seen.others)
+        yield Claim(words, [evidence], "end them, or measure on CPUs that they do not use (--cpus)")
+    elif seen.others is None and seen.pressure is not None and seen.pressure >= LEAST_OTHERS:
+        words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
+        evidence = ratio("time in which some task waited for a CPU", seen.pressure)
+        yield Claim(words, [evidence], "end other programs, or measure on CPUs that they do not use (--cpus)")
+
+
+@rule(
+    "machine.core_is_shared",
+    remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
+)
+def core_is_shared(book: Book) -> Iterator[Claim]:
+    """Another workload on the sibling hyperthread of the core while it was measured.
+
+    It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
+    share = book.index.run.shared_share
+    if share is None or share < LEAST_CONTENDED:
+        return
+    both = [(row, cost) for row in native_rows(book) if (cost := _contended_cost(row)) is not None]
+    usual = ""
+    if len(both) >= LEAST_ROWS:
+        cost_in_words = in_percent(median(cost for _, cost in both), sign="+")
+        usual = f": rows measured in both states cost {cost_in_words} when contended"
+    evidence = [
+        ratio("share of the time in timed batches on a contended core", share),
+        counted("rows seen on an uncontended and on a contended core", len(both)),
+    ]
+    if both:
+        row, cost = max(both, key=lambda pair: pair[1])
+        evidence += [of_row(row), ratio("the same on a contended core", 1 + cost)]
+    yield Claim(f"the sibling hyperthread is busy for {in_percent(share)} of the time{usual}", evidence)
+
+
+def _contended_cost(row: Row) -> float | None:
+    """The extra cost of a row on the contended core, as a share; None where it was not seen both ways."""
+    seen = {state.state: state.median for state in row.states}
+    if row.status != "ok" or row.better == "neither" or "whole" not in seen or "shared" not in seen:
+        return None
+    times = seen["shared"] / seen["whole"]
+    return times - 1 if row.better == "less" else 1 / times - 1
+
+
+@rule("machine.time_is_stolen", remedy="measure again at a quieter hour, or ask for dedicated CPUs")
+def time_is_stolen(book: Book) -> Iterator[Claim]:
+    """A hypervisor that gives the CPU to another guest while it is measured.
+
+    It took more than 1 % of the time of all samples on the machine's own clock."""
+    ticks = hit = 0
+    measured_ns = 0.0
+    for some in parts(native_outcomes(book.outcomes)):
+        taken = Taken(outcome.samples for outcome in some)
+        seen = np.maximum(taken.column("steal_ticks"), 0.0)
+        ticks, hit = ticks + int(seen.sum()), hit + int((seen > 0).sum())
+        measured_ns += float(taken.timed_ns().sum())
+    stolen_ns = TICK_NS * ticks
+    if measured_ns > 0 and stolen_ns / measured_ns > LEAST_STOLEN:
+        evidence = [
+            Evidence(what="time stolen during samples", value=stolen_ns, unit="ns"),
+            Evidence(what="time of all samples", value=measured_ns, unit="ns"),
+            counted("samples hit", hit),
+        ]
+        words = f"the hypervisor gave {in_percent(stolen_ns / measured_ns, 1)} of the measured time to others"
+        yield Claim(words, evidence)
+
+
+@rule(
+    "machine.cpu_time_is_limited",
+    remedy="measure where there is no quota: what waits for the next period is in the numbers",
+)
+def cpu_time_is_limited(book: Book) -> Iterator[Claim]:
+    """A control group that stops its programs when they have had their share of CPU time.
+
+    Its quota is below the CPUs that were measured on, or the run was stopped for it."""
+    seen = book.index.run.surroundings
+    if seen is None or seen.quota is None:
+        return
+    if seen.throttled_s <= 0 and seen.quota >= len(book.request.get("cpus") or ()) and seen.quota >= 1:
+        return
+    stopped = f", and stopped it for {seen.throttled_s:.1f} s" if seen.throttled_s > 0 else ""
+    evidence = [
+        counted("CPUs at a time (cpu.max)", seen.quota),
+        Evidence(what="stopped for it", value=1e9 * seen.throttled_s, unit="ns"),
+    ]
+    yield Claim(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
+
+
+@rule("machine.run_is_held_back", remedy="start it without nice and chrt")
+def run_is_held_back(book: Book) -> Iterator[Claim]:
+    """A niceness or scheduling policy other than the usual one.
+
+    It affects probes without real-time priority: those that wait for other processes."""
+    seen = book.index.run.surroundings
+    if seen is None or (seen.nice == 0 and seen.policy == ORDINARY_POLICY):
+        return
+    usual = seen.policy == ORDINARY_POLICY
+    how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
+    evidence = [counted("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
+    words = f"the run was scheduled {how}: a probe that waits for a CPU waits as that decides"
+    yield Claim(words, evidence, name="" if seen.nice >= 0 else "machine.run_is_preferred")
+
+
+@rule(
+    "machine.system_calls_are_filtered",
+    remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
+)
+def system_calls_are_filtered(book: Book) -> Iterator[Claim]:
+    """Seccomp filters, as containers install them, that each system call of a probe passes.
+
+    It is a problem where system calls were timed."""
+    seen = book.index.run.surroundings
+    if seen and seen.seccomp_filters:
+        several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
+        evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters)]
+        severity: Severity = "warning" if is_intercepted(seen, book.index.rows) else "note"
+        yield Claim(f"each system call passed {several}: its time holds the filter's", evidence, severity=severity)
+
+
+@rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer")
+def probes_are_traced(book: Book) -> Iterator[Claim]:
+    """A tracer that stops the probes at each system call.
+
+    It is a problem where system calls were timed."""
+    seen = book.index.run.surroundings
+    if seen and seen.traced:
+        words = "a tracer was attached to the probes: each system call and signal waits for it"
+        severity: Severity = "warning" if is_intercepted(seen, book.index.rows) else "note"
+        yield Claim(words, [Evidence(what="tracer (TracerPid)", value="attached")], severity=severity)
+
+
+@rule(
+    "machine.probe_leaves_processes", "error", "find the probe that calls setsid or daemon: run the probes one by one"
+)
+def probe_leaves_processes(book: Book) -> Iterator[Claim]:
+    """Processes that a probe started and left behind.
+
+    It is unknown which visits they disturbed."""
+    seen = book.index.run.surroundings
+    if seen and seen.left_behind:
+        several = f"{seen.left_behind} processes" if seen.left_behind > 1 else "a process"
+        words = (
+            f"a probe left {several} behind, outside its own session, which went on beside whatever was measured next"
+        )
+        yield Claim(words, [counted("processes ended with the run", seen.left_behind)])
+
+
+@rule("machine.evidence_is_missing")
+def evidence_is_missing(book: Book) -> Iterator[Claim]:
+    """Samples without evidence: their disturbances are unknown.
+
+    The system refused evidence about samples, or evidence about what intercepts system calls."""
+    seen = book.index.run.surroundings
+    if files := unread(seen, book.index.rows) if seen is not None else ():
+        listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
+        evidence = Evidence(what="not readable", value=listed)
+        yield Claim(f"{listed} could not be read: {unknown} is unknown", [evidence], f"let the run read {listed}")
+    if share := book.index.run.unseen_share:
+        lacks = {what for outcome in book.outcomes for what in unseen(outcome, book.probes[outcome.point.probe])}
+        yield Claim(
+            f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
+            "disturbances are unknown, and their intervals are wider",
+            [ratio("samples that lack evidence", share)],
+            "let the probes call getrusage and sched_setaffinity, and read /proc (a sandbox may deny these)",
+        )
+
+
+@rule(
+    "machine.noise_has_a_source",
+    "note",
+    "ask who else runs here: other programs (top), interrupts (/proc/interrupts), or neighbours on the host",
+)
+def noise_has_a_source(book: Book) -> Iterator[Claim]:
+    """What interrupts a loop that never waits, by the interval between interruptions.
+
+    Detours take more than a thousandth of the time."""
+    share, period, regular = (
+        next(iter(own_rows(book, means)), None) for means in ("noise-share", "noise-period", "noise-regular")
+    )
+    if share is None or (share.median or 0.0) <= LEAST_DETOURS:
+        return
+    is_regular = regular is not None and (regular.median or 0.0) >= LEAST_REGULAR
+    source, remedy = "no timer: they keep no distance", ""
+    if is_regular and period is not None:
+        source, remedy = _source(period.median or 0.0)
+    words = f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}"
+    yield Claim(words, [of_row(row) for row in (share, period, regular) if row is not None], remedy)
+
+
+def _source(period_ns: float) -> tuple[str, str]:
+    """In words, and the remedy where it is the system's tick."""
+    for hz in TICKS_HZ:
+        if abs(period_ns * hz / 1e9 - 1) <= PERIOD_WITHIN:
+            return f"the timer's tick, {hz} a second", TICK_REMEDY
+    return f"something that comes every {period_ns / 1e6:.3g} ms", ""
+
+
+@rule(
+    "command.output_changes",
+    remedy="make each run do the same work (--prepare, a fixed seed), or check its output with --verify",
+)
+def output_changes(book: Book) -> Iterator[Claim]:
+    """A timed command whose output is not the same in each run.
+
+    Its runs may have done different work."""
+    outputs: dict[str, list[float]] = {}
+    for outcome in book.outcomes if book.suite and not book.suite.select else ():
+        if OUTPUT_GAUGE in outcome.gauges:
+            name = " ".join(str(value) for _, value in outcome.point.parameters)
+            outputs.setdefault(name, []).append(outcome.gauges[OUTPUT_GAUGE])
+    for name, hashes in outputs.items():
+        if different := sum(one != hashes[0] for one in hashes):
+            words = f"{name} printed something else than in its first run, in {different} of {len(hashes)} runs"
+            yield Claim(words, [counted("runs with other output", different)])

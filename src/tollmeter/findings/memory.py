@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about pages, memory nodes, several CPUs, and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tollmeter.findings._evidence import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
+from tollmeter.inference.nodes import slowest_remote
+from tollmeter.model import Book, Evidence, Inference, InferenceKind, Row
+from tollmeter.numbers.percent import in_percent
+
+LEAST_GAIN = 0.10
+"""Share of a memory access that huge pages save."""
+LEAST_RISE = 2.0
+LEAST_REMOTE = 1.5
+LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
+LEAST_CLIFF = 2.5
+
+
+@rule(
+    "memory.huge_pages_are_unused",
+    remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
+)
+def huge_pages_are_unused(book: Book) -> Iterator[Claim]:
+    """Translations that cost a fair part of a memory access, on a system whose huge pages are switched off.
+
+    The kernel's setting is `never`, and a miss in the last translation buffer costs 10 % of a memory access."""
+    setting = book.index.machine.facts.get("transparent_hugepage", "")
+    memory = next((level.latency_ns for level in book.index.hierarchy if level.level == "memory"), None)
+    if "[never]" not in setting or not memory:
+        return
+    missed = inferences(book, "translation_miss", pages="small")
+    if missed and (missed[-1].low or 0.0) >= LEAST_GAIN * memory:
+        cost = float(missed[-1].value or 0)
+        pages = float(inferences(book, "translations", pages="small")[-1].value or 0)
+        yield Claim(
+            f"huge pages are switched off, and beyond {pages:.0f} pages a load pays {cost:.1f} ns for translation",
+            [
+                Evidence(what="cost of a translation that no buffer holds", value=cost, unit="ns"),
+                Evidence(what="transparent huge pages", value=setting),
+            ],
+        )
+
+
+@rule(
+    "memory.huge_pages_would_gain",
+    "note",
+    "echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
+)
+def huge_pages_would_gain(book: Book) -> Iterator[Claim]:
+    """Memory that would be nearer if its translations were larger, on a system that doesn't give large ones by itself.
+
+    At the largest size that was walked on both kinds of page, huge ones save more than 10 %."""
+    if "[always]" in book.index.machine.facts.get("transparent_hugepage", ""):
+        return
+    walked: dict[int, dict[str, Row]] = {}
+    for row in own_rows(book, "latency-of-size"):
+        walked.setdefault(number(row, "size"), {})[str(row.parameters.get("pages"))] = row
+    both = [size for size, rows in walked.items() if {"small", "huge"} <= set(rows)]
+    if not both:
+        return
+    small, huge = (walked[max(both)][pages] for pages in ("small", "huge"))
+    saved = 1 - (huge.median or 0.0) / (small.median or 1.0)
+    if saved > LEAST_GAIN and is_separate(huge, small):
+        walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
+        yield Claim(f"huge pages would cut {walk} by {in_percent(saved)}", [of_row(small), of_row(huge)])
+
+
+@rule(
+    "memory.latency_rises_under_load",
+    "note",
+    "keep traffic under the knee where latency matters: fewer writers, stores past the caches, limits",
+)
+def latency_rises_under_load(book: Book) -> Iterator[Claim]:
+    """Memory whose latency at least doubles beside the traffic that this machine's own CPUs can make.
+
+    Of the mix of reads and writes that lengthens a load most, the lower end of the interval is beyond twice."""
+    rises = [rise for rise in inferences(book, "latency_rise") if rise.low is not None and rise.low > LEAST_RISE]
+    if not rises:
+        return
+    rise = max(rises, key=lambda rise: float(rise.value or 0))
+
+    def at(kind: InferenceKind) -> float | None:
+        return value_of(inferences(book, kind, **rise.parameters))
+
+    mix, knee, traffic = rise.parameters.get("mix", ""), at("latency_knee"), at("most_traffic") or 0.0
+    evidence = [
+        Evidence(what="latency beside the least traffic", value=at("idle_latency") or 0.0, unit="ns"),
+        Evidence(what=f"latency beside the most traffic, mix {mix}", value=at("loaded_latency") or 0.0, unit="ns"),
+    ]
+    words = f"a load takes {rise.value:.1f} times as long beside {traffic / 1e9:.1f} GB/s"
+    if knee is not None:
+        evidence.append(Evidence(what="traffic at the knee", value=knee, unit="B/s"))
+        words += f", the knee at {knee / 1e9:.1f} GB/s"
+    yield Claim(words, evidence)
+
+
+@rule(
+    "memory.remote_memory_is_slow",
+    "note",
+    "bind threads and memory to one node (numactl --cpunodebind --membind), touch memory where it is used",
+)
+def remote_memory_is_slow(book: Book) -> Iterator[Claim]:
+    """Memory of another node that takes clearly longer than that of the CPU's own.
+
+    Of the slowest pair of nodes, the lower end of remote over local is beyond 1.5."""
+    slowest = slowest_remote(own_rows(book, "latency-of-node"))
+    if slowest and slowest.ratio.low > LEAST_REMOTE:
+        node, home = number(slowest.far, "node"), number(slowest.far, "home")
+        words = f"memory of node {home} takes a CPU of node {node} {slowest.ratio.value:.1f} times as long as its own"
+        yield Claim(words, [of_row(slowest.far), of_row(slowest.near)])
+
+
+@rule("memory.cpus_share_a_core")
+def scaling_is_poor(book: Book) -> Iterator[Claim]:
+    """CPUs that take from each other even where each works in its own cache, or that together get less than one alone.
+
+    Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end of
+    the interval counts. Only the worst of each kind is reported."""
+    shares = inferences(book, "efficiency")
+    inside = WELL_INSIDE * (next((level.size_bytes for level in book.index.hierarchy if level.size_bytes), None) or 0.0)
+    private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < LEAST_EFFICIENCY]
+    shared = [s for s in shares if _size(s) > inside > 0 and (s.high or 0.0) * _instances(s) < 1]
+    for share in sorted(private, key=lambda share: float(share.value or 0))[:1]:
+        reach = f"reach {in_percent(float(share.value or 0))} of as many times one"
+        yield Claim(
+            f"{_instances(share)} CPUs, each in its own cache, {reach}", [_efficiency(share)],
+            "they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
+        )  # fmt: skip
+    for share in sorted(shared, key=lambda share: float(share.value or 0) * _instances(share))[:1]:
+        get = f"get {in_percent(float(share.value or 0) * _instances(share))} of what one gets"
+        yield Claim(
+            f"{_instances(share)} CPUs over {_size(share) >> 10} KiB each {get}", [_efficiency(share)],
+            "run fewer at once, or look for what they take from each other: cache, memory channels, quota",
+            name="memory.more_cpus_get_less",
+        )  # fmt: skip
+
+
+def _size(share: Inference) -> int:
+    size = share.parameters.get("size", 0)
+    return size if isinstance(size, int) else 0
+
+
+def _instances(share: Inference) -> int:
+    return int(share.parameters["instances"])
+
+
+def _efficiency(share: Inference) -> Evidence:
+    where = " ".join(f"{name}={value}" for name, value in share.parameters.items() if name != "instances")
+    return ratio(f"efficiency of {_instances(share)} instances, {where}", float(share.value or 0))
+
+
+@rule(
+    "alignment.copies_fall_off_a_cliff",
+    "note",
+    "receive packets 2 bytes later so that the IP header is aligned, or copy by unaligned words",
+)
+def copies_fall_off_a_cliff(book: Book) -> Iterator[Claim]:
+    """Copies that fall to single bytes where their ends are not aligned alike.
+
+    A routine's copy of the same bytes is at some offset more than 2.5 times slower than at its best."""
+    routines: dict[tuple[str, object], list[Row]] = {}
+    for row in own_rows(book, "copy-of-offset"):
+        routines.setdefault((str(row.parameters.get("routine")), row.parameters.get("bytes")), []).append(row)
+    cliffs: dict[str, tuple[Row, Row]] = {}
+    for (routine, _), rows in routines.items():
+        worst, best = (pick(rows, key=lambda row: row.median or 0.0) for pick in (min, max))
+        if _least_ratio(worst, best) > max(LEAST_CLIFF, _least_ratio(*cliffs[routine]) if routine in cliffs else 0):
+            cliffs[routine] = worst, best
+    for routine, (worst, best) in sorted(cliffs.items()):
+        library = routine == "libc"
+        subject = "this C library's memcpy" if library else f"a copy by {routine.replace('_', ' ')}"
+        times = (best.median or 0.0) / (worst.median or 0.0)
+        words = f"{subject} is {times:.1f} times slower when its ends are not aligned alike"
+        yield Claim(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
+
+
+def _least_ratio(worst: Row, best: Row) -> float:
+    """By the ends of the intervals that make it least."""
+    return (best.low or 0.0) / (worst.high or 1.0)
