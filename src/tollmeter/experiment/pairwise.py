@@ -39,7 +39,7 @@ def _from_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) 
     while (upto - below).sum() > _MOST_WRITTEN * (len(ordered) + len(own)):
         middle = low + (high - low) / 2
         if not low < middle < high:
-            left = np.full(int((upto - below).sum()), high)
+            left = np.broadcast_to(high, int((upto - below).sum()))  # equal values have any number of equal sums
             break
         inside = np.maximum(np.searchsorted(ordered, middle - own, side="right"), starts)
         if (inside - starts).sum() > rank:
