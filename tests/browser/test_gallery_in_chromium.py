@@ -69,8 +69,9 @@ def test_an_address_shows_one_machine_and_hostile_names_are_text(browser: Browse
 
 def test_one_page_of_several_machines_needs_no_other_file(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "machines.html"
-    path.write_text(single_page(machines()))
+    path.write_text(single_page(machines(), ["one", "two", "three"]))
     page, complaints = opened(browser, path.as_uri())
     page.wait_for_selector("#shown table >> nth=2")
-    assert "C / A" in page.locator("#shown").inner_text()
+    shown = page.locator("#shown").inner_text()
+    assert "C / A" in shown and "three" in shown
     assert page.evaluate("window.refused ?? []") == [] and complaints == []

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,10 +61,10 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=60 State=UP
 
 
 class Cluster:
-    """folder: of the daemons. nodes: names. environment: of a command that asks this Slurm."""
+    """folder: of the daemons. more: lines of slurm.conf. environment: of a command that asks this Slurm."""
 
-    def __init__(self, folder: Path, nodes: Sequence[str]) -> None:
-        self.folder, self.nodes = folder, tuple(nodes)
+    def __init__(self, folder: Path, nodes: Sequence[str], more: str) -> None:
+        self.folder, self.nodes, self._more = folder, tuple(nodes), more
         self._tag = secrets.token_hex(3)
         self._spaces = [self.space("controller"), *map(self.space, nodes)]
         self._munged: subprocess.Popen[bytes] | None = None
@@ -98,7 +97,7 @@ class Cluster:
         places = enumerate(self.nodes, start=11)
         lines = [f"NodeName={node} NodeAddr={NETWORK}.{place} CPUs=1 RealMemory=100" for place, node in places]
         (self.folder / "slurm.conf").write_text(
-            CONFIGURATION.format(folder=self.folder, network=NETWORK, nodes="\n".join(lines))
+            CONFIGURATION.format(folder=self.folder, network=NETWORK, nodes="\n".join(lines)) + self._more
         )
         self._wire()
         self._munged = subprocess.Popen(
@@ -160,24 +159,11 @@ class Cluster:
         daemon.wait()
 
     @contextlib.contextmanager
-    def crashing(self, host: str, program: str) -> Iterator[None]:
-        """Each visit of a program there until the end."""
-        over = threading.Event()
-
-        def crash() -> None:
-            while not over.is_set():
-                for pid in self._found(host, program):
-                    with contextlib.suppress(OSError):
-                        if b"--stay" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                            os.kill(pid, signal.SIGSEGV)
-
-        thread = threading.Thread(target=crash)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+    def without_loopback(self, host: str) -> Iterator[None]:
+        """No connection of the host to itself is made until the end."""
+        ip(f"-n {self.space(host)} link set lo down")
+        yield
+        ip(f"-n {self.space(host)} link set lo up")
 
     def told(self) -> str:
         """What Slurm says of nodes and jobs, for the message of a test that fails."""
@@ -185,17 +171,10 @@ class Cluster:
 
     def stop_task(self, host: str) -> None:
         """What measures there stands still; Slurm's daemon goes on."""
-        for pid in self._found(host, "toll-bundle"):
-            _signal(pid, signal.SIGSTOP)
-
-    def _found(self, host: str, part: str) -> list[int]:
-        """Processes there whose executable has the part in its path."""
-        found = []
         for pid in self.processes(host):
             with contextlib.suppress(OSError):
-                if part in os.readlink(f"/proc/{pid}/exe"):  # noqa: PTH115
-                    found.append(pid)
-        return found
+                if "toll-bundle" in os.readlink(f"/proc/{pid}/exe"):  # noqa: PTH115
+                    _signal(pid, signal.SIGSTOP)
 
     def stop(self) -> None:
         """Until nothing of it is left."""
@@ -229,12 +208,12 @@ def ip(words: str) -> None:
 
 
 @contextlib.contextmanager
-def running(nodes: Sequence[str]) -> Iterator[Cluster]:
+def running(nodes: Sequence[str], more: str = "") -> Iterator[Cluster]:
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"a Slurm is started by root, with {', '.join(PROGRAMS)}; missing: {', '.join(missing) or 'root'}")
     with tempfile.TemporaryDirectory(prefix="toll-fleet-") as folder:
-        cluster = Cluster(Path(folder), nodes)
+        cluster = Cluster(Path(folder), nodes, more)
         try:
             cluster.start()
             yield cluster

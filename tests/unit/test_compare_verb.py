@@ -8,6 +8,7 @@ import functools
 import json
 import lzma
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -144,11 +145,15 @@ def test_a_journal_that_is_cut_off_is_compared_and_said(
 
 
 @pytest.mark.usefixtures("runs")
-def test_two_machines_have_a_page(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_machines_have_the_page_of_a_gallery_and_two_runs_one_of_their_charts(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compare", "--machines", "r01", "r21"]) == 0
-    page = recorded / "r01" / "beside-r21.html"
+    page = recorded / "r01" / "machines.html"
     printed = capsys.readouterr().out
-    assert page.is_file() and f"Page  {page}" in printed
+    assert f"Page  {page}" in printed
+    (data,) = re.findall(r'<script[^>]* id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
+    assert [machine["name"].rpartition(", ")[2] for machine in json.loads(data)["machines"]] == ["r01", "r21"]
     assert "changed" in printed and "code" not in printed
     assert main(["compare", "r01", "r21", "--format", "html", "--out", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

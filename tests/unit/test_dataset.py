@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -81,12 +82,47 @@ def test_two_machines_are_compared_by_a_view(views: duckdb.DuckDBPyConnection) -
 def test_polars_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:
     for name in TABLES:
         frame = polars.scan_parquet(dataset / name, hive_partitioning=True).collect()
-        relation = views.table(name)
-        assert frame.height == relation.count("*").fetchall()[0][0]
-        assert {*frame.columns} == {*relation.columns}
+        assert frame.height == lines(views, name)
+        assert {*frame.columns} == {*views.table(name).columns}
     rows = polars.scan_parquet(dataset / "rows", hive_partitioning=True).collect()
     told = views.execute("SELECT sum(median), sum(samples) FROM rows").fetchall()[0]
     assert (rows["median"].sum(), rows["samples"].sum()) == pytest.approx(told)
+
+
+def test_clickhouse_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:
+    chdb = pytest.importorskip("chdb", reason="ClickHouse in a process (140 MB) is not among the test packages")
+    for name in TABLES:
+        files = f"file('{dataset}/{name}/*/*/*.parquet', Parquet)"
+        assert int(str(chdb.query(f"SELECT count() FROM {files}", "TSV"))) == lines(views, name)
+    asked = (
+        f"SELECT sum(median), uniqExact(extract(_path, 'machine=([^/]+)')) FROM file('{dataset}/rows/*/*/*.parquet')"
+    )
+    total, machines = str(chdb.query(asked, "TSV")).split()
+    assert (float(total), int(machines)) == pytest.approx(medians(views))
+
+
+def test_spark_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:
+    sql = pytest.importorskip("pyspark.sql", reason="Spark (400 MB and a JVM) is not among the test packages")
+    if not shutil.which("java"):
+        pytest.skip("Spark needs java")
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        tables = {name: spark.read.option("mergeSchema", "true").parquet(str(dataset / name)) for name in TABLES}
+        assert {name: table.count() for name, table in tables.items()} == {n: lines(views, n) for n in TABLES}
+        found = tables["rows"].selectExpr("sum(median)", "count(DISTINCT machine)").collect()[0]
+    finally:
+        spark.stop()
+    assert tuple(found) == pytest.approx(medians(views))
+
+
+def lines(views: duckdb.DuckDBPyConnection, table: str) -> int:
+    return int(views.table(table).count("*").fetchall()[0][0])
+
+
+def medians(views: duckdb.DuckDBPyConnection) -> tuple[float, int]:
+    """The sum of all rows' medians, and the number of machines."""
+    found = views.execute("SELECT sum(median), count(DISTINCT machine) FROM rows").fetchall()[0]
+    return float(found[0]), int(found[1])
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _print(comparison: Compared, *, whole: bool) -> None:
     from tollmeter.report.compared import blocks
 
     console = print_blocks(blocks(comparison, whole=whole))
-    if comparison.machines and len(comparison.books) == 2:
+    if comparison.machines:
         try:
             console.print(f"Page  {_page(comparison, None)}", soft_wrap=True, markup=False)
         except Failure as failure:
@@ -75,25 +75,21 @@ def _print(comparison: Compared, *, whole: bool) -> None:
 
 
 def _page(comparison: Compared, out: Path | None) -> Path:
-    """Raises Failure: 2 for other than two runs, 4 where they have no chart in common, 5 where it cannot be written."""
-    from tollmeter.report import overlay
-
-    if comparison.machines and len(comparison.books) > 2:
-        return _gallery_page(comparison, out)
-    if len(comparison.books) != 2 or comparison.by:
-        raise Failure("a page shows two runs, or with --machines several")
-    first, second = (Path(book.index.run.folder) for book in comparison.books)
-    path = out or first / f"beside-{plain(second.resolve().name)}.html"
-    overlay.write(overlay.two((comparison.books[0], comparison.books[1])), path)
-    return path
-
-
-def _gallery_page(comparison: Compared, out: Path | None) -> Path:
-    """More than two machines, side by side as in a gallery."""
+    """Of machines that of a gallery. Raises Failure: 2 for other than two runs of one machine, 4 where they have no
+    chart in common, 5 where it cannot be written."""
     from tollmeter.library.publishing import publish
+    from tollmeter.report import overlay
     from tollmeter.report.gallery import single_page
     from tollmeter.report.page import put
 
-    path = out or Path(comparison.books[0].index.run.folder) / "machines.html"
-    put(single_page([publish(book) for book in comparison.books]), path)
+    folders = [Path(book.index.run.folder) for book in comparison.books]
+    if comparison.machines:
+        path = out or folders[0] / "machines.html"
+        names = [folder.resolve().name for folder in folders]
+        put(single_page([publish(book) for book in comparison.books], names), path)
+        return path
+    if len(comparison.books) != 2 or comparison.by:
+        raise Failure("a page shows two runs, or with --machines several")
+    path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+    overlay.write(overlay.two((comparison.books[0], comparison.books[1])), path)
     return path

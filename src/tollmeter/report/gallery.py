@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A static site of machines: `index.html` with the list, and a file for each machine that it loads when it is shown.
-The same page of several machines, with their numbers in it, is what `toll compare --machines` writes for more than two.
+The same page, with the machines' numbers in it, is what `toll compare --machines` writes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ def write_site(machines: Sequence[Published], folder: Path) -> None:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error
 
 
-def single_page(machines: Sequence[Published]) -> str:
-    """The machines side by side in one page that needs no other file."""
-    return page([*map(_whole, machines)], loads=False)
+def single_page(machines: Sequence[Published], names: Sequence[str]) -> str:
+    """The machines side by side in one page that needs no other file. names: of their runs."""
+    named = [
+        _whole(one) | {"name": f"{short_cpu(one.index.machine.cpu)}, {name}"}
+        for one, name in zip(machines, names, strict=True)
+    ]
+    return page(named, loads=False)
 
 
 def page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
