@@ -152,18 +152,25 @@ class Cluster:
             time.sleep(_TICK_S)
         self._daemons.pop(host).wait()
 
-    def end_controller(self) -> None:
-        """As an administrator does: it keeps its state."""
+    @contextlib.contextmanager
+    def without_controller(self) -> Iterator[None]:
+        """An administrator ends it, and starts it again: it keeps its state."""
         daemon = self._daemons.pop("controller")
         daemon.terminate()
         daemon.wait()
+        try:
+            yield
+        finally:
+            self.start_controller()
 
     @contextlib.contextmanager
     def without_loopback(self, host: str) -> Iterator[None]:
         """No connection of the host to itself is made until the end."""
         ip(f"-n {self.space(host)} link set lo down")
-        yield
-        ip(f"-n {self.space(host)} link set lo up")
+        try:
+            yield
+        finally:
+            ip(f"-n {self.space(host)} link set lo up")
 
     def told(self) -> str:
         """What Slurm says of nodes and jobs, for the message of a test that fails."""

@@ -97,11 +97,10 @@ def test_a_node_that_dies_is_named_and_the_requeued_job_counts_once(cluster: Clu
 def test_a_restarted_controller_costs_nothing(cluster: Cluster, tmp_path: Path) -> None:
     submitted(cluster, tmp_path, *SOON)
     assert in_time(lambda: all(visited(tmp_path, node) for node in NODES)), cluster.told()
-    cluster.end_controller()
-    while_away = told(cluster, "status", tmp_path)[1]
+    with cluster.without_controller():
+        while_away = told(cluster, "status", tmp_path)[1]
     assert {row["state"] for row in while_away.values()} <= {"unknown", "measured"}
     assert all("squeue" in row["remarks"] for row in while_away.values() if row["state"] == "unknown")
-    cluster.start_controller()
     assert all_measured(cluster, tmp_path)
 
 

@@ -105,7 +105,9 @@ def test_spark_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConn
     sql = pytest.importorskip("pyspark.sql", reason="Spark (400 MB and a JVM) is not among the test packages")
     if not shutil.which("java"):
         pytest.skip("Spark needs java")
-    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    # Its native library is that of musl wherever Debian's package of musl is installed.
+    words = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": "-Dorg.xerial.snappy.purejava=true"}
+    spark = sql.SparkSession.builder.master("local[1]").config(map=words).getOrCreate()
     try:
         tables = {name: spark.read.option("mergeSchema", "true").parquet(str(dataset / name)) for name in TABLES}
         assert {name: table.count() for name, table in tables.items()} == {n: lines(views, n) for n in TABLES}
