@@ -73,7 +73,7 @@ static double cell_value(const struct plan *plan, const struct machine *machine,
 }
 
 /* The mean of the cells that have a number; after `sum` the sum of all, in which a negative unit subtracts. */
-static double value_of(const struct plan *plan, const struct machine *machine, char *cells) {
+static double cells_value(const struct plan *plan, const struct machine *machine, char *cells) {
   double sum = 0;
   unsigned count = 0;
   const bool is_sum = strncmp(cells, "sum|", 4) == 0;
@@ -112,7 +112,7 @@ static void column_add(struct section *section, const struct plan *plan, const s
   char text[80];
   if (sscanf(line, "%d\t%d\t%d\t%d%n", &width, &blanks, &is_whole, &is_always, &used) != 4 || width > 40) return;
   char *cells = line[used] ? line + used + 1 : line + used;
-  const double value = value_of(plan, machine, cells);
+  const double value = cells_value(plan, machine, cells);
   number_cut(text, sizeof text, value, width, is_whole);
   section->has_any |= isfinite(value) && !is_always;
   section->row_used +=
