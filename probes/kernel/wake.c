@@ -94,5 +94,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .pauses = true,
+    .sleeps = true,
     .revision = 1,
 };

@@ -103,6 +103,12 @@ static bool has_own_cpu(unsigned worker) {
   return worker_cpus[worker] >= 0;
 }
 
+bool toll_crew_is_spread(void) {
+  for (unsigned worker = 0; worker_count > 1 && worker < worker_count; worker++)
+    if (!has_own_cpu(worker)) return false;
+  return true;
+}
+
 /* What a wake-up takes is no part of a batch. Where a companion has a CPU to itself it waits there for the clock; where it
  * has not, it goes on at once, since it would wait on the CPU that the timed worker is to run on. */
 static void await_clock(unsigned worker) {
@@ -140,6 +146,7 @@ static void companion(unsigned worker) {
   const struct toll_role *role = workers[worker].role;
   int cpu = worker_cpus[worker];
   if (cpu >= 0 && !toll_pin(cpu)) atomic_fetch_add(&crew->unpinned, 1);
+  toll_priority_raise(run->visit->probe, &run->visit->request); /* for good: it sleeps between batches */
   for (;;) {
     pass(&crew->start);
     run->iterations = crew->iterations;

@@ -63,7 +63,7 @@ struct toll_setting {
 };
 enum toll_priority {
   TOLL_PRIORITY_NORMAL,
-  TOLL_PRIORITY_REAL_TIME /* where it is permitted and the probe is one worker that never waits for another */
+  TOLL_PRIORITY_REAL_TIME /* where it is permitted, each worker has its own CPU and none is switched out to wait */
 };
 struct toll_request {
   uint64_t visit, round, samples, sample_ns, seed, deadline_ms;
@@ -206,6 +206,8 @@ enum toll_status toll_crew_start(struct toll_run *r);
 uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes);
 /* TOLL_SKIPPED where a worker may be elsewhere than the visit says; known once a batch has run. */
 enum toll_status toll_crew_placed(struct toll_run *r);
+/* Whether no two workers share a CPU; true of a worker without companions. */
+bool toll_crew_is_spread(void);
 unsigned toll_crew_lanes(void); /* how many background companions there are */
 void toll_crew_stop(struct toll_run *r);
 void toll_crew_put_cpus(void); /* the element `workers` of a visit's record, where it has companions */
@@ -288,7 +290,8 @@ double toll_served_share(void);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 
-/* Gives this thread the least real-time priority, where that is asked for, permitted and sound. False where it is not. */
+/* Gives this thread, the timed worker or a companion, the least real-time priority, where that is asked for, permitted and
+ * sound. False where it is not. */
 bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request);
 void toll_priority_drop(void);
 

@@ -34,8 +34,8 @@ static bool is_sound(const struct toll_request *request) {
 }
 
 bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request) {
-  bool alone = !probe->roles && !probe->switches;
-  if (request->priority != TOLL_PRIORITY_REAL_TIME || !alone || !toll_clock_is_real()) return false;
+  if (request->priority != TOLL_PRIORITY_REAL_TIME || !toll_clock_is_real()) return false;
+  if (probe->switches || probe->sleeps || !toll_crew_is_spread()) return false;
   return is_sound(request) && set(SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
 }
 

@@ -134,6 +134,7 @@ struct toll_probe {
   bool alike;                    /* the control takes as many iterations as the body: both go round as much memory */
   bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
   bool faults;                   /* likewise for page faults */
+  bool sleeps;                   /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
   unsigned calls;                /* system calls of one operation, which are counted; 0: not told */
   bool pauses;                   /* the body stops the watch: part of it is not timed by design */
   bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */

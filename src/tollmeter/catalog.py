@@ -180,12 +180,16 @@ def check_known(kind: str, name: str, known: Collection[str]) -> None:
         raise unknown(kind, name, [*known])
 
 
-def unknown(kind: str, name: str, known: Sequence[str]) -> Failure:
-    """One line for a name that does not exist, with the nearest names that do."""
+def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Failure:
+    """One line for a name that does not exist, with the nearest names that do; where none is near, advice or the first
+    ones."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
-    near = [lower[candidate] for candidate in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
+    close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
+    is_family = any(candidate.startswith(f"{name}.") for candidate in known)
+    near = [f"'{clean(name)}.*'"] if is_family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
-    others = f"did you mean {either}?" if near else f"known: {_first(known)}" if known else "there is none"
+    listed = advice or (f"known: {_first(known)}" if known else "there is none")
+    others = f"did you mean {either}?" if near else listed
     return Failure(f"unknown {kind} {clean(name)!r}; {others}")
 
 

@@ -127,6 +127,18 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
     return tree / "build" / abi.name
 
 
+@pytest.fixture(scope="module")
+def packed(board: tuple[Guest, str], probes: Path) -> Guest:
+    """The board, booted once for all three probes."""
+    board[0].prepare(
+        [
+            str(probes / name)
+            for name in ("float.dot", "kernel.own_vectors", "kernel.enter_syscall", "kernel.call_object")
+        ]
+    )
+    return board[0]
+
+
 def told(target: Guest | SerialLine, executable: Path, number: int = 5, **parameters: Value) -> Outcome:
     point = Point(executable.name, executable.parent.name, target.name, tuple(sorted(parameters.items())))
     visit = Visit(id=number, point=point, round=2, cpus=(0,), samples=3, sample_ns=200_000, seed=1, deadline_ms=20000)
@@ -142,24 +154,20 @@ def dot(target: Guest, folder: Path, way: str, precision: str = "double", n: int
     return told(target, folder / "float.dot", n=n, precision=precision, way=way)
 
 
-def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(probes: Path) -> None:
+def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(packed: Guest, probes: Path) -> None:
     """The probe proves its own answers; it has a handler of SIGILL for where nobody else emulates."""
-    target = opened(BOARD)
-    try:
-        for precision in ("float", "double"):
-            assert cost(dot(target, probes, "trapped", precision)) > 0
-            found = re.search(r"handlers called (\d+), instructions emulated (\d+)", last_words(target))
-            assert found
-            assert (int(found[1]), int(found[2]) > 64 * 4) == (0, True)
-        trapped, library = (cost(dot(target, probes, way)) for way in ("trapped", "emulated"))
-        assert 2 < trapped / library < 20
-    finally:
-        target.close()
+    for precision in ("float", "double"):
+        assert cost(dot(packed, probes, "trapped", precision)) > 0
+        found = re.search(r"handlers called (\d+), instructions emulated (\d+)", last_words(packed))
+        assert found
+        assert (int(found[1]), int(found[2]) > 64 * 4) == (0, True)
+    trapped, library = (cost(dot(packed, probes, way)) for way in ("trapped", "emulated"))
+    assert 2 < trapped / library < 20
 
 
-def test_a_probe_that_needs_another_process_says_so(board: tuple[Guest, str], probes: Path) -> None:
+def test_a_probe_that_needs_another_process_says_so(packed: Guest, probes: Path) -> None:
     words = ["channel=futex", "placement=one_cpu", "map=other"]
-    back = outcome(board[0]._finish(str(probes / "kernel.call_object"), words, LONG_S).output)
+    back = outcome(packed._finish(str(probes / "kernel.call_object"), words, LONG_S).output)
     assert (back.status, back.reason) == ("unsupported", "the system starts no process: Function not implemented")
 
 
@@ -207,23 +215,21 @@ def test_a_board_is_timed_by_this_machine_over_the_line_of_its_records(probes: P
     assert 0.1 < back.marks.own_ratio < 10
 
 
-def test_own_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(probes: Path) -> None:
+def test_own_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(
+    packed: Guest, probes: Path
+) -> None:
     """In instructions of the handlers' paths, to the last; the probe proves by the answer whose map it came from."""
-    target = opened(BOARD)
-    try:
 
-        def of(test: str, address: str = "memory") -> float:
-            return cost(told(target, probes / "kernel.own_vectors", test=test, address=address))
+    def of(test: str, address: str = "memory") -> float:
+        return cost(told(packed, probes / "kernel.own_vectors", test=test, address=address))
 
-        loop, at_once, after_mode, compared = map(of, ("loop", "abort_at_once", "abort_after_mode", "abort_compared"))
-        assert loop == 2
-        assert loop < at_once < after_mode < compared
-        assert of("abort_compared", "coprocessor") == compared - 1, "it keeps nothing"
-        assert of("object_same_map") < of("object_other_map")
-        back = told(target, probes / "kernel.enter_syscall", call="getppid")
-        assert back.status == "ok", "the vectors were given back"
-    finally:
-        target.close()
+    loop, at_once, after_mode, compared = map(of, ("loop", "abort_at_once", "abort_after_mode", "abort_compared"))
+    assert loop == 2
+    assert loop < at_once < after_mode < compared
+    assert of("abort_compared", "coprocessor") == compared - 1, "it keeps nothing"
+    assert of("object_same_map") < of("object_other_map")
+    back = told(packed, probes / "kernel.enter_syscall", call="getppid")
+    assert back.status == "ok", "the vectors were given back"
 
 
 # ---- boot loaders -------------------------------------------------------------------------------------------------

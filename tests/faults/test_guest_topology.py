@@ -4,10 +4,12 @@ times mean nothing: all of their CPUs are threads of one emulator."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -23,7 +25,7 @@ from tollmeter.plan import Plan, Sampling, make
 from tollmeter.protocol import description, head, outcome
 from tollmeter.targets import qemu_system
 from tollmeter.targets.debian_kernel import cached
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.qemu_system import BOARDS, Board, Guest
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
 
@@ -39,15 +41,45 @@ WORDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def guest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
-    monkeypatch.setitem(BOARDS, "guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""))
-    monkeypatch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
-    monkeypatch.setattr(qemu_system, "BOOT_S", 180.0)
-    made = Guest("guest:16", stands.emulator_file("init.x86_64").parent)
-    monkeypatch.setattr(made, "_fitted", lambda _, visit: visit)
-    yield made
-    made.close()
+MOVES = "m->made += m->home == 2 || m->made % 7 != 0; m->memory[4096] += m->home == 2;"
+BREAKS = [
+    ("memory/page_move.c", "m->made++;", MOVES),
+    ("memory/numa_latency.c", "sum += *", "sum += r->worker == 2 ? 0 : *"),
+]
+
+
+class Place(NamedTuple):
+    """A guest, and folders of executables that one boot has packed."""
+
+    guest: Guest
+    whole: Path
+    broken: Path
+
+
+@contextlib.contextmanager
+def booted(name: str, board: Board, init: str) -> Iterator[Guest]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(BOARDS, name, board)
+        patch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
+        patch.setattr(qemu_system, "BOOT_S", 180.0)
+        made = Guest(name, stands.emulator_file(init).parent)
+        patch.setattr(made, "_fitted", lambda _, visit: visit)
+        with contextlib.closing(made):
+            yield made
+
+
+@pytest.fixture(scope="module")
+def place(root: Path, tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Iterator[Place]:
+    tree, whole = tmp_path_factory.mktemp("broken"), tmp_path_factory.mktemp("whole")
+    build_broken(tree, own_abi, own_compiler, BREAKS)
+    broken = tree / "build/x86_64"
+    for name in ("memory.transfer", "memory.page_move", "memory.numa_latency"):
+        shutil.copy(root / "build/x86_64" / name, whole)
+    with booted("guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""), "init.x86_64") as guest:
+        guest.prepare(
+            [*map(str, whole.iterdir()), *(str(broken / name) for name in ("memory.page_move", "memory.numa_latency"))]
+        )
+        yield Place(guest, whole, broken)
 
 
 def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan, list[Outcome], set[str | None]]:
@@ -66,36 +98,29 @@ def measured(guest: Guest, path: str, abi: str, machine: Machine) -> tuple[Plan,
     return plan, visited, {row.relation for row in related}
 
 
-def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(
-    guest: Guest, root: Path, tmp_path: Path
-) -> None:
-    path = shutil.copy(root / "build/x86_64/memory.transfer", tmp_path)
-    machine = head(guest.machine(path)).machine
+def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(place: Place) -> None:
+    path = str(place.whole / "memory.transfer")
+    machine = head(place.guest.machine(path)).machine
     assert machine and machine.topology
     topology = machine.topology
     assert (topology.packages, len(topology.cores), topology.cores[0]) == (("0-7", "8-15"), 8, "0-1")
     assert [node.cpus for node in topology.nodes] == ["0-7", "8-15", "", ""]
     assert topology.nodes[0].distances == (10, 21, 31, 41)
-    plan, visited, related = measured(guest, path, "x86_64", machine)
+    plan, visited, related = measured(place.guest, path, "x86_64", machine)
     assert (plan.cpus[:8], plan.host_cpu) == ((15, 13, 11, 9, 7, 5, 3, 1), 0)
     assert [told.workers for told in visited] == [(15, 13), (15, 14), (15, 7)]
     assert related == {"same last-level cache", "sibling thread", "other node"}
 
 
 @pytest.fixture
-def of_two_packages(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
+def of_two_packages() -> Iterator[Guest]:
     """An emulated board of four CPUs, two threads each."""
     board = BOARDS["guest:virt"]
     if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
         pytest.skip("needs qemu-system-aarch64, and Debian's arm64 kernel in the cache of guests")
     words = (*board.words, "-smp", "4,sockets=2,clusters=1,cores=1,threads=2")
-    monkeypatch.setitem(BOARDS, "guest:4", board._replace(words=words))
-    monkeypatch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
-    monkeypatch.setattr(qemu_system, "BOOT_S", 180.0)
-    made = Guest("guest:4", stands.emulator_file("init.aarch64").parent)
-    monkeypatch.setattr(made, "_fitted", lambda _, visit: visit)
-    yield made
-    made.close()
+    with booted("guest:4", board._replace(words=words), "init.aarch64") as guest:
+        yield guest
 
 
 def test_a_64_bit_arm_guest_of_two_packages_has_a_row_of_each_relation(of_two_packages: Guest, tmp_path: Path) -> None:
@@ -120,14 +145,8 @@ def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Out
     return outcome(guest.run(str(path), visit, probe.revision))
 
 
-def test_pages_go_to_the_other_node_and_back_and_are_the_same(
-    guest: Guest, root: Path, tmp_path: Path, own_abi: Abi, own_compiler: str
-) -> None:
-    step = "m->made++;"
-    breaks = "m->made += m->home == 2 || m->made % 7 != 0; m->memory[4096] += m->home == 2;"
-    build_broken(tmp_path, own_abi, own_compiler, [("memory/page_move.c", step, breaks)])
-    whole, broken = (tree / "build/x86_64/memory.page_move" for tree in (root, tmp_path))
-    guest.prepare([str(whole), str(broken)])
+def test_pages_go_to_the_other_node_and_back_and_are_the_same(place: Place) -> None:
+    guest, whole, broken = (place.guest, *(one / "memory.page_move" for one in place[1:]))
     for node, home, cpu in ((0, 1, 3), (1, 2, 9)):
         done = visited_on(guest, whole, cpu, node=node, home=home, pages=16)
         assert (done.status, done.reason) == ("ok", None)
@@ -138,13 +157,8 @@ def test_pages_go_to_the_other_node_and_back_and_are_the_same(
         assert done.status == "wrong_answer" and why in str(done.reason)
 
 
-def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(
-    guest: Guest, root: Path, tmp_path: Path, own_abi: Abi, own_compiler: str
-) -> None:
-    line = ("memory/numa_latency.c", "sum += *", "sum += r->worker == 2 ? 0 : *")
-    build_broken(tmp_path, own_abi, own_compiler, [line])
-    whole, broken = (tree / "build/x86_64/memory.numa_latency" for tree in (root, tmp_path))
-    guest.prepare([str(whole), str(broken)])
+def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(place: Place) -> None:
+    guest, whole, broken = (place.guest, *(one / "memory.numa_latency" for one in place[1:]))
     several: dict[str, Value] = {"node": 1, "home": 2, "size": 1 << 22}
     idle = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="nothing")
     loaded = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="reads")

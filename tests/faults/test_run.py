@@ -264,6 +264,7 @@ def test_nothing_measured_is_never_success(done: Toll, root: Path) -> None:
         (["run", "--cpus", "two"], "two"),
         (["run", "--cpus", "4095"], "4095"),
         (["run", "--seed", "-1"], "-1"),
+        (["run", "--seed", "x"], "toll run --help"),
         (["run", "--format", "xml"], "json"),
         (["run", "missing.toml"], "missing.toml"),
         (["run", "--resume", "nothing"], "nothing"),
@@ -476,25 +477,17 @@ def test_no_columns_are_no_reason_to_print_nothing(done: Toll, monkeypatch: pyte
     assert done("show", "mine").out.strip()
 
 
-@pytest.mark.parametrize("value", ["9223372036854775808", "1e300", "-1", "inf", "nan"])
-def test_a_scatter_that_no_machine_has_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [*(("[runs_sd]\n\"kernel.loop\" = ", value) for value in ("9223372036854775808", "1e300", "-1", "inf", "nan")),
+     *(("\nprecision = ", value) for value in ("-1.0", "0", "1e300", "nan"))],
+)  # fmt: skip
+def test_a_number_that_no_run_has_is_a_damaged_run(done: Toll, root: Path, place: str, value: str) -> None:
+    """A scatter between runs, which the file need not have, and a precision outside of 0 to 100 percent."""
     done("run", "--out", "mine", "--quiet")
     path = root / "mine/run.toml"
-    before, _, _ = path.read_text().partition("[runs_sd]")
-    path.write_text(before + f'[runs_sd]\n"kernel.loop" = {value}\n')
-    (root / "mine/index.sqlite").unlink(missing_ok=True)
-    told = done("show", "mine")
-    assert told.code == 5
-    assert "run.toml is damaged" in one_line(told)
-
-
-@pytest.mark.parametrize("value", ["-1.0", "0", "1e300", "nan"])
-def test_a_precision_outside_0_to_100_percent_is_a_damaged_run(done: Toll, root: Path, value: str) -> None:
-    done("run", "--out", "mine", "--quiet")
-    path = root / "mine/run.toml"
-    before, was, after = path.read_text().partition("\nprecision = ")
-    assert was
-    path.write_text(f"{before}{was}{value}\n" + after.partition("\n")[2])
+    before, _, after = path.read_text().partition(place)
+    path.write_text(f"{before}{place}{value}\n" + after.partition("\n")[2])
     (root / "mine/index.sqlite").unlink(missing_ok=True)
     told = done("show", "mine")
     assert told.code == 5

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -93,6 +94,29 @@ static void expect_deadline_elsewhere(void) {
   EXPECT(s->followed == 2);
 }
 
+static void see_priority(struct toll_run *r) {
+  struct state *s = r->state;
+  atomic_store(&s->followed, sched_getscheduler(0) & ~SCHED_RESET_ON_FORK);
+}
+
+/* All workers of a visit sample at one priority, and at an ordinary one where two of them share a CPU. */
+static void expect_priority(enum toll_worker worker, bool has_own_cpu) {
+  const struct toll_role roles[] = {
+      {"follower", see_priority, worker, TOLL_LOCKSTEP, NULL, has_own_cpu ? NULL : first_cpu, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  visit.request.samples = 4;
+  visit.request.priority = TOLL_PRIORITY_REAL_TIME;
+  EXPECT(toll_crew_start(&r) == TOLL_OK);
+  bool is_raised = toll_priority_raise(&probe, &visit.request);
+  EXPECT(has_own_cpu || !is_raised);
+  toll_crew_batch(&r, 1, NULL);
+  toll_crew_stop(&r);
+  toll_priority_drop();
+  EXPECT(s->followed == (is_raised ? SCHED_FIFO : SCHED_OTHER));
+}
+
 static void expect_background(enum toll_worker worker) {
   const struct toll_role roles[] = {{"load", load, worker, TOLL_BACKGROUND, NULL, first_cpu, 5}, {0}};
   const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
@@ -161,6 +185,10 @@ int main(void) {
   expect_lockstep(TOLL_PROCESS);
   expect_lockstep(TOLL_THREAD);
   expect_deadline_elsewhere();
+  const bool has_several = test_run(&visit, &(struct toll_probe){.body = lead}).cpu_count > 1;
+  for (int worker = TOLL_PROCESS; worker <= (int)TOLL_THREAD; worker++)
+    for (int has_own_cpu = 0; has_own_cpu <= (int)has_several; has_own_cpu++)
+      expect_priority((enum toll_worker)worker, has_own_cpu);
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
   expect_no_place();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who samples at real-time priority: one worker that never waits for another, for a time that the system leaves to it.
+ * Which visits sample at real-time priority: those of workers that never sleep, for a time that the system leaves to them.
  * Whether it is permitted is the machine's to say; that it is not taken where it would be unsound is not.
  */
 #include <sched.h>
@@ -13,9 +13,8 @@ static void work(struct toll_run *r) {
   (void)r;
 }
 
-static const struct toll_role roles[] = {{"other", work, TOLL_THREAD, TOLL_LOCKSTEP, NULL, NULL, 0}, {0}};
 static const struct toll_probe alone = {.question = "none", .body = work};
-static const struct toll_probe in_company = {.question = "none", .body = work, .roles = roles};
+static const struct toll_probe sleeping = {.question = "none", .body = work, .sleeps = true};
 static const struct toll_probe switching = {.question = "none", .body = work, .switches = true};
 
 static struct toll_request asked(const struct toll_probe *probe, enum toll_priority priority) {
@@ -40,7 +39,7 @@ int main(void) {
   struct toll_request request = asked(&alone, TOLL_PRIORITY_REAL_TIME), normal = asked(&alone, TOLL_PRIORITY_NORMAL);
   raised(&alone, &request);
   EXPECT(!raised(&alone, &normal));
-  EXPECT(!raised(&in_company, &request));
+  EXPECT(!raised(&sleeping, &request));
   EXPECT(!raised(&switching, &request));
   request.sample_ns = 1000000000; /* sixteen seconds at a stretch, of the second that a period has */
   EXPECT(!raised(&alone, &request));

@@ -347,6 +347,9 @@ def test_a_study_is_answered_by_its_figures_whatever_beside_them_was_not_reached
     holds = msgspec.structs.replace(claim, verdict="holds")
     assert unanswered(run, rows, Study(source="s", claims=(claim, holds, holds))) == ""
     assert "were not reached" in unanswered(run, rows, Study(source="s", claims=(claim, claim, holds)))
+    short, known = msgspec.structs.replace(run, verdict="too short"), msgspec.structs.replace(holds, low=1.0, high=3.0)
+    assert "fewer than" in unanswered(short, rows, Study(source="s", claims=(claim, holds, known)))
+    assert unanswered(short, rows, Study(source="s", claims=(claim, known, known))) == ""
 
 
 def test_a_study_without_a_verdict_is_not_answered() -> None:

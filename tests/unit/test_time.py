@@ -67,6 +67,8 @@ def test_words_are_found_once_and_a_shell_is_named() -> None:
 def test_a_missing_command_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["time", "slepp 1"]) == 2
     assert "did you mean" in capsys.readouterr().err
+    assert main(["time", "sleep", "0.0471"]) == 2
+    assert "quote" in capsys.readouterr().err
     with pytest.raises(Failure, match="is not there"):
         words_of("/no/such/command", None)
     with pytest.raises(Failure, match="no closing quotation"):

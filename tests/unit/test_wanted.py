@@ -44,6 +44,8 @@ def test_a_probe_of_a_suite_file_that_does_not_exist_is_named_before_anything_is
     with pytest.raises(Failure, match=r"unknown probe of .*own.toml 'kernel.entr'; did you mean kernel.enter") as told:
         probes_of(f"{tmp_path / 'own.toml'}")
     assert told.value.exit_code == 2
+    with pytest.raises(Failure, match=r"did you mean 'kernel\.\*'\?"):
+        probes_of("kernel")
 
 
 def test_abis_that_are_named_stand_above_those_of_the_suite() -> None:

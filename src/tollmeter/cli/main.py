@@ -119,6 +119,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"tollmeter {tollmeter.__version__}{f' (commit {of})' if of else ''}", flush=True)
             return 0
         _check_whole(given)
+        given = [*given[:-1], "--help"] if given[-1:] == ["-h"] else given
         given = time_.joined(given) if given[:1] == ["time"] else given
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()
@@ -152,7 +153,9 @@ def _exit_of(error: Failure | TyperException | OSError | MemoryError | ImportErr
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
-        return f"{error.format_message()} (`{typed('--help')}`)", USAGE
+        context = getattr(error, "ctx", None)
+        verb = context.command_path.partition(" ")[2] if context else ""
+        return f"{error.format_message()} (`{typed(*verb.split(), '--help')}`)", USAGE
     if isinstance(error, ImportError):
         return f"a library cannot be loaded: {str(error).strip().splitlines()[-1]}", INFRASTRUCTURE
     if isinstance(error, MemoryError):

@@ -105,7 +105,7 @@ def _planned(options: Options, resume: str | None) -> int:
     print_columns(columns, "json" if options.form == "json" else "table")
     effort = plan.effort
     print_notice(
-        f"{len(plan.points())} points; the visits wanted take about {expected_seconds(plan):.0f} s of the "
+        f"points: {len(plan.points())}; the visits wanted take about {expected_seconds(plan):.0f} s of the "
         f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
         f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
     )

@@ -28,7 +28,8 @@ STATUS = "/proc/self/status"
 STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
 LEAST_JUDGED = 0.5
-"""Of a study's figures: where more were judged it has its answer, and what was not reached is only beside it."""
+"""Of a study's figures: where more were judged it has its answer, and rows that lack visits are only beside it. In a
+run that is too short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
@@ -112,10 +113,11 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared:
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
         return _without_ratio(run, compared)
-    if run.verdict == "too short":
-        return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     figures = [claim for claim in study.claims if claim.counted or claim.value is not None] if study else []
     judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
+    certain = sum(claim.low != claim.high for claim in figures)
+    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED:
+        return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
     if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:

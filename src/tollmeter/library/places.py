@@ -312,7 +312,7 @@ def _before_last(number: int) -> Path:
     ended = (last / JOURNAL).stat().st_mtime
     earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
     if number > len(earlier):
-        raise Failure(f"no run is called {LAST}~{number}: {len(earlier)} runs are older than {LAST}")
+        raise Failure(f"no run is called {LAST}~{number}: runs older than {LAST}: {len(earlier)}")
     return shown(earlier[-number].resolve()) if number else shown(last)
 
 

@@ -70,7 +70,7 @@ def _path(name: str) -> str:
         return path
     if "/" in name:
         raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
-    raise unknown("command", name, sorted(_executables()))
+    raise unknown("command", name, sorted(_executables()), "quote a command with its words: 'sleep 0.1'")
 
 
 def _executables() -> Iterator[str]:
