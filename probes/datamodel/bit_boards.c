@@ -216,5 +216,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .accounts = true,
-    .revision = 1,
+    .revision = 2,
 };

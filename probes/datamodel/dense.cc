@@ -112,5 +112,5 @@ extern "C" const struct toll_probe toll_probe = {
     .faults = true,
     .accounts = true,
     .library = "eigen",
-    .revision = 1,
+    .revision = 2,
 };

@@ -176,5 +176,5 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .finish = heap::report,
     .accounts = true,
-    .revision = 2,
+    .revision = 3,
 };

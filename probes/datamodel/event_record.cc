@@ -204,5 +204,5 @@ extern "C" const struct toll_probe toll_probe = {
     .faults = true,
     .accounts = true,
     .library = "hepmc3 libstdcxx",
-    .revision = 1,
+    .revision = 2,
 };

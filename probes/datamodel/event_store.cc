@@ -150,5 +150,5 @@ extern "C" const struct toll_probe toll_probe = {
     .finish = finish,
     .faults = true,
     .accounts = true,
-    .revision = 3,
+    .revision = 4,
 };

@@ -212,5 +212,5 @@ extern "C" const struct toll_probe toll_probe = {
     .finish = finish,
     .work = work,
     .accounts = true,
-    .revision = 1,
+    .revision = 2,
 };

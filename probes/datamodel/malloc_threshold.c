@@ -216,5 +216,5 @@ const struct toll_probe toll_probe = {
     .finish = finish,
     .faults = true,
     .accounts = true,
-    .revision = 1,
+    .revision = 2,
 };

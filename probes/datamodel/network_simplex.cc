@@ -189,5 +189,5 @@ extern "C" const struct toll_probe toll_probe = {
     .finish = finish,
     .accounts = true,
     .library = "lemon",
-    .revision = 1,
+    .revision = 2,
 };

@@ -69,5 +69,5 @@ const struct toll_probe toll_probe = {
     .finish = finish,
     .quantum = WALK_TURN,
     .accounts = true,
-    .revision = 2,
+    .revision = 3,
 };

@@ -155,5 +155,5 @@ extern "C" const struct toll_probe toll_probe = {
     .faults = true,
     .accounts = true,
     .library = "eigen",
-    .revision = 1,
+    .revision = 2,
 };

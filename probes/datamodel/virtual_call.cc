@@ -167,5 +167,5 @@ extern "C" const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .accounts = true,
-    .revision = 1,
+    .revision = 2,
 };

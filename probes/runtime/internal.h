@@ -181,10 +181,13 @@ extern const struct toll_metric toll_account_metrics[]; /* what is told; ends wi
 struct toll_account {
   uint64_t cpu_ns, minor_faults, major_faults;
 };
-/* CPU time is the calling thread's, faults are the process's. */
-struct toll_account toll_account_read(void);
-void toll_account_begin(void); /* once the program has run once */
-/* Adds what bodies of so many iterations took since `before`. */
+/* CPU time is the calling thread's, and is read for each batch: between two batches the core's width is measured. Faults
+ * are the process's. */
+struct toll_account toll_account_read(void); /* faults alone */
+void toll_account_begin(void);               /* once the program has run once */
+uint64_t toll_account_cpu_ns(void);
+void toll_account_batch(uint64_t before_ns); /* adds the CPU time of a batch */
+/* Adds the faults of bodies of so many iterations since `before`. */
 void toll_account_body(const struct toll_account *before, uint64_t iterations);
 /* Bytes of the heap and of maps without a file, from a file that is written as /proc/PID/maps; 0 where it cannot be read. */
 void toll_account_maps(const char *path, double *heap, double *mapped);

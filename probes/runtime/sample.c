@@ -133,9 +133,11 @@ static void take(struct toll_run *r, struct sample *s) {
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     if (turn && !s->controlled) s->width_between_hz = toll_width_measure();
+    const uint64_t cpu_ns = accounts ? toll_account_cpu_ns() : 0;
     const struct toll_served served = toll_served_read();
     s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
     toll_served_add(served, s->body.ns[twice]);
+    if (accounts) toll_account_batch(cpu_ns);
     mark(s);
   }
   if (accounts) toll_account_body(&before, 3 * s->body.iterations);

@@ -83,25 +83,22 @@ def judge(claim: Published, here: float, low: float, high: float) -> Judged:
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
         return Judged("holds")
-    share = _shares(claim, low, high)
-    if share and share[0] >= _LEAST_SHARE:
+    overlaps = low < ends[1] and high > ends[0]
+    shares = [_share(claim, number) for number in (low, here, high)]
+    least = min(shares)
+    if least > 0 and (least if overlaps else shares[1]) >= _LEAST_SHARE:
         return Judged("same direction", _times(claim, here))
-    if (low < ends[1] and high > ends[0]) or (share and share[1] >= _LEAST_SHARE):
-        return _too_wide(low, high)
+    if overlaps:
+        return Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
     return Judged("does not hold")
 
 
-def _too_wide(low: float, high: float) -> Judged:
-    return Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
-
-
-def _shares(claim: Published, low: float, high: float) -> tuple[float, float] | None:
-    """The published difference from 1 that the interval allows, least and most; None where there is none."""
+def _share(claim: Published, number: float) -> float:
+    """Of the published difference from 1; 0 where the claim states no size of an effect."""
     value = claim.value
     if claim.unit != "ratio" or relation_of(claim) not in _SCALED or value is None or value == 1:
-        return None
-    ends = sorted((end - 1) / (value - 1) for end in (low, high))
-    return ends[0], ends[1]
+        return 0.0
+    return (number - 1) / (value - 1)
 
 
 def _times(claim: Published, here: float) -> float | None:
