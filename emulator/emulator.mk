@@ -9,12 +9,13 @@
 #   make build/emulator/distances.so how far apart its loads of the same line lie
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm, init.aarch64, init.mipsel
 #   make build/emulator/x32-loader   runs x32 executables on a kernel without x32
-#   make build/emulator/bare.arm     the supervisor of a board without an operating system
+#   make build/emulator/bare.arm     the supervisor of a board without an operating system; likewise bare.aarch64, bare.riscv64
 
 EMULATOR       := build/emulator
 EMULATOR_FLAGS := -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror
 CC_FOR_x86_64  := $(firstword $(foreach one,x86_64-linux-gnu-gcc-12 x86_64-linux-gnu-gcc gcc,$(shell command -v $(one))))
 CC_FOR_aarch64 := $(firstword $(foreach one,aarch64-linux-gnu-gcc-12 aarch64-linux-gnu-gcc,$(shell command -v $(one))))
+CC_FOR_riscv64 := $(firstword $(foreach one,riscv64-linux-gnu-gcc-12 riscv64-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_mipsel  := $(firstword $(foreach one,mipsel-linux-gnu-gcc-12 mipsel-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_arm     := $(firstword $(foreach one,arm-linux-gnueabi-gcc-12 arm-linux-gnueabi-gcc,$(shell command -v $(one))))
 
@@ -29,7 +30,7 @@ abis:
 	@./toll list abis
 
 emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm aarch64 mipsel,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
-          $(and $(CC_FOR_arm),$(EMULATOR)/bare.arm)
+          $(foreach one,arm aarch64 riscv64,$(and $(CC_FOR_$(one)),$(EMULATOR)/bare.$(one)))
 
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/gate.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
@@ -53,12 +54,23 @@ $(EMULATOR)/x32-vdso: $(X32)/vdso.S $(X32)/vdso.ld emulator/emulator.mk
 $(EMULATOR)/x32-loader: $(EMULATOR)/x32-vdso $(X32_SOURCES) $(X32)/loader.h emulator/emulator.mk
 	@$(CC_FOR_x86_64) $(X32_FLAGS) $(X32_LINK) '-DVDSO="$<"' $(X32_SOURCES) -o $@
 
-# For a core without an FPU, so that the emulator of FPA computes by the soft-float library, and the program's FPU registers
-# are its own. A loop that fills memory must not become a call of the memset that it is.
-BARE       := probes/runtime/bare
-BARE_FLAGS := $(EMULATOR_FLAGS) -march=armv7-a -marm -mfloat-abi=soft -ffreestanding -fbuiltin -fno-pie -fno-stack-protector \
-              -fno-tree-loop-distribute-patterns
-BARE_LINK  := -nostdlib -static -no-pie -Wl,--build-id=none -T $(BARE)/bare.ld
-$(EMULATOR)/bare.arm: $(wildcard $(BARE)/*.* $(BARE)/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
-	@mkdir -p $(@D) && $(or $(CC_FOR_arm),echo "no compiler for arm" && false) $(BARE_FLAGS) $(BARE_LINK) \
-	  $(filter %.S %.c,$^) -lgcc -o $@.elf && $(firstword $(subst gcc,objcopy ,$(CC_FOR_arm))) -O binary $@.elf $@
+# Without the FPU's instructions: its registers are the program's, and on 32-bit ARM the emulator of FPA computes by the
+# soft-float library. A loop that fills memory must not become a call of the memset that it is.
+BARE         := probes/runtime/bare
+BARE_FLAGS   := $(EMULATOR_FLAGS) -ffreestanding -fbuiltin -fno-pie -fno-stack-protector -fno-tree-loop-distribute-patterns \
+                -nostdlib -static -no-pie -Wl,--build-id=none
+BARE_arm     := -march=armv7-a -marm -mfloat-abi=soft
+BARE_aarch64 := -march=armv8-a -mgeneral-regs-only -mno-outline-atomics
+BARE_riscv64 := -march=rv64imac_zicsr_zifencei -mabi=lp64 -mcmodel=medany -mno-relax
+BARE_LIBRARY_arm     := -lgcc
+BARE_DEVICES_arm     := pl011 gic
+BARE_DEVICES_aarch64 := pl011 gic
+BARE_DEVICES_riscv64 := ns16550
+BARE_SHARED  := $(addprefix $(BARE)/,board.c calls.c files.c load.c main.c memory.c signals.c text.c timer.c told.c)
+BARE_FOLDER_aarch64  := $(BARE)/bits64
+BARE_FOLDER_riscv64  := $(BARE)/bits64
+bare_sources  = $(BARE_SHARED) $(BARE_DEVICES_$1:%=$(BARE)/%.c) $(wildcard $(BARE_FOLDER_$1:%=%/*.c) $(BARE)/$1/*.[cS] $(BARE)/$1/*/*.[cS])
+$(EMULATOR)/bare.%: $(wildcard $(BARE)/*.* $(BARE)/*/*.* $(BARE)/*/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
+	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(BARE_FLAGS) $(BARE_$*) -I $(BARE) -I $(BARE)/$* $(BARE_FOLDER_$*:%=-I %) \
+	  -Wl,--no-warn-rwx-segments -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.elf && \
+	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -O binary $@.elf $@

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls: those that a static program of one process needs. Their numbers and structures are Linux's for ARM EABI;
+ * System calls: those that a static program of one process needs. Their numbers and structures are Linux's for this CPU;
  * what each does is told in its manual page. All others are answered with ENOSYS.
  */
 #include <asm/mman.h>
@@ -8,69 +8,62 @@
 #include <linux/errno.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
+#include <linux/sysinfo.h>
 
-#include "../custom_vectors.h"
 #include "calls.h"
-#include "limits/limits.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static uint32_t heap_end;
+static uintptr_t heap_end;
 
-static uint32_t whole_pages(uint32_t bytes) {
-  return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1u);
+static uintptr_t whole_pages(uintptr_t bytes) {
+  return (bytes + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
 }
 
-static int32_t call_brk(struct fpa_core *core) {
-  const uint32_t wanted = core->r[0], old = whole_pages(heap_end), new = whole_pages(wanted);
-  if (wanted < load_break() || wanted >= MAPPINGS_END) return (int32_t)heap_end;
-  for (uint32_t page = old; page < new; page += PAGE_BYTES)
-    if (memory_protect(page, PAGE_BYTES, MAY_READ | MAY_WRITE)) return (int32_t)heap_end; /* a mapping is there */
+static intptr_t call_brk(registers *core) {
+  const uintptr_t wanted = ARGUMENT(core, 0), old = whole_pages(heap_end), new = whole_pages(wanted);
+  if (wanted < load_break() || wanted >= MAPPINGS_END) return (intptr_t)heap_end;
+  for (uintptr_t page = old; page < new; page += PAGE_BYTES)
+    if (memory_protect(page, PAGE_BYTES, MAY_READ | MAY_WRITE)) return (intptr_t)heap_end; /* a mapping is there */
   if (new > old) memory_promise(old, new - old, MAY_READ | MAY_WRITE);
   if (new < old) memory_release(new, old - new);
   heap_end = wanted;
-  return (int32_t)wanted;
+  return (intptr_t)wanted;
 }
 
-static bool is_range(uint32_t start, uint32_t bytes) {
+static bool is_range(uintptr_t start, uintptr_t bytes) {
   return start % PAGE_BYTES == 0 && start < PROGRAM_END && bytes <= PROGRAM_END - start;
 }
 
-static int32_t call_mmap2(struct fpa_core *core) {
-  const uint32_t bytes = whole_pages(core->r[1]), flags = core->r[3];
+static intptr_t call_mmap(registers *core) {
+  const uintptr_t bytes = whole_pages(ARGUMENT(core, 1)), flags = ARGUMENT(core, 3);
   if (!(flags & MAP_ANONYMOUS)) return -ENODEV;
-  if (!bytes || bytes < core->r[1]) return -EINVAL;
-  const uint32_t start = flags & MAP_FIXED ? core->r[0] : memory_find(bytes);
+  if (!bytes || bytes < ARGUMENT(core, 1)) return -EINVAL;
+  const uintptr_t start = flags & MAP_FIXED ? ARGUMENT(core, 0) : memory_find(bytes);
   if (flags & MAP_FIXED ? !is_range(start, bytes) : !start) return -ENOMEM;
-  memory_promise(start, bytes, core->r[2]);
-  return (int32_t)start;
+  memory_promise(start, bytes, (unsigned)ARGUMENT(core, 2));
+  return (intptr_t)start;
 }
 
-static int32_t call_munmap(struct fpa_core *core) {
-  const uint32_t bytes = whole_pages(core->r[1]);
-  if (!is_range(core->r[0], bytes) || !bytes) return -EINVAL;
-  memory_release(core->r[0], bytes);
+static intptr_t call_munmap(registers *core) {
+  const uintptr_t bytes = whole_pages(ARGUMENT(core, 1));
+  if (!is_range(ARGUMENT(core, 0), bytes) || !bytes) return -EINVAL;
+  memory_release(ARGUMENT(core, 0), bytes);
   return 0;
 }
 
-static int32_t call_mprotect(struct fpa_core *core) {
-  const uint32_t bytes = whole_pages(core->r[1]);
-  if (!is_range(core->r[0], bytes)) return -EINVAL;
-  return memory_protect(core->r[0], bytes, core->r[2]) ? 0 : -ENOMEM;
+static intptr_t call_mprotect(registers *core) {
+  const uintptr_t bytes = whole_pages(ARGUMENT(core, 1));
+  if (!is_range(ARGUMENT(core, 0), bytes)) return -EINVAL;
+  return memory_protect(ARGUMENT(core, 0), bytes, (unsigned)ARGUMENT(core, 2)) ? 0 : -ENOMEM;
 }
 
 /* Other advice is nothing that could be followed here. */
-static int32_t call_madvise(struct fpa_core *core) {
-  const uint32_t bytes = whole_pages(core->r[1]);
-  if (!is_range(core->r[0], bytes)) return -EINVAL;
-  if (core->r[2] == MADV_HUGEPAGE) return -EINVAL;
-  if (core->r[2] == MADV_DONTNEED) memory_forget(core->r[0], bytes);
-  return 0;
-}
-
-static int32_t call_cacheflush(struct fpa_core *core) {
-  if (!memory_of_program(core->r[0], core->r[1] - core->r[0], MAY_READ)) return -EFAULT;
-  memory_publish(core->r[0], core->r[1] - core->r[0]);
+static intptr_t call_madvise(registers *core) {
+  const uintptr_t bytes = whole_pages(ARGUMENT(core, 1));
+  if (!is_range(ARGUMENT(core, 0), bytes)) return -EINVAL;
+  if (ARGUMENT(core, 2) == MADV_HUGEPAGE) return -EINVAL;
+  if (ARGUMENT(core, 2) == MADV_DONTNEED) memory_forget(ARGUMENT(core, 0), bytes);
   return 0;
 }
 
@@ -78,209 +71,192 @@ static int32_t call_cacheflush(struct fpa_core *core) {
 
 enum { PARENT = 1, OWN = 2 };
 
-static int32_t call_exit(struct fpa_core *core) {
-  bare_ended((int)(core->r[0] & 0xff) << 8);
+static intptr_t call_exit(registers *core) {
+  bare_ended((int)(ARGUMENT(core, 0) & 0xff) << 8);
 }
 
-static int32_t nothing(struct fpa_core *core) {
+static intptr_t nothing(registers *core) {
   (void)core;
   return 0;
 }
 
-static int32_t call_getpid(struct fpa_core *core) {
+static intptr_t call_getpid(registers *core) {
   (void)core;
   return OWN;
 }
 
-static int32_t call_getppid(struct fpa_core *core) {
+static intptr_t call_getppid(registers *core) {
   (void)core;
   return PARENT;
 }
 
-static int32_t raise_own(uint32_t process, uint32_t number) {
+static intptr_t raise_own(uintptr_t process, uintptr_t number) {
   if (process != OWN) return -ESRCH;
   if (number > 64) return -EINVAL;
   if (number) signals_raise((int)number);
   return 0;
 }
 
-static int32_t call_kill(struct fpa_core *core) {
-  return raise_own(core->r[0], core->r[1]);
+static intptr_t call_kill(registers *core) {
+  return raise_own(ARGUMENT(core, 0), ARGUMENT(core, 1));
 }
 
-static int32_t call_tgkill(struct fpa_core *core) {
-  return core->r[0] == OWN ? raise_own(core->r[1], core->r[2]) : -ESRCH;
+static intptr_t call_tgkill(registers *core) {
+  return ARGUMENT(core, 0) == OWN ? raise_own(ARGUMENT(core, 1), ARGUMENT(core, 2)) : -ESRCH;
 }
 
-static int32_t call_prctl(struct fpa_core *core) {
-  return core->r[0] == PR_SET_PDEATHSIG || core->r[0] == PR_SET_NAME ? 0 : -EINVAL;
-}
-
-static int32_t call_set_tls(struct fpa_core *core) {
-  __asm__ volatile("mcr p15, 0, %0, c13, c0, 3" ::"r"(core->r[0])); /* TPIDRURO */
-  return 0;
+static intptr_t call_prctl(registers *core) {
+  return ARGUMENT(core, 0) == PR_SET_PDEATHSIG || ARGUMENT(core, 0) == PR_SET_NAME ? 0 : -EINVAL;
 }
 
 /* Nobody else is there to wake this one. */
-static int32_t call_futex(struct fpa_core *core) {
+static intptr_t call_futex(registers *core) {
   enum { WAIT, WAKE, PRIVATE = 128, REALTIME = 256, WAIT_BITS = 9, WAKE_BITS = 10 };
-  const uint32_t command = core->r[1] & ~(uint32_t)(PRIVATE | REALTIME);
-  const uint32_t *word = memory_of_program(core->r[0], 4, MAY_READ);
+  const uintptr_t command = ARGUMENT(core, 1) & ~(uintptr_t)(PRIVATE | REALTIME);
+  const uint32_t *word = memory_of_program(ARGUMENT(core, 0), 4, MAY_READ);
   if (!word) return -EFAULT;
   if (command == WAKE || command == WAKE_BITS) return 0;
-  return (command == WAIT || command == WAIT_BITS) && *word != core->r[2] ? -EAGAIN : -ENOSYS;
+  return (command == WAIT || command == WAIT_BITS) && *word != (uint32_t)ARGUMENT(core, 2) ? -EAGAIN : -ENOSYS;
 }
 
 /* ---- what the machine is ----------------------------------------------------------------------------------------- */
 
 /* A C library refuses a kernel that says it is older than the library likes: the number is Linux's, whose calls these are. */
-static int32_t call_uname(struct fpa_core *core) {
+static intptr_t call_uname(registers *core) {
   enum { FIELD = 65 };
-  static const char *const fields[] = {"bare supervisor, calls as of Linux", "bare", "6.1", "1", "armv7l", ""};
-  char *told = memory_of_program(core->r[0], sizeof fields / sizeof fields[0] * FIELD, MAY_WRITE);
+  static const char *const fields[] = {"bare supervisor, calls as of Linux", "bare", "6.1", "1", MACHINE, ""};
+  char *told = memory_of_program(ARGUMENT(core, 0), sizeof fields / sizeof fields[0] * FIELD, MAY_WRITE);
   if (!told) return -EFAULT;
   memset(told, 0, sizeof fields / sizeof fields[0] * FIELD);
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) memcpy(told + i * FIELD, fields[i], strlen(fields[i]));
   return 0;
 }
 
-static int32_t call_sysinfo(struct fpa_core *core) {
-  enum { TOTAL = 4, FREE = 5, UNIT = 13, WORDS = 16 };
-  uint32_t *told = memory_of_program(core->r[0], WORDS * 4, MAY_WRITE);
+static intptr_t call_sysinfo(registers *core) {
+  struct sysinfo *told = memory_of_program(ARGUMENT(core, 0), sizeof *told, MAY_WRITE);
   if (!told) return -EFAULT;
-  memset(told, 0, WORDS * 4);
-  told[TOTAL] = memory_total();
-  told[FREE] = memory_left();
-  told[UNIT] = 1;
+  memset(told, 0, sizeof *told);
+  told->totalram = memory_total();
+  told->freeram = memory_left();
+  told->mem_unit = 1;
   return 0;
 }
 
-static int32_t call_getrusage(struct fpa_core *core) {
-  enum { USER_SECONDS, USER_MICROSECONDS, MOST_KIB = 4, MINOR_FAULTS = 8, WORDS = 18 };
-  uint32_t *told = memory_of_program(core->r[1], WORDS * 4, MAY_WRITE);
-  struct bare_time now = clock_time();
+static intptr_t call_getrusage(registers *core) {
+  struct rusage *told = memory_of_program(ARGUMENT(core, 1), sizeof *told, MAY_WRITE);
+  const struct bare_time now = clock_time();
   if (!told) return -EFAULT;
-  memset(told, 0, WORDS * 4);
-  told[USER_SECONDS] = now.seconds;
-  told[USER_MICROSECONDS] = now.ns / 1000;
-  told[MOST_KIB] = memory_most_pages() * (PAGE_BYTES / 1024);
-  told[MINOR_FAULTS] = memory_faults();
+  memset(told, 0, sizeof *told);
+  told->ru_utime.tv_sec = (long)now.seconds;
+  told->ru_utime.tv_usec = (long)(now.ns / 1000);
+  told->ru_maxrss = (long)memory_most_pages() * (PAGE_BYTES / 1024);
+  told->ru_minflt = (long)memory_faults();
   return 0;
 }
 
-static int32_t call_getrlimit(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[1], 8, MAY_WRITE);
+static intptr_t call_getrlimit(registers *core) {
+  uintptr_t *told = memory_of_program(ARGUMENT(core, 1), sizeof(uintptr_t[2]), MAY_WRITE);
   if (!told) return -EFAULT;
-  told[0] = told[1] = core->r[0] == RLIMIT_STACK ? STACK_BYTES : UINT32_MAX;
+  told[0] = told[1] = ARGUMENT(core, 0) == RLIMIT_STACK ? STACK_BYTES : UINTPTR_MAX;
   return 0;
 }
 
-static int32_t call_getaffinity(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[2], 4, MAY_WRITE);
+/* Words of 64 bits on every CPU. Only asks: nothing here could be limited. */
+static intptr_t call_prlimit64(registers *core) {
+  uint64_t *told = memory_of_program(ARGUMENT(core, 3), sizeof(uint64_t[2]), MAY_WRITE);
+  if (ARGUMENT(core, 2)) return -EPERM;
+  if (!told) return -EFAULT;
+  told[0] = told[1] = ARGUMENT(core, 1) == RLIMIT_STACK ? STACK_BYTES : UINT64_MAX;
+  return 0;
+}
+
+static intptr_t call_getaffinity(registers *core) {
+  uintptr_t *told = memory_of_program(ARGUMENT(core, 2), sizeof *told, MAY_WRITE);
   if (!told) return -EFAULT;
   *told = 1;
-  return 4;
+  return sizeof *told;
 }
 
-static int32_t call_setaffinity(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[2], 4, MAY_READ);
+static intptr_t call_setaffinity(registers *core) {
+  const uint32_t *wanted = memory_of_program(ARGUMENT(core, 2), sizeof *wanted, MAY_READ);
   if (!wanted) return -EFAULT;
   return *wanted & 1 ? 0 : -EINVAL;
 }
 
-static int32_t call_getcpu(struct fpa_core *core) {
+static intptr_t call_getcpu(registers *core) {
   for (int i = 0; i < 2; i++) {
-    uint32_t *told = memory_of_program(core->r[i], 4, MAY_WRITE);
+    uint32_t *told = memory_of_program(ARGUMENT(core, i), sizeof *told, MAY_WRITE);
     if (told) *told = 0;
   }
   return 0;
 }
 
 /* The same each time, as all else is here; nothing that is measured rests on its being unknown. */
-static int32_t call_getrandom(struct fpa_core *core) {
-  uint8_t *told = memory_of_program(core->r[0], core->r[1], MAY_WRITE);
+static intptr_t call_getrandom(registers *core) {
+  uint8_t *told = memory_of_program(ARGUMENT(core, 0), ARGUMENT(core, 1), MAY_WRITE);
   uint32_t state = 0x2545f491;
   if (!told) return -EFAULT;
-  for (uint32_t i = 0; i < core->r[1]; i++) {
+  for (uintptr_t i = 0; i < ARGUMENT(core, 1); i++) {
     state ^= state << 13, state ^= state >> 17, state ^= state << 5; /* Marsaglia's xorshift */
     told[i] = (uint8_t)state;
   }
-  return (int32_t)core->r[1];
+  return (intptr_t)ARGUMENT(core, 1);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static call *const calls[] = {
-    [__NR_exit] = call_exit,
-    [__NR_exit_group] = call_exit,
-    [__NR_open] = call_open,
-    [__NR_openat] = call_openat,
-    [__NR_close] = call_close,
-    [__NR_read] = call_read,
-    [__NR_pread64] = call_pread,
-    [__NR__llseek] = call_llseek,
-    [__NR_write] = call_write,
-    [__NR_writev] = call_writev,
-    [__NR_brk] = call_brk,
-    [__NR_mmap2] = call_mmap2,
-    [__NR_munmap] = call_munmap,
-    [__NR_mprotect] = call_mprotect,
-    [__NR_madvise] = call_madvise,
-    [__NR_clock_gettime64] = call_clock_gettime64,
-    [__NR_clock_gettime] = call_clock_gettime,
-    [__NR_gettimeofday] = call_gettimeofday,
-    [__NR_setitimer] = call_setitimer,
-    [__NR_nanosleep] = call_nanosleep,
-    [__NR_clock_nanosleep] = call_clock_nanosleep,
-    [__NR_clock_nanosleep_time64] = call_clock_nanosleep64,
-    [__NR_rt_sigaction] = signals_call_action,
-    [__NR_rt_sigprocmask] = signals_call_mask,
-    [__NR_rt_sigpending] = signals_call_pending,
-    [__NR_sigaltstack] = signals_call_stack,
-    [__NR_sigreturn] = signals_call_return,
-    [__NR_rt_sigreturn] = signals_call_rt_return,
-    [__NR_getpid] = call_getpid,
-    [__NR_gettid] = call_getpid,
-    [__NR_set_tid_address] = call_getpid,
-    [__NR_getppid] = call_getppid,
-    [__NR_getuid32] = nothing,
-    [__NR_geteuid32] = nothing,
-    [__NR_getgid32] = nothing,
-    [__NR_getegid32] = nothing,
-    [__NR_sched_yield] = nothing,
-    [__NR_kill] = call_kill,
-    [__NR_tgkill] = call_tgkill,
-    [__NR_tkill] = call_kill,
-    [__NR_prctl] = call_prctl,
-    [__NR_futex] = call_futex,
-    [__NR_futex_time64] = call_futex,
-    [__NR_uname] = call_uname,
-    [__NR_sysinfo] = call_sysinfo,
-    [__NR_getrusage] = call_getrusage,
-    [__NR_ugetrlimit] = call_getrlimit,
-    [__NR_sched_getaffinity] = call_getaffinity,
-    [__NR_sched_setaffinity] = call_setaffinity,
-    [__NR_getcpu] = call_getcpu,
-    [__NR_getrandom] = call_getrandom,
-};
+static call *const calls[] = {[__NR_exit] = call_exit,
+                              [__NR_exit_group] = call_exit,
+                              [__NR_openat] = call_openat,
+                              [__NR_close] = call_close,
+                              [__NR_read] = call_read,
+                              [__NR_pread64] = call_pread,
+                              [__NR_write] = call_write,
+                              [__NR_writev] = call_writev,
+                              [__NR_brk] = call_brk,
+                              [__NR_munmap] = call_munmap,
+                              [__NR_mprotect] = call_mprotect,
+                              [__NR_madvise] = call_madvise,
+                              [__NR_clock_gettime] = call_clock_gettime,
+                              [__NR_gettimeofday] = call_gettimeofday,
+                              [__NR_setitimer] = call_setitimer,
+                              [__NR_nanosleep] = call_nanosleep,
+                              [__NR_clock_nanosleep] = call_clock_nanosleep,
+                              [__NR_rt_sigaction] = signals_call_action,
+                              [__NR_rt_sigprocmask] = signals_call_mask,
+                              [__NR_rt_sigpending] = signals_call_pending,
+                              [__NR_sigaltstack] = signals_call_stack,
+                              [__NR_rt_sigreturn] = signals_call_rt_return,
+                              [__NR_getpid] = call_getpid,
+                              [__NR_gettid] = call_getpid,
+                              [__NR_set_tid_address] = call_getpid,
+                              [__NR_getppid] = call_getppid,
+                              [__NR_sched_yield] = nothing,
+                              [__NR_kill] = call_kill,
+                              [__NR_tgkill] = call_tgkill,
+                              [__NR_tkill] = call_kill,
+                              [__NR_prctl] = call_prctl,
+                              [__NR_futex] = call_futex,
+                              [__NR_uname] = call_uname,
+                              [__NR_sysinfo] = call_sysinfo,
+                              [__NR_getrusage] = call_getrusage,
+                              [__NR_sched_getaffinity] = call_getaffinity,
+                              [__NR_sched_setaffinity] = call_setaffinity,
+                              [__NR_getcpu] = call_getcpu,
+                              [__NR_getrandom] = call_getrandom,
+                              CALLS_OF_ARCH};
 
-/* The numbers that ARM keeps for itself. */
-static call *of_arm(uint32_t number) {
-  if (number == VECTORS_CALL) return limits_call;
-  return number == __ARM_NR_set_tls ? call_set_tls : number == __ARM_NR_cacheflush ? call_cacheflush : NULL;
-}
-
-void bare_call(struct fpa_core *core) {
-  const uint32_t number = core->r[7];
-  call *wanted = number < sizeof calls / sizeof calls[0] ? calls[number] : of_arm(number);
-  core->r[0] = (uint32_t)(wanted ? wanted(core) : -ENOSYS);
+void bare_call(registers *core) {
+  const uintptr_t number = core->r[CALL_NUMBER];
+  call *wanted = number < sizeof calls / sizeof calls[0] ? calls[number] : call_of_arch(number);
+  ARGUMENT(core, 0) = (uintptr_t)(wanted ? wanted(core) : -ENOSYS);
   if (signals_wait()) signals_deliver(core);
 }
 
-void bare_interrupt(struct fpa_core *core) {
+void bare_interrupt(registers *core) {
   board_attend_interrupts();
   calls_attend_timer();
-  if (signals_wait() && !limits_are_on()) signals_deliver(core); /* a handler could call no other */
+  if (signals_wait() && !core_is_taken()) signals_deliver(core);
 }
 
 void calls_clear(struct bare_file program, struct bare_file archive) {

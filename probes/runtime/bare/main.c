@@ -5,7 +5,6 @@
 #include <linux/errno.h>
 
 #include "bare.h"
-#include "limits/limits.h"
 
 enum { LONGEST_LINE = 4096, MOST_WORDS = 256 };
 
@@ -17,22 +16,45 @@ static void write_text(const char *text) {
   board_write(text, strlen(text));
 }
 
-static uint32_t first_free(void) {
-  const uint32_t image = (uint32_t)(uintptr_t)bare_zero_end;
-  const uint32_t archive_end = (uint32_t)(uintptr_t)archive.bytes + archive.size;
-  const uint32_t used = archive_end > image ? archive_end : image;
-  return (used + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1u);
+static uintptr_t first_free(void) {
+  const uintptr_t image = (uintptr_t)bare_zero_end, archive_end = (uintptr_t)archive.bytes + archive.size;
+  const uintptr_t used = archive_end > image ? archive_end : image;
+  return (used + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
 }
 
-void bare_begin(uint32_t left, uint32_t behind) {
-  struct told told = {.memory_bytes = 64 << 20, .wire = 0x10009000, .timer_hz = 100000000};
-  told_read(&told, (const void *)(uintptr_t)(left - behind));
-  archive.bytes = (const void *)(uintptr_t)(told.archive_start - behind);
-  archive.size = told.archive_end - told.archive_start;
-  board_open(told.wire, told.timer_hz, told.real);
+/* Where the boot loader left none, it may stand behind the image, as part of the same file. */
+static void find_archive(const struct told *told, uintptr_t behind, uintptr_t memory_end) {
+  archive.bytes = (const void *)(told->archive_start - behind);
+  archive.size = told->archive_end - told->archive_start;
+  if (archive.size) return;
+  archive.bytes = (const void *)bare_image_end;
+  archive.size = archive_bytes(archive.bytes, memory_end - (uintptr_t)bare_image_end);
+}
+
+static void read_left(struct told *told, uintptr_t left, uintptr_t words, uintptr_t behind) {
+  enum { MOST_LEFT = 64 };
+  if (left >= MOST_LEFT) {
+    told_read(told, (const void *)(left - behind));
+    return;
+  }
+  const uintptr_t *texts = (const void *)(words - behind);
+  for (uintptr_t i = 0; i < left; i++) told_read_words(told, (const char *)(texts[i] - behind));
+}
+
+/* Of the board's memory, from where the supervisor's begins. */
+static uintptr_t memory_behind_start(const struct told *told, uintptr_t start) {
+  const uintptr_t bytes = told->memory_at ? told->memory_at + told->memory_bytes - start : told->memory_bytes;
+  return bytes < MEMORY_BYTES ? bytes : MEMORY_BYTES;
+}
+
+void bare_begin(uintptr_t left, uintptr_t words_at, uintptr_t behind) {
+  struct told told = board_usual;
+  read_left(&told, left, words_at, behind);
+  const uintptr_t memory_end = MEMORY_AT + memory_behind_start(&told, MEMORY_AT + behind);
+  board_open(&told);
+  find_archive(&told, behind, memory_end);
   load_for_real_time(told.real);
-  const uint32_t bytes = told.memory_bytes < MEMORY_BYTES ? told.memory_bytes : MEMORY_BYTES;
-  memory_open(first_free(), MEMORY_AT + bytes, behind);
+  memory_open(first_free(), memory_end, behind);
   write_text("guest ready\n");
 }
 
@@ -96,14 +118,14 @@ static void tell_console(int status) {
   board_say(words[0]);
   for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
     board_say(said[i].text);
-    board_say_number(said[i].number);
+    say_number(said[i].number);
   }
   board_say("\n");
 }
 
 void bare_ended(int status) {
   running = false;
-  limits_forget();
+  core_forget();
   tell_console(status);
   say_end("ended ", (uint32_t)status);
   bare_again();
@@ -116,8 +138,7 @@ static _Noreturn void refuse(int error) {
 }
 
 static _Noreturn void run(void) {
-  static const uint32_t fpu_at_rest[65];
-  static struct fpa_core core; /* not on the stack, whose end is where its copy goes */
+  static registers core; /* not on the stack, whose end is where its copy goes */
   struct bare_file file;
   memory_clear();
   signals_clear();
@@ -127,8 +148,8 @@ static _Noreturn void run(void) {
   const int refused = load_program(file, words, &core);
   if (refused) refuse(refused);
   calls_clear(file, archive);
-  bare_fpu_load(fpu_at_rest);
-  __asm__ volatile("mcr p15, 0, %0, c13, c0, 3" ::"r"(0)); /* TPIDRURO: no thread's pointer yet */
+  core_forget_fpu();
+  core_set_thread(0);
   clock_restart();
   bare_enter(&core);
 }

@@ -1,46 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The program's memory, in small pages (ARM ARM B3.5.1). The second-level tables lie side by side, one word for each page
- * of the program's address space, and are the only account of it:
+ * The program's memory, in pages of 4 KiB. The last level's tables lie side by side, one entry for each page of the
+ * program's address space, and are the only account of it:
  *
  *   0                       nothing there
- *   PROMISED, what it may   zeroes, as soon as it is touched; a word that ends in two zeroes is no page to the core
- *   a small page            real
+ *   PROMISED, what it may   zeroes, as soon as it is touched; an entry that ends in two zero bits is no page to the core
+ *   a page (arch.h)         real
  */
 #include "bare.h"
 
 enum { PAGES = PROGRAM_END / PAGE_BYTES, PROMISED = 4, MAY_SHIFT = 4 };
 
-/* Normal memory, write-back and allocated on write; what user mode may do (B3.7.1). A page that the program may not touch
- * keeps its content. */
-enum {
-  SMALL = 2,
-  NEVER_EXECUTED = 1,
-  CACHED = 1 << 6 | 1 << 3 | 1 << 2,
-  NOT_USERS = 1 << 4,
-  USERS = 3 << 4,
-  READ_ONLY = 1 << 9,
-  OF_ONE_MAP = 1 << 11 /* not global: another map (limits/) has something else there */
-};
+page_entry bare_page_table[PAGES] __attribute__((aligned(PAGE_BYTES)));
 
-uint32_t bare_first_level[4096] __attribute__((aligned(16384)));
-static uint32_t page_table[PAGES] __attribute__((aligned(1024)));
-static uint32_t vectors_table[256] __attribute__((aligned(1024)));
-
-static uint32_t behind;                       /* from the supervisor's address to the one in memory */
-static uint32_t first_free, next_free, limit; /* pages not handed out yet */
-static uint32_t *returned;                    /* pages that were given back, each of which begins with the next */
+static uintptr_t behind;                       /* from the supervisor's address to the one in memory */
+static uintptr_t first_free, next_free, limit; /* pages not handed out yet */
+static uintptr_t *returned;                    /* pages that were given back, each of which begins with the next */
 static uint32_t pages_now, most_pages, faults;
 
 /* ---- real pages -------------------------------------------------------------------------------------------------- */
 
-static uint32_t *take_page(void) {
-  uint32_t *page = returned;
+static uintptr_t *take_page(void) {
+  uintptr_t *page = returned;
   if (page) {
-    returned = (uint32_t *)(uintptr_t)*page;
+    returned = (uintptr_t *)*page;
   } else {
     if (next_free == limit) return NULL;
-    page = (uint32_t *)(uintptr_t)next_free;
+    page = (uintptr_t *)next_free;
     next_free += PAGE_BYTES;
   }
   memset(page, 0, PAGE_BYTES);
@@ -48,39 +34,20 @@ static uint32_t *take_page(void) {
   return page;
 }
 
-static void give_back(uint32_t *page) {
-  *page = (uint32_t)(uintptr_t)returned;
+static void give_back(uintptr_t *page) {
+  *page = (uintptr_t)returned;
   returned = page;
   pages_now--;
 }
 
-static uint32_t *page_of(uint32_t entry) {
-  return (uint32_t *)(uintptr_t)((entry & ~(PAGE_BYTES - 1u)) - behind);
+static uintptr_t *page_of(page_entry entry) {
+  return (uintptr_t *)(page_in_board(entry) - behind);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-static uint32_t rights(unsigned may) {
-  uint32_t rights = may & MAY_EXECUTE ? 0 : NEVER_EXECUTED;
-  if (!may) return rights | NOT_USERS;
-  return rights | USERS | (may & MAY_WRITE ? 0 : READ_ONLY);
-}
-
-static uint32_t may_of(uint32_t entry) {
-  if ((entry & USERS) != USERS) return 0;
-  return MAY_READ | (entry & READ_ONLY ? 0 : MAY_WRITE) | (entry & NEVER_EXECUTED ? 0 : MAY_EXECUTE);
-}
-
-uint32_t memory_in_board(const void *supervisors) {
-  return (uint32_t)(uintptr_t)supervisors + behind;
-}
-
-uint32_t memory_entry(const uint32_t *page, unsigned may) {
-  return memory_in_board(page) | OF_ONE_MAP | CACHED | SMALL | rights(may);
-}
-
-static bool is_real(uint32_t entry) {
-  return entry & SMALL;
+uintptr_t memory_in_board(const void *supervisors) {
+  return (uintptr_t)supervisors + behind;
 }
 
 /* Whatever may be touched may be read: the core knows nothing less. */
@@ -88,52 +55,50 @@ static bool allows(unsigned may, unsigned use) {
   return may && !(use & ~(may | MAY_READ));
 }
 
-/* Walks look into the caches, so that a table's word needs no cleaning; but it must be there before the next access, and
- * an older one forgotten. */
-static void set(uint32_t index, uint32_t entry) {
-  const bool was_real = is_real(page_table[index]);
-  page_table[index] = entry;
-  __asm__ volatile("dsb" ::: "memory");
-  if (!was_real) return;
-  __asm__ volatile("mcr p15, 0, %0, c8, c7, 3\n\tdsb\n\tisb" ::"r"(index * PAGE_BYTES) : "memory"); /* TLBIMVAA */
+static void set(uintptr_t index, page_entry entry) {
+  const bool was_real = page_is_real(bare_page_table[index]);
+  bare_page_table[index] = entry;
+  pages_written();
+  if (was_real) pages_forget(index * PAGE_BYTES);
 }
 
 /* ---- what is promised -------------------------------------------------------------------------------------------- */
 
-void memory_release(uint32_t start, uint32_t bytes) {
-  for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
-    if (is_real(page_table[i])) give_back(page_of(page_table[i]));
-    if (page_table[i]) set(i, 0);
+void memory_release(uintptr_t start, uintptr_t bytes) {
+  for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
+    if (page_is_real(bare_page_table[i])) give_back(page_of(bare_page_table[i]));
+    if (bare_page_table[i]) set(i, 0);
   }
 }
 
-void memory_promise(uint32_t start, uint32_t bytes, unsigned may) {
+void memory_promise(uintptr_t start, uintptr_t bytes, unsigned may) {
   memory_release(start, bytes);
-  for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++)
-    page_table[i] = PROMISED | may << MAY_SHIFT;
+  for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++)
+    bare_page_table[i] = PROMISED | may << MAY_SHIFT;
 }
 
-void memory_forget(uint32_t start, uint32_t bytes) {
-  for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
-    const uint32_t entry = page_table[i];
-    if (!is_real(entry)) continue;
+void memory_forget(uintptr_t start, uintptr_t bytes) {
+  for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
+    const page_entry entry = bare_page_table[i];
+    if (!page_is_real(entry)) continue;
     give_back(page_of(entry));
-    set(i, PROMISED | may_of(entry) << MAY_SHIFT);
+    set(i, PROMISED | page_may(entry) << MAY_SHIFT);
   }
 }
 
-bool memory_protect(uint32_t start, uint32_t bytes, unsigned may) {
-  for (uint32_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
-    if (!page_table[i]) return false;
-    set(i, is_real(page_table[i]) ? memory_entry(page_of(page_table[i]), may) : PROMISED | may << MAY_SHIFT);
+bool memory_protect(uintptr_t start, uintptr_t bytes, unsigned may) {
+  for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
+    if (!bare_page_table[i]) return false;
+    set(i, page_is_real(bare_page_table[i]) ? page_entry_of(memory_in_board(page_of(bare_page_table[i])), may)
+                                            : PROMISED | may << MAY_SHIFT);
   }
   return true;
 }
 
-uint32_t memory_find(uint32_t bytes) {
-  uint32_t found = 0;
-  for (uint32_t i = MAPPINGS_END / PAGE_BYTES; i-- > 0;) {
-    found = page_table[i] ? 0 : found + PAGE_BYTES;
+uintptr_t memory_find(uintptr_t bytes) {
+  uintptr_t found = 0;
+  for (uintptr_t i = MAPPINGS_END / PAGE_BYTES; i-- > 0;) {
+    found = bare_page_table[i] ? 0 : found + PAGE_BYTES;
     if (found >= bytes) return i * PAGE_BYTES;
   }
   return 0;
@@ -141,80 +106,67 @@ uint32_t memory_find(uint32_t bytes) {
 
 /* ---- touching ---------------------------------------------------------------------------------------------------- */
 
-static bool make_real(uint32_t index) {
-  uint32_t *page = take_page();
+static bool make_real(uintptr_t index) {
+  uintptr_t *page = take_page();
   if (!page) return false;
-  set(index, memory_entry(page, page_table[index] >> MAY_SHIFT));
+  set(index, page_entry_of(memory_in_board(page), bare_page_table[index] >> MAY_SHIFT));
   return true;
 }
 
-bool memory_touch(uint32_t address, unsigned use) {
+bool memory_touch(uintptr_t address, unsigned use) {
   if (address >= PROGRAM_END) return false;
-  const uint32_t index = address / PAGE_BYTES;
-  if (is_real(page_table[index])) return allows(may_of(page_table[index]), use);
-  if (!allows(page_table[index] >> MAY_SHIFT, use)) return false;
+  const uintptr_t index = address / PAGE_BYTES;
+  if (page_is_real(bare_page_table[index])) return allows(page_may(bare_page_table[index]), use);
+  if (!allows(bare_page_table[index] >> MAY_SHIFT, use)) return false;
   if (!make_real(index)) bare_ended(9 /* SIGKILL, as of a system without memory */);
   faults++;
   return true;
 }
 
-void *memory_of_program(uint32_t address, uint32_t bytes, unsigned use) {
+void *memory_of_program(uintptr_t address, uintptr_t bytes, unsigned use) {
   if (address >= PROGRAM_END || bytes > PROGRAM_END - address) return NULL;
-  for (uint32_t page = address & ~(PAGE_BYTES - 1u); page < address + bytes; page += PAGE_BYTES)
+  for (uintptr_t page = address & ~(uintptr_t)(PAGE_BYTES - 1); page < address + bytes; page += PAGE_BYTES)
     if (!memory_touch(page, use)) return NULL;
-  return (void *)(uintptr_t)address;
+  return (void *)address;
 }
 
-bool memory_fill(uint32_t address, const void *bytes, uint32_t count) {
+bool memory_fill(uintptr_t address, const void *bytes, uintptr_t count) {
   const uint8_t *from = bytes;
   while (count) {
-    const uint32_t index = address / PAGE_BYTES, offset = address % PAGE_BYTES, rest = PAGE_BYTES - offset;
-    const uint32_t part = count < rest ? count : rest;
-    if (!is_real(page_table[index]) && !make_real(index)) return false;
-    uint8_t *to = (uint8_t *)page_of(page_table[index]) + offset;
+    const uintptr_t index = address / PAGE_BYTES, offset = address % PAGE_BYTES, rest = PAGE_BYTES - offset;
+    const uintptr_t part = count < rest ? count : rest;
+    if (!page_is_real(bare_page_table[index]) && !make_real(index)) return false;
+    uint8_t *to = (uint8_t *)page_of(bare_page_table[index]) + offset;
     memcpy(to, from, part);
-    memory_publish((uint32_t)(uintptr_t)to, part);
+    pages_publish((uintptr_t)to, part);
     address += part, from += part, count -= part;
   }
   return true;
 }
 
-/* To the point where instruction fetches look as well, line by line; then the fetches forget what they had (A3.5.4). The
- * shortest line of any ARMv7 core is taken, which is 32 bytes on the Cortex-A9. */
-void memory_publish(uint32_t start, uint32_t bytes) {
-  enum { LINE = 32 };
-  for (uint32_t line = start & ~(LINE - 1u); line < start + bytes; line += LINE)
-    __asm__ volatile("mcr p15, 0, %0, c7, c11, 1" ::"r"(line) : "memory"); /* DCCMVAU */
-  __asm__ volatile("dsb\n\tmcr p15, 0, %0, c7, c5, 0\n\tmcr p15, 0, %0, c7, c5, 6\n\tdsb\n\tisb" ::"r"(0) : "memory");
-}
-
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-void memory_open(uint32_t free_address, uint32_t end, uint32_t offset) {
-  const uint32_t table = 1, read_by_all = CACHED | SMALL | USERS | READ_ONLY;
+void memory_open(uintptr_t free_address, uintptr_t end, uintptr_t offset) {
   behind = offset;
   first_free = next_free = free_address;
   limit = end;
-  for (uint32_t mib = 0; mib < PROGRAM_END >> 20; mib++)
-    bare_first_level[mib] = memory_in_board(page_table + mib * 256) | table;
-  vectors_table[VECTORS_AT >> 12 & 0xff] = memory_in_board(bare_vectors) | read_by_all;
-  bare_first_level[VECTORS_AT >> 20] = memory_in_board(vectors_table) | table;
-  __asm__ volatile("dsb\n\tmcr p15, 0, %0, c8, c7, 0\n\tdsb\n\tisb" ::"r"(0) : "memory"); /* TLBIALL */
+  pages_open();
+  pages_forget_all();
 }
 
 void memory_clear(void) {
-  memset(page_table, 0, sizeof page_table);
-  __asm__ volatile("dsb\n\tmcr p15, 0, %0, c8, c7, 0\n\tdsb\n\tisb" ::"r"(0) : "memory");
+  memset(bare_page_table, 0, sizeof bare_page_table);
+  pages_forget_all();
   next_free = first_free;
   returned = NULL;
   pages_now = most_pages = faults = 0;
 }
 
-uint32_t memory_total(void) {
+uintptr_t memory_total(void) {
   return limit - first_free;
 }
-uint32_t memory_left(void) {
-  return limit - first_free - pages_now * PAGE_BYTES;
+uintptr_t memory_left(void) {
+  return limit - first_free - (uintptr_t)pages_now * PAGE_BYTES;
 }
 uint32_t memory_faults(void) {
   return faults;

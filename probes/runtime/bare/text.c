@@ -46,9 +46,9 @@ bool text_equals(const char *a, const char *b) {
   return text_begins(a, b) && strlen(a) == strlen(b);
 }
 
-uint32_t text_number(const char *text) {
+uintptr_t text_number(const char *text) {
   const uint32_t base = text_begins(text, "0x") ? 16 : 10;
-  uint32_t number = 0;
+  uintptr_t number = 0;
   for (text += base == 16 ? 2 : 0; *text; text++) {
     uint32_t digit = (uint32_t)(*text <= '9' ? *text - '0' : (*text | 0x20) - 'a' + 10);
     if (digit >= base) break;
@@ -63,6 +63,18 @@ char *text_of_number(char digits[TEXT_OF_NUMBER], uint32_t number) {
   do *--first = (char)('0' + number % 10);
   while (number /= 10);
   return first;
+}
+
+void say_number(uint32_t number) {
+  char digits[TEXT_OF_NUMBER];
+  board_say(text_of_number(digits, number));
+}
+
+void say_address(uintptr_t address) {
+  char text[2 * sizeof address + 3] = "0x";
+  for (size_t i = 0; i < 2 * sizeof address; i++)
+    text[2 + i] = "0123456789abcdef"[address >> (8 * sizeof address - 4 - 4 * i) & 15];
+  board_say(text);
 }
 
 /* What the compiler's library does about a division by zero: a clock of 0 Hz on the command line. */

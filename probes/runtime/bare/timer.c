@@ -10,9 +10,19 @@
 
 static uint64_t timer_due = UINT64_MAX, timer_period;
 
-int32_t call_clock_gettime64(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[1], 16, MAY_WRITE);
-  struct bare_time now = clock_time();
+/* Two words of the program's: seconds, and the rest in units of so many ns. */
+static intptr_t tell_time(uintptr_t to, uint32_t unit_ns) {
+  uintptr_t *told = memory_of_program(to, sizeof(uintptr_t[2]), MAY_WRITE);
+  const struct bare_time now = clock_time();
+  if (!told) return -EFAULT;
+  told[0] = now.seconds;
+  told[1] = unit_ns == 1 ? now.ns : now.ns / unit_ns;
+  return 0;
+}
+
+intptr_t call_clock_gettime64(registers *core) {
+  uint32_t *told = memory_of_program(ARGUMENT(core, 1), 16, MAY_WRITE);
+  const struct bare_time now = clock_time();
   if (!told) return -EFAULT;
   told[0] = now.seconds;
   told[1] = 0;
@@ -21,22 +31,12 @@ int32_t call_clock_gettime64(struct fpa_core *core) {
   return 0;
 }
 
-int32_t call_clock_gettime(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[1], 8, MAY_WRITE);
-  struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = now.ns;
-  return 0;
+intptr_t call_clock_gettime(registers *core) {
+  return tell_time(ARGUMENT(core, 1), 1);
 }
 
-int32_t call_gettimeofday(struct fpa_core *core) {
-  uint32_t *told = memory_of_program(core->r[0], 8, MAY_WRITE);
-  struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = now.ns / 1000;
-  return 0;
+intptr_t call_gettimeofday(registers *core) {
+  return tell_time(ARGUMENT(core, 0), 1000);
 }
 
 void calls_attend_timer(void) {
@@ -47,16 +47,16 @@ void calls_attend_timer(void) {
   clock_alarm(timer_due);
 }
 
-static uint64_t ns_of(const uint32_t timeval[2]) {
+static uint64_t ns_of(const uintptr_t timeval[2]) {
   return timeval[0] * 1000000000ull + timeval[1] * 1000ull;
 }
 
-int32_t call_setitimer(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[1], 16, MAY_READ);
-  uint32_t *old = memory_of_program(core->r[2], 16, MAY_WRITE);
-  if (core->r[0] != ITIMER_REAL) return -EINVAL;
-  if (!wanted || (core->r[2] && !old)) return -EFAULT;
-  if (core->r[2]) memset(old, 0, 16);
+intptr_t call_setitimer(registers *core) {
+  const uintptr_t *wanted = memory_of_program(ARGUMENT(core, 1), sizeof(uintptr_t[4]), MAY_READ);
+  uintptr_t *old = memory_of_program(ARGUMENT(core, 2), sizeof(uintptr_t[4]), MAY_WRITE);
+  if (ARGUMENT(core, 0) != ITIMER_REAL) return -EINVAL;
+  if (!wanted || (ARGUMENT(core, 2) && !old)) return -EFAULT;
+  if (ARGUMENT(core, 2)) memset(old, 0, sizeof(uintptr_t[4]));
   const uint64_t first = ns_of(wanted + 2);
   timer_period = ns_of(wanted);
   timer_due = first ? clock_ns() + first : UINT64_MAX;
@@ -65,7 +65,7 @@ int32_t call_setitimer(struct fpa_core *core) {
 }
 
 /* The core sleeps, and virtual time with it jumps to the alarm. */
-static int32_t sleep_until(uint64_t end) {
+static intptr_t sleep_until(uint64_t end) {
   while (clock_ns() < end) {
     clock_alarm(end < timer_due ? end : timer_due);
     board_wait();
@@ -75,23 +75,23 @@ static int32_t sleep_until(uint64_t end) {
   return 0;
 }
 
-static int32_t sleep_for(uint64_t ns, bool absolute) {
+static intptr_t sleep_for(uint64_t ns, bool absolute) {
   return sleep_until(absolute ? ns : clock_ns() + ns);
 }
 
-int32_t call_nanosleep(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[0], 8, MAY_READ);
+intptr_t call_nanosleep(registers *core) {
+  const uintptr_t *wanted = memory_of_program(ARGUMENT(core, 0), sizeof(uintptr_t[2]), MAY_READ);
   return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[1], false) : -EFAULT;
 }
 
-int32_t call_clock_nanosleep(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[2], 8, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[1], core->r[1] & 1) : -EFAULT;
+intptr_t call_clock_nanosleep(registers *core) {
+  const uintptr_t *wanted = memory_of_program(ARGUMENT(core, 2), sizeof(uintptr_t[2]), MAY_READ);
+  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[1], ARGUMENT(core, 1) & 1) : -EFAULT;
 }
 
-int32_t call_clock_nanosleep64(struct fpa_core *core) {
-  const uint32_t *wanted = memory_of_program(core->r[2], 16, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[2], core->r[1] & 1) : -EFAULT;
+intptr_t call_clock_nanosleep64(registers *core) {
+  const uint32_t *wanted = memory_of_program(ARGUMENT(core, 2), 16, MAY_READ);
+  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[2], ARGUMENT(core, 1) & 1) : -EFAULT;
 }
 
 void timer_clear(void) {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the boot loader tells: tags, each its length in words and then its kind, as old ones leave them (Linux's "Booting
- * ARM Linux", 4a), or a device tree (Devicetree Specification 0.4, chapter 5), of which only the memory and what was
- * chosen matter. The first file system is the archive of programs. The command line says `wire=ADDRESS`, the UART on which
- * the host talks, `timer_hz=N`, how fast the core's global timer counts, and `clock=real` where that is no emulator's.
+ * What the boot loader tells: words of a command line; tags, each its length in words and then its kind, as old ones leave
+ * them (Linux's "Booting ARM Linux", 4a); or a device tree (Devicetree Specification 0.4, chapter 5), of which only the
+ * memory, the timer's frequency and what was chosen matter. The first file system is the archive of programs. The command line says `wire=ADDRESS`, the UART on which
+ * the host talks, `timer_hz=N`, how fast the core's timer counts, and `clock=real` where that is no emulator's.
  */
 #include "bare.h"
 
-static void read_words(struct told *told, const char *line) {
+void told_read_words(struct told *told, const char *line) {
   while (*line) {
     if (text_begins(line, "wire=")) told->wire = text_number(line + 5);
     if (text_begins(line, "clock=real")) told->real = true;
-    if (text_begins(line, "timer_hz=")) told->timer_hz = text_number(line + 9);
+    if (text_begins(line, "clock=counted")) told->counted = true;
+    if (text_begins(line, "timer_hz=")) told->timer_hz = (uint32_t)text_number(line + 9);
     while (*line && *line++ != ' ') continue;
   }
 }
@@ -25,12 +26,15 @@ enum { NO_MORE = 0, MEMORY = 0x54410002, ARCHIVE = 0x54420005, COMMAND_LINE = 0x
 
 static void read_tags(struct told *told, const struct tag *tag) {
   for (; tag->kind != NO_MORE && tag->words; tag = (const void *)((const uint32_t *)tag + tag->words)) {
-    if (tag->kind == MEMORY) told->memory_bytes = tag->data[0];
+    if (tag->kind == MEMORY) {
+      told->memory_bytes = tag->data[0];
+      told->memory_at = tag->data[1];
+    }
     if (tag->kind == ARCHIVE) {
       told->archive_start = tag->data[0];
       told->archive_end = tag->data[0] + tag->data[1];
     }
-    if (tag->kind == COMMAND_LINE) read_words(told, (const char *)tag->data);
+    if (tag->kind == COMMAND_LINE) told_read_words(told, (const char *)tag->data);
   }
 }
 
@@ -40,26 +44,31 @@ enum { MAGIC = 0, STRUCTURE = 2, TEXTS = 3 }; /* words of its header */
 enum { BEGIN = 1, END = 2, PROPERTY = 3, SKIP = 4 };
 
 static uint32_t word(const uint32_t *cell) {
-  return __builtin_bswap32(*cell);
+  const uint8_t *bytes = (const uint8_t *)cell;
+  return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
 static const uint32_t *behind_text(const char *text) {
   return (const uint32_t *)(const void *)(text + ((strlen(text) + 4) & ~3u));
 }
 
-/* A number of one or two cells: what lies above 4 GiB no core of 32 bits boots from. */
-static uint32_t low_cell(const uint32_t *cells, uint32_t bytes) {
-  return word(cells + bytes / 4 - 1);
+/* A number of one or two cells; of two, a core of 32 bits sees the lower half. */
+static uintptr_t number_of(const uint32_t *cells, uint32_t bytes) {
+  return (uintptr_t)(bytes >= 8 ? (uint64_t)word(cells) << 32 | word(cells + 1) : word(cells));
 }
 
 static void read_property(struct told *told, const char *node, const char *name, const uint32_t *cells,
                           uint32_t bytes) {
-  if (bytes >= 8 && text_begins(node, "memory") && text_equals(name, "reg"))
-    told->memory_bytes = low_cell(cells, bytes >= 16 ? 16 : 8); /* where, then how much */
+  if (bytes >= 8 && text_begins(node, "memory") && text_equals(name, "reg")) {
+    const uint32_t half = bytes >= 16 ? 8 : 4;
+    told->memory_at = number_of(cells, half);
+    told->memory_bytes = number_of(cells + half / 4, half);
+  }
+  if (text_equals(name, "timebase-frequency") && bytes >= 4) told->timer_hz = (uint32_t)number_of(cells, bytes);
   if (!text_equals(node, "chosen") || bytes < 4) return;
-  if (text_equals(name, "linux,initrd-start")) told->archive_start = low_cell(cells, bytes);
-  if (text_equals(name, "linux,initrd-end")) told->archive_end = low_cell(cells, bytes);
-  if (text_equals(name, "bootargs")) read_words(told, (const char *)cells);
+  if (text_equals(name, "linux,initrd-start")) told->archive_start = number_of(cells, bytes);
+  if (text_equals(name, "linux,initrd-end")) told->archive_end = number_of(cells, bytes);
+  if (text_equals(name, "bootargs")) told_read_words(told, (const char *)cells);
 }
 
 static void read_tree(struct told *told, const uint32_t *tree) {

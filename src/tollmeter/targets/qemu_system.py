@@ -53,7 +53,7 @@ class Board(NamedTuple):
     """An emulated machine: emulator, Debian package, QEMU's words, and where its wires are. ours: a file of
     build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for this
     machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of virtual
-    time."""
+    time. has_console: the first serial line is the kernel's own; else the board's only line is the wire."""
 
     emulator: str
     package: str
@@ -64,6 +64,7 @@ class Board(NamedTuple):
     abi: str = ""
     cpu: str = ""
     shift: int = 0
+    has_console: bool = True
 
 
 _ARM = "arm-hard"
@@ -73,6 +74,11 @@ def _bare_arm(machine: str) -> Board:
     """The second serial line is the wire, as in a guest: the first carries the supervisor's own messages."""
     words = ("-machine", machine, "-m", "1024")
     return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
+
+
+def _bare_virt(abi: str, package: str, *cpu: str) -> Board:
+    words = ("-machine", "virt", *cpu, "-m", "1024")
+    return Board(f"qemu-system-{abi}", package, words, None, f"bare.{abi}", "clock=counted", abi, has_console=False)
 
 
 BOARDS = {
@@ -119,6 +125,8 @@ BOARDS = {
     ),
     "bare:vexpress-a9": _bare_arm("vexpress-a9"),
     "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),
+    "bare:virt-aarch64": _bare_virt("aarch64", "qemu-system-arm", "-cpu", "cortex-a72"),
+    "bare:virt-riscv64": _bare_virt("riscv64", "qemu-system-misc"),
 }
 """By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
 
@@ -285,7 +293,8 @@ class Guest(Asking):
     def _booted(self, clock: Sequence[str], limit_s: float) -> Wire:
         first_files = self.scratch / "initramfs"
         first_files.write_bytes(self._first_files())
-        wires = ["-serial", f"file:{self.scratch / 'console'}", "-serial", "stdio"]
+        console = ["-serial", f"file:{self.scratch / 'console'}"] if self._board.has_console else []
+        wires = [*console, "-serial", "stdio"]
         machine = [self._emulator, *_ALWAYS, *clock, *self._board.words]
         given = [*self._kernel(), "-initrd", str(first_files)]
         try:

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The tests of "Speed limits" (Willcocks 2013): vectors that return as early as can be, and an object in a map of its own.
- * A program asks for them around a loop (../../custom_vectors.h), and nothing else is served meanwhile: every other call
+ * A program asks for them around a loop (../../../custom_vectors.h), and nothing else is served meanwhile: every other call
  * returns at once, signals wait.
  */
 #ifndef TOLL_BARE_LIMITS_H
 #define TOLL_BARE_LIMITS_H
 
-#include "../bare.h"
+#include "calls.h"
 
 /* The call that takes the vectors over. 0, -EINVAL or -EFAULT. */
-int32_t limits_call(struct fpa_core *core);
+call limits_call;
 /* A store that vectors.S did not know. True where it was the one that gives the vectors back. */
-bool limits_abort(struct fpa_core *core, uint32_t address);
-/* Gives the vectors back, if they were taken. */
-void limits_leave(void);
-bool limits_are_on(void);
-/* The program has ended: what it had mapped for its object is no other's. */
-void limits_forget(void);
+bool limits_abort(registers *core, uint32_t address);
 
 /* ---- vectors.S --------------------------------------------------------------------------------------------------- */
 

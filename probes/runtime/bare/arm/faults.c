@@ -22,7 +22,7 @@ uint32_t faults_emulated(void) {
 
 /* ---- instructions ------------------------------------------------------------------------------------------------ */
 
-static void refuse_instruction(struct fpa_core *core) {
+static void refuse_instruction(registers *core) {
   const uint32_t thumb = 1 << 5, breakpoint_of_linux = 0xe7f001f0;
   if (core->cpsr & thumb) core->r[15] += 2; /* it was stepped back by four bytes, and is two long */
   const uint32_t address = core->r[15];
@@ -35,7 +35,7 @@ static void refuse_instruction(struct fpa_core *core) {
 
 /* The emulator inside the supervisor: no signal, no copy of the registers, nothing else is asked. FPA has no encoding in
  * Thumb state. */
-void bare_undefined(struct fpa_core *core) {
+void bare_undefined(registers *core) {
   const uint32_t thumb = 1 << 5;
   if (!(core->cpsr & thumb) && fpa_emulate(&accelerator, core))
     emulated++;
@@ -57,7 +57,7 @@ static bool is_for_translation(uint32_t fault) {
   return kind_of(fault) == TRANSLATION || kind_of(fault) == TRANSLATION_OF_PAGE;
 }
 
-static void refuse_address(struct fpa_core *core, uint32_t address, uint32_t fault) {
+static void refuse_address(registers *core, uint32_t address, uint32_t fault) {
   const uint32_t kind = kind_of(fault);
   if (kind == PERMISSION || kind == PERMISSION_OF_PAGE)
     signals_force(core, SIGSEGV, SEGV_ACCERR, address);
@@ -67,13 +67,13 @@ static void refuse_address(struct fpa_core *core, uint32_t address, uint32_t fau
     signals_force(core, SIGBUS, kind == ALIGNMENT ? BUS_ADRALN : BUS_OBJERR, address);
 }
 
-void bare_data_abort(struct fpa_core *core, uint32_t address, uint32_t fault) {
+void bare_data_abort(registers *core, uint32_t address, uint32_t fault) {
   const unsigned use = fault & WRITING ? MAY_WRITE : MAY_READ;
   if (limits_abort(core, address)) return;
   if (!is_for_translation(fault) || !memory_touch(address, use)) refuse_address(core, address, fault);
 }
 
-void bare_prefetch_abort(struct fpa_core *core, uint32_t address, uint32_t fault) {
+void bare_prefetch_abort(registers *core, uint32_t address, uint32_t fault) {
   if (kind_of(fault) == DEBUG)
     signals_force(core, SIGTRAP, TRAP_BRKPT, core->r[15]); /* BKPT */
   else if (!is_for_translation(fault) || !memory_touch(address, MAY_EXECUTE))
@@ -82,9 +82,9 @@ void bare_prefetch_abort(struct fpa_core *core, uint32_t address, uint32_t fault
 
 static _Noreturn void lose(uint32_t address, uint32_t instruction) {
   board_say("the supervisor failed: instruction ");
-  board_say_address(instruction);
+  say_address(instruction);
   board_say(", address ");
-  board_say_address(address);
+  say_address(address);
   board_say("\n");
   board_off();
 }
@@ -95,7 +95,7 @@ int bare_own_abort(uint32_t address, uint32_t fault, uint32_t instruction) {
   return kind_of(fault) == ALIGNMENT ? SIGBUS : SIGSEGV;
 }
 
-void bare_signal_after_abort(struct fpa_core *core, int number) {
+void bare_signal_after_abort(registers *core, int number) {
   uint32_t address;
   __asm__("mrc p15, 0, %0, c6, c0, 0" : "=r"(address)); /* DFAR: nothing has faulted since */
   signals_force(core, number, number == SIGBUS ? BUS_ADRALN : SEGV_MAPERR, address);

@@ -8,7 +8,7 @@
  */
 #include <linux/errno.h>
 
-#include "../../custom_vectors.h"
+#include "../../../custom_vectors.h"
 #include "limits.h"
 
 enum { TABLE_ENTRIES = 256, MIB_SHIFT = 20, WALKS_CACHED = 0x48, TABLE = 1 };
@@ -18,7 +18,7 @@ static uint32_t second_level[TABLE_ENTRIES] __attribute__((aligned(1024)));
 static uint32_t copy[PAGE_BYTES / 4] __attribute__((aligned(PAGE_BYTES)));
 static bool on;
 
-bool limits_are_on(void) {
+bool core_is_taken(void) {
   return on;
 }
 
@@ -29,26 +29,21 @@ static void make_map(uint32_t page) {
   first_level[page >> MIB_SHIFT] = memory_in_board(second_level) | TABLE;
   memcpy(copy, (const void *)(uintptr_t)page, PAGE_BYTES);
   copy[VECTORS_MAP_WORD / 4] = VECTORS_OBJECT_MAP;
-  memory_publish((uint32_t)(uintptr_t)copy, PAGE_BYTES);
-  second_level[page / PAGE_BYTES % TABLE_ENTRIES] = memory_entry(copy, MAY_READ | MAY_EXECUTE);
+  pages_publish((uintptr_t)copy, PAGE_BYTES);
+  second_level[page / PAGE_BYTES % TABLE_ENTRIES] = page_entry_of(memory_in_board(copy), MAY_READ | MAY_EXECUTE);
   limits_caller_table = memory_in_board(bare_first_level) | WALKS_CACHED;
   limits_object_table = memory_in_board(first_level) | WALKS_CACHED;
   limits_object_entry = page;
 }
 
-/* Another object may have stood there before. */
-static void forget_translations(void) {
-  __asm__ volatile("dsb\n\tmcr p15, 0, %0, c8, c7, 0\n\tdsb\n\tisb" ::"r"(0) : "memory"); /* TLBIALL */
-}
-
-int32_t limits_call(struct fpa_core *core) {
+intptr_t limits_call(registers *core) {
   const bool kept = core->r[0];
   const uint32_t page = core->r[1];
   if (page % PAGE_BYTES) return -EINVAL;
   if (!memory_of_program(page, PAGE_BYTES, MAY_READ)) return -EFAULT;
   if (limits_object_entry != page) {
     make_map(page);
-    forget_translations();
+    pages_forget_all(); /* another object may have stood there before */
   }
   bare_vector_call = (uint32_t)(uintptr_t)limits_on_call;
   bare_vector_abort = (uint32_t)(uintptr_t)(kept ? limits_on_abort_kept : limits_on_abort);
@@ -56,9 +51,9 @@ int32_t limits_call(struct fpa_core *core) {
   return 0;
 }
 
-bool limits_abort(struct fpa_core *core, uint32_t address) {
+bool limits_abort(registers *core, uint32_t address) {
   if (!on || address != VECTORS_LEAVE) return false;
-  limits_leave();
+  core_leave();
   core->r[15] += 4;
   return true;
 }
@@ -72,14 +67,14 @@ static void use_callers_map(void) {
       : "memory");
 }
 
-void limits_leave(void) {
+void core_leave(void) {
   if (on) use_callers_map();
   bare_vector_call = (uint32_t)(uintptr_t)on_call;
   bare_vector_abort = (uint32_t)(uintptr_t)on_data_abort;
   on = false;
 }
 
-void limits_forget(void) {
-  limits_leave();
+void core_forget(void) {
+  core_leave();
   limits_object_entry = 0;
 }

@@ -131,7 +131,8 @@ at_home:
 	cps #SUPERVISOR
 	ldr sp, =STACK_END
 	mov r0, r11
-	mov r1, r6
+	mov r1, #0
+	mov r2, r6
 	bl bare_begin
 	/* fall through */
 
