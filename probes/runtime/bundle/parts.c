@@ -61,7 +61,7 @@ static bool file_write(const char *folder, const char *name, const unsigned char
   return fclose(file) == 0 && is_written && chmod(path, 0755) == 0;
 }
 
-/* An executable under way, and the streams that it is made of. */
+/* An executable under way, and the streams that all are made of. */
 struct joined {
   unsigned char *content;
   size_t length, filled, source;
@@ -101,8 +101,9 @@ static bool run_add(struct joined *to, size_t count, const struct bytes *referen
   return true;
 }
 
-static bool content_join(struct joined *to, const struct bytes *reference) {
-  while (to->runs.at < to->runs.end) {
+static bool content_join(struct joined *to, size_t runs, const struct bytes *reference) {
+  to->filled = to->source = 0;
+  while (runs--) {
     const size_t own = number_take(&to->runs), count = number_take(&to->runs), step = number_take(&to->runs);
     if (!own_add(to, own)) return false;
     to->source += step & 1 ? 0 - (step + 1) / 2 : step / 2;
@@ -111,28 +112,35 @@ static bool content_join(struct joined *to, const struct bytes *reference) {
   return own_add(to, to->length - to->filled);
 }
 
-static bool executable_join(const char *folder, struct bytes *parts, const struct bytes *reference) {
-  struct joined to = {0};
-  struct bytes *const streams[] = {&to.runs, &to.gaps, &to.changes, &to.own};
-  size_t sizes[4];
+static bool executable_join(const char *folder, struct joined *to, const struct bytes *reference) {
   struct bytes spelled;
   char name[LONGEST_NAME];
-  const size_t name_length = number_take(parts);
-  to.length = number_take(parts);
-  for (unsigned i = 0; i < 4; i++) sizes[i] = number_take(parts);
-  if (name_length >= sizeof name || !bytes_take(parts, name_length, &spelled)) return false;
+  const size_t name_length = number_take(&to->runs);
+  if (name_length >= sizeof name || !bytes_take(&to->runs, name_length, &spelled)) return false;
   snprintf(name, sizeof name, "%.*s", (int)name_length, (const char *)spelled.at);
+  to->length = number_take(&to->runs);
+  const size_t runs = number_take(&to->runs);
+  to->content = malloc(to->length + 1);
+  const bool is_joined =
+      to->content && content_join(to, runs, reference) && file_write(folder, name, to->content, to->length);
+  free(to->content);
+  return is_joined;
+}
+
+static bool streams_open(struct joined *to, struct bytes *parts) {
+  struct bytes *const streams[] = {&to->runs, &to->gaps, &to->changes, &to->own};
+  size_t sizes[4];
+  for (unsigned i = 0; i < 4; i++) sizes[i] = number_take(parts);
   for (unsigned i = 0; i < 4; i++)
     if (!bytes_take(parts, sizes[i], streams[i])) return false;
-  to.content = malloc(to.length + 1);
-  const bool is_joined = to.content && content_join(&to, reference) && file_write(folder, name, to.content, to.length);
-  free(to.content);
-  return is_joined;
+  return true;
 }
 
 bool parts_join(const char *folder) {
   struct bytes reference, parts;
-  bool is_joined = file_read(folder, "reference", &reference) && file_read(folder, "parts", &parts);
-  while (is_joined && parts.at < parts.end) is_joined = executable_join(folder, &parts, &reference);
+  struct joined to = {0};
+  bool is_joined =
+      file_read(folder, "reference", &reference) && file_read(folder, "parts", &parts) && streams_open(&to, &parts);
+  while (is_joined && to.runs.at < to.runs.end) is_joined = executable_join(folder, &to, &reference);
   return is_joined;
 }

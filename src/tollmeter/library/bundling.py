@@ -36,6 +36,9 @@ _SCRIPT = "probes/runtime/bundle/run.sh"
 _DICTIONARY_BYTES = 16 << 20
 """The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
 FAST = 1
+_IN_WORDS = (8, 21, 40, 183)
+"""ELF's numbers of CPUs whose instructions are words of four bytes (MIPS, POWER, ARM, 64-bit ARM): what follows a byte
+depends on its place in the word, and not on the byte before."""
 _COMMON = "common"
 _RUNNER = "toll-runner"
 _EVERY = "*"
@@ -173,7 +176,8 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
         return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
     sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        packed = _xz(_tar({f"{abi}/{name}": content for name, content in _in_parts(several).items()}), preset)
+        packed = _tar({f"{abi}/{name}": content for name, content in _in_parts(several).items()})
+        packed = _xz(packed, preset, in_words=several[_RUNNER][18] in _IN_WORDS)
         sections.append(_Section(abi, packed, machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
 
@@ -207,6 +211,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _xz(content: bytes, preset: int) -> bytes:
+def _xz(content: bytes, preset: int, *, in_words: bool = False) -> bytes:
     way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
+    way |= {"lc": 0, "lp": 2} if in_words else {}
     return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])

@@ -54,48 +54,63 @@ class _Reference:
         return int(places[np.argmin(np.abs(places - wanted))])
 
 
+class _Streams(NamedTuple):
+    """Of all executables, kind by kind, which a compressor finds more alike than one executable after another. runs:
+    each executable's name, size and number of runs, and the runs; gaps: bytes between changed fields; changes: of
+    these; own: bytes that the reference does not have."""
+
+    runs: bytearray
+    gaps: bytearray
+    changes: bytearray
+    own: bytearray
+
+
 def parts_of(executables: Mapping[str, bytes]) -> dict[str, bytes]:
-    """What stands for executables of one ABI: the largest as the reference, under a name of its own, and the parts."""
+    """What stands for executables of one ABI: the largest as the reference, under a name of its own, and the parts:
+    the sizes of four streams, and these."""
     largest = max(executables, key=lambda name: len(executables[name]))
     reference = _Reference(executables[largest])
-    parts = [_part(name, content, reference) for name, content in executables.items()]
-    return {REFERENCE: executables[largest], PARTS: b"".join(parts)}
+    streams = _Streams(*(bytearray() for _ in _Streams._fields))
+    for name, content in executables.items():
+        _add(streams, name, content, reference)
+    sizes = b"".join(_number(len(stream)) for stream in streams)
+    return {REFERENCE: executables[largest], PARTS: sizes + b"".join(streams)}
 
 
-def _part(name: str, content: bytes, reference: _Reference) -> bytes:
-    """Name, size, sizes of four streams, and these: runs, gaps between changed fields, changes, and bytes that the
-    reference does not have."""
-    runs, gaps, changes, own = bytearray(), bytearray(), bytearray(), bytearray()
+def _add(streams: _Streams, name: str, content: bytes, reference: _Reference) -> None:
     here = np.frombuffer(content, np.uint8)
     end = source_end = 0
-    for run in _runs(content, reference):
+    runs = list(_runs(content, reference))
+    streams.runs.extend(_number(len(name)) + name.encode() + _number(len(content)) + _number(len(runs)))
+    for run in runs:
         source = reference.content[run.source : run.source + run.length]
-        length = _changed(here[run.start : run.start + run.length], source, gaps, changes)
+        length = _changed(here[: run.start + run.length], run.start, source, streams)
         step = run.source - source_end
-        runs += _number(run.start - end) + _number(length) + _number(2 * step if step >= 0 else -2 * step - 1)
-        own += content[end : run.start]
+        streams.runs.extend(_number(run.start - end) + _number(length))
+        streams.runs.extend(_number(2 * step if step >= 0 else -2 * step - 1))
+        streams.own.extend(content[end : run.start])
         end, source_end = run.start + length, run.source + length
-    own += content[end:]
-    streams = (runs, gaps, changes, own)
-    sizes = b"".join(_number(size) for size in (len(name), len(content), *map(len, streams)))
-    return sizes + name.encode() + b"".join(streams)
+    streams.own.extend(content[end:])
 
 
-def _changed(here: _Bytes, source: _Bytes, gaps: bytearray, changes: bytearray) -> int:
+def _changed(content: _Bytes, start: int, source: _Bytes, streams: _Streams) -> int:
     """Appends the differences of a run's fields of four bytes, and the bytes before each. Returns the run's length: it
-    ends before a difference that no whole field is left for."""
+    ends before a difference that no whole field is left for. A field begins at a multiple of four where it can: it is
+    an instruction of most CPUs, of which the operand differs."""
+    here = content[start:]
     at, length = 0, len(here)
     for place in np.flatnonzero(here != source).tolist():
         if place < at:
             continue
-        if place > length - _FIELD_BYTES:
-            length = place
+        field = max(at, place - (start + place) % _FIELD_BYTES)
+        if field > length - _FIELD_BYTES:
+            length = field
             break
-        now, then = (int.from_bytes(one[place : place + _FIELD_BYTES].tobytes(), "little") for one in (here, source))
-        gaps += _number(place - at)
-        changes += ((now - then) % (1 << 32)).to_bytes(_FIELD_BYTES, "little")
-        at = place + _FIELD_BYTES
-    gaps += _number(length - at)
+        now, then = (int.from_bytes(one[field : field + _FIELD_BYTES].tobytes(), "little") for one in (here, source))
+        streams.gaps.extend(_number(field - at))
+        streams.changes.extend(((now - then) % (1 << 32)).to_bytes(_FIELD_BYTES, "little"))
+        at = field + _FIELD_BYTES
+    streams.gaps.extend(_number(length - at))
     return length
 
 
