@@ -5,7 +5,7 @@
 #ifndef TOLL_BARE_ARCH_H
 #define TOLL_BARE_ARCH_H
 
-#include "../bits64/common.h"
+#include "common.h"
 
 typedef struct {
   uint64_t r[33], flags;

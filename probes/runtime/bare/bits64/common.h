@@ -42,8 +42,7 @@ static inline bool core_is_taken(void) {
 static inline void core_leave(void) {}
 static inline void core_forget(void) {}
 
-/* What start.S calls: an exception of the program, or of the supervisor itself, which is lost then. */
-struct bare_registers;
+/* What start.S calls after an exception of the supervisor itself. */
 _Noreturn void bare_lose(uintptr_t instruction, uintptr_t address);
 
 #endif

@@ -6,7 +6,7 @@
 #ifndef TOLL_BARE_ARCH_H
 #define TOLL_BARE_ARCH_H
 
-#include "../bits64/common.h"
+#include "common.h"
 
 typedef struct {
   uint64_t r[32]; /* pc in place of x0 */
