@@ -27,7 +27,7 @@ from tollmeter.store.export import (
     samples_table,
     written,
 )
-from tollmeter.store.parquet import Table, column_types
+from tollmeter.store.parquet import Stretch, Table, column_types
 
 ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
@@ -66,6 +66,10 @@ def samples() -> Table:
     ours, other = (Build(taken.point.probe, abi, "gcc", "-O2", sha256=abi * 2) for abi in (taken.point.abi, "other"))
     reasons: list[str | None] = [None, "switched"]
     return samples_table([taken], [other, ours], lambda some: [reasons[: len(told.samples)] for told in some])
+
+
+def no_samples() -> Table:
+    return samples_table([], [], lambda _: [])
 
 
 def samples_without_a_control() -> Table:
@@ -108,7 +112,7 @@ def test_samples_are_one_line_each() -> None:
     assert table[1]["executable_sha256"] == table[1]["abi"] * 2
 
 
-@pytest.mark.parametrize("make", [rows, samples, samples_without_a_control])
+@pytest.mark.parametrize("make", [rows, samples, samples_without_a_control, no_samples])
 def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     import duckdb
 
@@ -120,6 +124,13 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     for line in expected:
         line["parameters"] = json.dumps(line["parameters"], separators=(",", ":"))
     assert [dict(zip(relation.columns, line, strict=True)) for line in relation.fetchall()] == expected
+
+
+def test_a_table_that_parquet_cannot_hold_is_refused_with_a_sentence() -> None:
+    large = [Stretch({"visit": 1 << 70}, {})]
+    with pytest.raises(Failure, match="cannot be written as Parquet") as caught:
+        whole_of(Table(("visit",), large), "parquet")
+    assert caught.value.exit_code == 5
 
 
 def test_each_line_says_whose_it_is(tmp_path: Path) -> None:

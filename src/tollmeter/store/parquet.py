@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from tollmeter.extras import PARQUET, bring
-from tollmeter.model import Witness
+from tollmeter.model import Failure, Witness
 from tollmeter.root import ROOT
 
 if TYPE_CHECKING:
@@ -96,16 +96,19 @@ def parquet(table: Table, about: Mapping[str, str]) -> Iterator[bytes]:
 
 
 def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
-    """about: the file's metadata. Raises Failure where Parquet's library cannot be had."""
+    """about: the file's metadata. Raises Failure where Parquet's library cannot be had, and 5 where it cannot write."""
     bring(ROOT, PARQUET)
     import duckdb
 
-    with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
-        db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'; SET threads = 1")
-        source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
-        entries = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in about.items())
-        keys = f", KV_METADATA {{{entries}}}" if entries else ""
-        db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet{keys})")
+    entries = ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in about.items())
+    keys = f", KV_METADATA {{{entries}}}" if entries else ""
+    try:
+        with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
+            db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'; SET threads = 1")
+            source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
+            db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet{keys})")
+    except duckdb.Error as error:
+        raise Failure(f"the table cannot be written as Parquet: {str(error).partition(chr(10))[0]}", 5) from error
 
 
 def _lines(table: Table, path: Path) -> str:
@@ -129,6 +132,8 @@ def _loaded(db: duckdb.DuckDBPyConnection, table: Table) -> str:
         _insert(db, "visits", {**of_visits, _VISIT: numbers}, types)
         _insert(db, "lines", {**one.columns, _VISIT: np.repeat(numbers, one.counts)}, types)
         shared, visits = one.shared, visits + len(one.counts)
+    if not visits:
+        return f"SELECT {', '.join(f'NULL::{kind} AS {_name(name)}' for name, kind in types.items())} LIMIT 0"
     cells = ", ".join(f"{quoted(shared[name])} AS {_name(name)}" if name in shared else _name(name) for name in types)
     return f"SELECT {cells} FROM lines JOIN visits USING ({_VISIT})"
 
