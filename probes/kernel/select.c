@@ -48,10 +48,18 @@ static bool open_tcp(struct watched *watched, int *file, int *other_end) {
   return *file >= 0;
 }
 
+/* What is asked whether it can be written to is one file under many descriptors, as with lmbench. */
+static bool open_again(struct watched *watched, int *file, int *other_end) {
+  *file = dup(watched->file[0]), *other_end = watched->other_end[0];
+  return *file >= 0;
+}
+
 static bool open_one(struct toll_run *r, int *file, int *other_end) {
+  struct watched *watched = r->state;
+  if (toll_choice(r, "call") == WRITABLE && file != watched->file) return open_again(watched, file, other_end);
   switch (toll_choice(r, "kind")) {
     case EVENT: *file = *other_end = eventfd(0, EFD_CLOEXEC); return *file >= 0;
-    case TCP: return open_tcp(r->state, file, other_end);
+    case TCP: return open_tcp(watched, file, other_end);
     case PLAIN: *file = *other_end = memfd_create("toll", MFD_CLOEXEC); return *file >= 0;
     default: return open_unix(file, other_end);
   }
@@ -146,5 +154,5 @@ const struct toll_probe toll_probe = {
     .body = find,
     .check = check,
     .calls = 1,
-    .revision = 1,
+    .revision = 2,
 };

@@ -108,8 +108,8 @@ BREAKS = (
     ),
     (
         "kernel/signal_self.c",
-        "sent->refused += !send_to(process, thread);",
-        "i -= i > 1 && send_to(process, thread);",
+        "sent->refused += !send_to(process, thread, sent_number);",
+        "i -= i > 1 && send_to(process, thread, sent_number);",
         {},
     ),
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
