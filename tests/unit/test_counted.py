@@ -63,6 +63,16 @@ def test_a_control_does_no_more_than_its_body() -> None:
     found = Counted(iterations=4, calls=(4, 8), instructions=(61, 105), control_instructions=(18, 98))
     assert "control makes 20 instructions" in why(found, a_probe(calls=1))
     assert not why(found, a_probe()), "a metric of the body alone has no use for it"
+    half = Counted(iterations=4, calls=(4, 8), control_calls=(2, 4))
+    assert "control makes 0.5 of the body's system calls" in why(half, a_probe(calls=1))
+    assert not why(half, a_probe()), "how many calls are the body's is not told"
+
+
+def test_a_turn_of_the_control_loop_is_two_instructions() -> None:
+    twice = Counted(iterations=4, instructions=(20, 36))
+    assert "executes 4" in why(twice, a_probe("control-loop"))
+    assert not why(twice, a_probe())
+    assert not why(Counted(iterations=4, instructions=(20, 32)), a_probe("control-loop")), "a delay slot"
 
 
 @pytest.mark.parametrize(

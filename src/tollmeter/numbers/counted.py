@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from tollmeter.model import Counted, Outcome, Probe, Work
 
 WALK = "latency-of-size"
+CONTROL_LOOP = "control-loop"
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
 _MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
 _LEAST_USED = 0.9
+_MOST_OF_TURN = 3
 
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
@@ -67,7 +69,16 @@ def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
         whole, part = _each(body, found), _each(control, found)
         if whole is not None and part is not None and whole >= 0 and part > whole * (1 + _TOLERANCE):
             return f"its control makes {part:g} {what} an iteration, and its body {whole:g}"
-    return None
+    calls = _each(found.control_calls, found)
+    return f"its control makes {calls:g} of the body's system calls an iteration" if probe.calls and calls else None
+
+
+def _turns(found: Counted, _: Outcome, probe: Probe) -> str | None:
+    """Two instructions, and on some architectures one in the delay slot of the branch."""
+    steps = _each(found.instructions, found)
+    if steps is None or steps <= _MOST_OF_TURN or CONTROL_LOOP not in {metric.means for metric in probe.metrics}:
+        return None
+    return f"a turn of its loop of two instructions executes {steps:g}"
 
 
 def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
@@ -96,5 +107,5 @@ def _operations(work: Work) -> float:
 
 
 _RULES: Sequence[Callable[[Counted, Outcome, Probe], str | None]] = (
-    _calls, _operations_of, _bytes, _control, _sizes, _order
+    _calls, _operations_of, _bytes, _control, _turns, _sizes, _order
 )  # fmt: skip
