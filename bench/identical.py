@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far apart `toll time` sees two identical commands, and how often it calls them different.
+"""How far apart `toll time` sees two commands, identical ones or with a planted difference, and what it calls them.
 
-    .venv/bin/python bench/identical.py [--times 20] [--runs N] [--beside HYPERFINE] [COMMAND]
+    .venv/bin/python bench/identical.py [--times 20] [--runs N] [--beside HYPERFINE] [COMMAND [OTHER]]
+    .venv/bin/python bench/identical.py --precision 0.02 --budget 60 \
+        'mawk "BEGIN{for(;i<500000;i++);}"' 'mawk "BEGIN{for(;i<510000;i++);}"'
 
 With --beside also the ratio of the medians of this and of `HYPERFINE -N`, one after the other in each turn: what either
 adds to a command.
@@ -24,8 +26,6 @@ from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, TimeOptions, gauges_o
 from tollmeter.model import PRECISION
 from tollmeter.report.timed import TIME, Wanted, verdict
 
-WANTED = Wanted(PRECISION, RATIO_SHARE, BUDGET_S)
-
 
 def medians(folder: Path, command: str) -> float:
     return float(np.median([*gauges_of(open_run(folder).outcomes, command, TIME)]))
@@ -40,24 +40,30 @@ def of_hyperfine(program: str, command: str, runs: int, folder: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("command", nargs="?", default="true")
+    parser.add_argument("other", nargs="?")
+    parser.add_argument("--precision", type=float, default=PRECISION)
+    parser.add_argument("--budget", type=float, default=BUDGET_S)
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--runs", type=int)
     parser.add_argument("--beside", default="")
     asked = parser.parse_args()
+    wanted = Wanted(asked.precision, RATIO_SHARE, asked.budget)
+    texts = [asked.command, asked.other or asked.command]
     verdicts: Counter[str] = Counter()
     logs, beside = [], []
     for turn in range(asked.times):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "run"
-            for pair in ratios([asked.command] * 2, TimeOptions(runs=asked.runs, out=folder)):
-                verdicts[verdict(pair, WANTED, 1.0).partition(":")[0]] += 1
+            options = TimeOptions(runs=asked.runs, out=folder, precision=asked.precision, budget_s=asked.budget)
+            for pair in ratios(texts, options):
+                verdicts[verdict(pair, wanted, 1.0).partition(":")[0]] += 1
                 logs.append(log(pair.ratio))
             if asked.beside:
                 theirs = of_hyperfine(asked.beside, asked.command, asked.runs or 1000, Path(name))
                 beside.append(log(medians(folder, asked.command) / theirs))
         said = ", ".join(f"{text} {count}" for text, count in verdicts.most_common())
         error = 1.96 * float(np.std(logs)) / len(logs) ** 0.5
-        line = f"{turn + 1}: {said}; bias {100 * float(np.mean(logs)):+.3f} % (±{100 * error:.3f} %)"
+        line = f"{turn + 1}: {said}; mean difference {100 * float(np.mean(logs)):+.3f} % (±{100 * error:.3f} %)"
         print(line + (f"; over hyperfine's {exp(float(np.median(beside))):.3f}" if beside else ""), flush=True)
 
 

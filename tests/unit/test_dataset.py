@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import platform
 import shutil
 from pathlib import Path
+from zipfile import ZipFile
 
 import duckdb
 import polars
@@ -101,12 +103,16 @@ def test_clickhouse_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBP
     assert (float(total), int(machines)) == pytest.approx(medians(views))
 
 
-def test_spark_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection) -> None:
+def test_spark_reads_what_duckdb_reads(dataset: Path, views: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     sql = pytest.importorskip("pyspark.sql", reason="Spark (400 MB and a JVM) is not among the test packages")
     if not shutil.which("java"):
         pytest.skip("Spark needs java")
-    # Its native library is that of musl wherever Debian's package of musl is installed.
-    words = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": "-Dorg.xerial.snappy.purejava=true"}
+    library = f"org/xerial/snappy/native/Linux/{platform.machine()}/libsnappyjava.so"
+    with ZipFile(next(Path(sql.__file__).parents[1].glob("jars/snappy-java-*.jar"))) as jar:
+        native = Path(jar.extract(library, tmp_path)).parent
+    # By itself it takes that of musl wherever Debian's package of musl is installed.
+    named = f"-Dorg.xerial.snappy.lib.path={native} -Dorg.xerial.snappy.lib.name=libsnappyjava.so"
+    words = {"spark.ui.enabled": "false", "spark.driver.extraJavaOptions": named}
     spark = sql.SparkSession.builder.master("local[1]").config(map=words).getOrCreate()
     try:
         tables = {name: spark.read.option("mergeSchema", "true").parquet(str(dataset / name)) for name in TABLES}
