@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -33,11 +33,11 @@ from tollmeter.model import Index
 from tollmeter.numbers.rows import Key, row_key
 
 PLANTED, ALPHA = 1.03, 0.05
-Visits = dict[Key, Sequence[float]]
+Visits = Mapping[Key, Sequence[float]]
 
 
 class Run(NamedTuple):
-    index: Index
+    answer: Index
     visits: Visits
 
     def slower(self, factor: float) -> Run:
@@ -45,10 +45,10 @@ class Run(NamedTuple):
             msgspec.structs.replace(row, median=row.median * factor, low=row.low * factor, high=row.high * factor)
             if row.median is not None and row.low is not None and row.high is not None
             else row
-            for row in self.index.rows
+            for row in self.answer.rows
         )
         visits = {key: [factor * value for value in values] for key, values in self.visits.items()}
-        return Run(msgspec.structs.replace(self.index, rows=rows), visits)
+        return Run(msgspec.structs.replace(self.answer, rows=rows), visits)
 
 
 def opened(name: str) -> Run:
@@ -59,7 +59,7 @@ def opened(name: str) -> Run:
 
 
 def ours(old: Run, new: Run, keys: Sequence[Key]) -> int:
-    changes = compare(old.index, new.index).changes
+    changes = compare(old.answer, new.answer).changes
     return sum(change.verdict not in UNCHANGED for change in changes if row_key(change.old) in set(keys))
 
 
@@ -103,7 +103,9 @@ def pyperf(program: str) -> Callable[[Run, Run, Sequence[Key]], int]:
                     if (values := run.visits[key][: min(len(old.visits[key]), len(new.visits[key]))])
                 ]
                 file.write_text(json.dumps({"version": "1.0", "metadata": {"unit": "second"}, "benchmarks": several}))
-            printed = subprocess.run([program, "compare_to", "-v", *files], check=True, capture_output=True, text=True).stdout
+            printed = subprocess.run(
+                [program, "compare_to", "-v", *files], check=True, capture_output=True, text=True
+            ).stdout
         return len(re.findall(r"^Significant", printed, re.MULTILINE))
 
     return count
