@@ -9,9 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from probes.visiting import build_broken
+from tollmeter.model import Abi
 from tollmeter.toolchain.build import for_cpu, read_abis
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def broken(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str
+) -> Path:
+    """A tree with all of the module's BREAKS at once: (file under probes/, old text, new text, ...)."""
+    tree = tmp_path_factory.mktemp("broken")
+    build_broken(tree, own_abi, own_compiler, [line[:3] for line in request.module.BREAKS])
+    return tree
 
 
 @functools.cache

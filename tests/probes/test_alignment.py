@@ -48,13 +48,6 @@ BROKEN_MERGE = (
 )
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
-    tree = tmp_path_factory.mktemp("broken")
-    build_broken(tree, own_abi, own_compiler, [(name, old, new) for name, old, new, _ in BREAKS])
-    return tree
-
-
 @pytest.mark.parametrize(("name", "where"), [(name, where) for name, _, _, where in BREAKS])
 def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
     done = visit(own_abi_name, name.rpartition(".")[0].replace("/", "."), root=broken, samples=1, **where)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import all_points, build_broken, control_cost, cost, describe, executable, in_turns, visit, visits
-from tollmeter.model import Abi, Outcome
+from probes.visiting import all_points, control_cost, cost, describe, executable, in_turns, visit, visits
+from tollmeter.model import Outcome
 from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
 from tollmeter.targets.qemu_user import lack
 from tollmeter.toolchain.abis import open_here
@@ -65,13 +65,6 @@ BREAKS = (
 def pointer_bytes(abi: str) -> int:
     """4 for a 32-bit program on a 64-bit CPU too: the ABI file says what the executable's header must say."""
     return int(read_abi(ROOT / f"abis/{abi}.toml").elf["class"]) // 8
-
-
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
-    tree = tmp_path_factory.mktemp("broken")
-    build_broken(tree, own_abi, own_compiler, [(name, old, new) for name, old, new, _ in BREAKS])
-    return tree
 
 
 @pytest.mark.parametrize(("name", "where"), [(name, where) for name, _, _, where in BREAKS])

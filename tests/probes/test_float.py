@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import build_broken, cost, visit, visits
-from tollmeter.model import Abi, Outcome
+from probes.visiting import cost, visit, visits
+from tollmeter.model import Outcome
 
 KERNELS = ("float.dot", "float.distance", "float.fir", "float.fft", "float.elements")
 CALL = "float.call"
@@ -21,13 +21,6 @@ BREAKS = (
     ("float/call.cc", "return a + b;", "return a - b;"),
     ("float/elements.cc", "result[i] = a[i] * b[i];", "result[i] = a[i] * b[0];"),
 )
-
-
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
-    tree = tmp_path_factory.mktemp("broken")
-    build_broken(tree, own_abi, own_compiler, BREAKS)
-    return tree
 
 
 def done(abi: str, probe: str, **where: str | int) -> Outcome:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import build_broken, visit, visits
-from tollmeter.model import Abi, Value
+from probes.visiting import visit, visits
+from tollmeter.model import Value
 
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
 X86 = platform.machine() in ("x86_64", "i686")
@@ -33,7 +33,7 @@ LOSES_ONCE = """static unsigned batches;
 PLANTED = ("1", "2", "16", "32", "64", "half", "double")
 
 # A file and what is broken in it.
-BREAKS = (
+LINES = (
     ("clock.c", "turns = r->iterations / TURN; turns;", "turns = r->iterations / TURN; turns > 1;"),
     ("../runtime/walk.h", '#include "asked.h"\n', '#include "asked.h"\n' + PLANT),
     ("../runtime/walk.h", "cursor->at = walk_follow(cursor->at, loads);",
@@ -121,33 +121,17 @@ ON_X86: tuple[tuple[str, dict[str, Value]], ...] = tuple(
 )
 
 
-@pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
-    """A tree with all of the breaks at once; each probe that shows one is built."""
-    tree = tmp_path_factory.mktemp("broken")
-    source = Path(__file__).resolve().parents[2] / "probes/memory"
-    named = {name for name, _ in SHOWS + ON_TWO + ON_X86} | set(WALKS)
-    untouched = [(f"memory/{name}.c", "", "") for name in sorted(named) if f"{name}.c" not in {b[0] for b in BREAKS}]
-    merged: dict[str, str] = {}
-    for name, old, new in BREAKS:
-        text = merged.get(name, (source / name).read_text(encoding="utf-8"))
-        assert old in text, f"{name} no longer says {old!r}"
-        merged[name] = text.replace(old, new)
-    whole = [(f"memory/{name}", (source / name).read_text(encoding="utf-8"), text) for name, text in merged.items()]
-    build_broken(tree, own_abi, own_compiler, whole + untouched)
-    return tree
+SHOWN = SHOWS + (ON_TWO if TWO_CPUS else ()) + (ON_X86 if X86 else ())
+UNTOUCHED = {f"{name}.c" for name in {name for name, _ in SHOWN} | set(WALKS)} - {name for name, _, _ in LINES}
+BREAKS = [(f"memory/{name}", old, new) for name, old, new in (*LINES, *((name, "", "") for name in sorted(UNTOUCHED)))]
 
 
-def expect_wrong(tree: Path, abi: str, name: str, where: dict[str, Value]) -> None:
-    done = visit(abi, f"memory.{name}", root=tree, samples=1, **where)
+@pytest.mark.parametrize(("name", "where"), SHOWN)
+def test_broken_work_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
+    done = visit(own_abi_name, f"memory.{name}", root=broken, samples=1, **where)
     if done.status == "unsupported":
         pytest.skip(str(done.reason))
     assert done.status == "wrong_answer", done
-
-
-@pytest.mark.parametrize(("name", "where"), SHOWS)
-def test_broken_work_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
-    expect_wrong(broken, own_abi_name, name, where)
 
 
 @pytest.mark.parametrize("drop", PLANTED)
@@ -179,17 +163,3 @@ def test_walks_have_numbers_where_no_load_is_dropped(
     for name, points in WALKS.items():
         for done in visits(own_abi_name, f"memory.{name}", points, root=broken):
             assert done.status in ("ok", "unsupported"), (name, done.point, done.reason)
-
-
-@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
-@pytest.mark.parametrize(("name", "where"), ON_TWO)
-def test_broken_work_of_two_cpus_has_no_number(
-    broken: Path, own_abi_name: str, name: str, where: dict[str, Value]
-) -> None:
-    expect_wrong(broken, own_abi_name, name, where)
-
-
-@pytest.mark.skipif(not X86, reason="these kernels are x86's")
-@pytest.mark.parametrize(("name", "where"), ON_X86)
-def test_broken_vector_work_has_no_number(broken: Path, own_abi_name: str, name: str, where: dict[str, Value]) -> None:
-    expect_wrong(broken, own_abi_name, name, where)
