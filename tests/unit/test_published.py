@@ -127,7 +127,7 @@ def test_texts_of_a_file_end_no_script(tmp_path: Path) -> None:
     write_site([hostile], tmp_path)
     for path in tmp_path.rglob("*.*s"):
         assert "<img" not in path.read_text()
-    assert "<img" not in (tmp_path / "index.html").read_text() and "<img" not in single_page([hostile])
+    assert "<img" not in (tmp_path / "index.html").read_text() and "<img" not in single_page([hostile], [HOSTILE])
 
 
 def test_a_thousand_machines_are_under_fifty_megabytes(tmp_path: Path) -> None:
