@@ -153,6 +153,15 @@ class Cluster:
         self._daemons.pop(host).wait()
 
     @contextlib.contextmanager
+    def without_node(self, node: str) -> Iterator[None]:
+        """It loses power, and starts again."""
+        self.kill(node)
+        try:
+            yield
+        finally:
+            self.start_node(node)
+
+    @contextlib.contextmanager
     def without_controller(self) -> Iterator[None]:
         """An administrator ends it, and starts it again: it keeps its state."""
         daemon = self._daemons.pop("controller")
