@@ -16,8 +16,8 @@ import answers
 import books
 from browser.browser import Gallery, Shown
 from tollmeter.model import Book
-from tollmeter.report.ladder import MOST_TICKS
 from tollmeter.report.look import DARK, LIGHT
+from tollmeter.report.tolls import MOST_TICKS
 
 pytestmark = pytest.mark.browser
 

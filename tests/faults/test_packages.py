@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from debians import asked, calls, fakes, program
-from tollmeter.cli import layout
+from tollmeter.cli import developing
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
@@ -42,7 +42,7 @@ def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    for module in (places, layout):
+    for module in (places, developing):
         monkeypatch.setattr(module, "ROOT", tree)
     for name in ("red", "blue"):
         abi(tree, name, machine=platform.machine())
@@ -129,8 +129,8 @@ def test_an_abi_whose_packages_cannot_be_had_keeps_no_other_away(debian: Path, m
 
 
 def test_a_layout_brings_compilers_and_no_emulators(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tollmeter.cli.layout.read_layout", lambda _: {"size of long": "8"})
-    monkeypatch.setattr("tollmeter.cli.layout.build_layout", lambda *_: None)
+    monkeypatch.setattr("tollmeter.cli.developing.read_layout", lambda _: {"size of long": "8"})
+    monkeypatch.setattr("tollmeter.cli.developing.build_layout", lambda *_: None)
     assert main(["layout", "--abi", "red,far"]) == 0
     assert installed(debian) == [["far-compiler", "red-compiler"]]
     monkeypatch.setenv("APT_REFUSES", "blue-compiler")

@@ -12,7 +12,7 @@ from model.test_findings import SOUND, book
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Book, Row
-from tollmeter.report.inferred_table import inferred_table
+from tollmeter.report.machine_tables import inferred_table
 
 
 def disturbed(row: Row, random: np.random.Generator, share: float) -> Row:

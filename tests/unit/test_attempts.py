@@ -9,8 +9,8 @@ import pytest
 from books import empty, with_rows
 from made import metric, outcome, probe, quiet, row, sample
 from tollmeter.model import Book, Clock, Listed, Outcome, Published, RowOf, Select, Suite
-from tollmeter.report.attempts import FREE, by_attempt, listings
 from tollmeter.report.numbers import quantity
+from tollmeter.report.studies import FREE, by_attempt, listings
 from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
 
 LOOP = probe(metric("turn", means="control-loop"), name="any.loop")

@@ -18,8 +18,8 @@ from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Surroundings, Uncompared
-from tollmeter.report import groups, markdown, page, tables, worth
-from tollmeter.report.doubt import of_level, of_row
+from tollmeter.report import markdown, page, tables, tolls, worth
+from tollmeter.report.numbers import of_level, of_row
 from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
 
@@ -60,7 +60,7 @@ def test_it_fits_with_long_findings_and_a_number_beside_somebody_too() -> None:
 def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
     text = printed(books.small(), width)
     assert max(map(len, text.splitlines())) <= width
-    for toll in groups.best_known(books.small()):
+    for toll in tolls.best_known(books.small()):
         figure = tables.of_toll(toll)
         assert re.search(rf"{re.escape(figure.number)} +{figure.unit}\b", text), (figure, text)
     for level in books.small().index.hierarchy:
@@ -364,10 +364,10 @@ def test_a_study_without_a_verdict_is_not_answered() -> None:
 
 def test_the_best_known_lines_are_of_every_group() -> None:
     book = books.small()
-    chosen = groups.best_known(book)
+    chosen = tolls.best_known(book)
     assert 6 <= len(chosen) <= 10
-    assert {groups.group_of(toll, book.probes) for toll in chosen} >= {"kernel", "other processes"}
-    assert sum(len(tolls) for _, tolls in groups.grouped(book)) == len(book.index.tolls)
+    assert {tolls.group_of(toll, book.probes) for toll in chosen} >= {"kernel", "other processes"}
+    assert sum(len(tolls) for _, tolls in tolls.grouped(book)) == len(book.index.tolls)
 
 
 def test_a_longer_budget_is_advised_only_where_it_helps() -> None:

@@ -22,7 +22,7 @@ from tollmeter.judgement.gate import Decision, Judged, decide, of_change
 from tollmeter.library.gating import gated, read_limits
 from tollmeter.model import Failure, Row
 from tollmeter.numbers.rows import row_key
-from tollmeter.report.ci_cases import Annotation, Case, github, junit, ktap
+from tollmeter.report.ci_formats import Annotation, Case, github, junit, ktap
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME as JOURNAL
 

@@ -13,9 +13,8 @@ import answers
 import books
 from tollmeter.model import Book, Opposed
 from tollmeter.report import markdown, page
-from tollmeter.report.doubt import in_a_sentence, of_row
-from tollmeter.report.headline import FEW_PROBES, headline
-from tollmeter.report.interleaved import below_the_headline, sentences
+from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
+from tollmeter.report.numbers import in_a_sentence, of_row
 from tollmeter.report.terminal import summary
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")

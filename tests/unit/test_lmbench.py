@@ -14,8 +14,7 @@ import pytest
 import books
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, Value
-from tollmeter.report.lmbench import cut_number, summary, summary_text
-from tollmeter.report.lmbench_results import read_result, result_text, warnings
+from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, summary_text, warnings
 from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
 from tollmeter.toolchain.build import probe_names
 

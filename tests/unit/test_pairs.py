@@ -19,7 +19,7 @@ from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, vis
 from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report import markdown, page
-from tollmeter.report.interleaved import sentences
+from tollmeter.report.headline import sentences
 from tollmeter.report.terminal import summary
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))

@@ -27,7 +27,7 @@ from tollmeter.library.places import SUITES
 from tollmeter.model import Book, Surroundings
 from tollmeter.report import markdown, page
 from tollmeter.report.terminal import summary
-from tollmeter.report.wrapping import wrap
+from tollmeter.report.text_layout import wrap
 from tollmeter.store.request import Request
 
 HERE = "/opt/my tools/it's here/toll"

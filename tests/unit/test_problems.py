@@ -15,7 +15,7 @@ from rich.console import Console
 import books
 from tollmeter.model import Book, Evidence, Finding, Severity
 from tollmeter.report import markdown, page
-from tollmeter.report.problems import MOST_NAMED, problems
+from tollmeter.report.headline import MOST_NAMED, problems
 from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
 

@@ -22,8 +22,7 @@ from tollmeter.model import Book, Failure, Metric, Parameter, Probe
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import look
 from tollmeter.report.charts import Chart, charts, save
-from tollmeter.report.charts.chart import Picture
-from tollmeter.report.charts.chart_files import with_source
+from tollmeter.report.charts.chart import Picture, with_source
 
 ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.empty, books.emulated, books.many_cpus)
 

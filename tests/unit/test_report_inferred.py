@@ -9,7 +9,7 @@ from books import derived, empty, healthy, with_rows
 from made import metric, probe, row
 from tollmeter.model import Book, Row
 from tollmeter.report.charts import charts
-from tollmeter.report.inferred_table import CANNOT, inferred_table
+from tollmeter.report.machine_tables import CANNOT, inferred_table
 
 AT = ("load", "store")
 LINE = probe(metric("second", means="line-pair-of-distance"), name="any.pair")

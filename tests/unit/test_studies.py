@@ -18,8 +18,8 @@ from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Selec
 from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
-from tollmeter.studies.asked_rows import NOT_TOGETHER
 from tollmeter.studies.claim_rows import measured, timed_by
+from tollmeter.studies.matching_rows import NOT_TOGETHER
 from tollmeter.studies.study import NO_NUMBER, study
 
 ENTRY = probe(metric("trip", means="entry"), metric("exits", unit="count", means="guest-exits"), name="any.entry")

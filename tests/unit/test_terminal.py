@@ -16,11 +16,10 @@ import books
 import made
 from tollmeter.model import Book, Published, RowOf, Select, Suite
 from tollmeter.report import tables
-from tollmeter.report.columns import table_lines
-from tollmeter.report.doubt import cycles_of_toll
 from tollmeter.report.markdown import render as markdown
-from tollmeter.report.terminal import summary
-from tollmeter.report.terminal_studies import study
+from tollmeter.report.numbers import cycles_of_toll
+from tollmeter.report.terminal import study, summary
+from tollmeter.report.text_layout import table_lines
 
 
 def printed(book: Book, width: int, *, colour: bool = False, whole: bool = True) -> str:

@@ -22,10 +22,9 @@ from tollmeter.numbers.rows import with_relations
 from tollmeter.numbers.tolls import tolls
 from tollmeter.report import markdown, page, terminal
 from tollmeter.report.charts import charts
-from tollmeter.report.node_tables import node_tables
+from tollmeter.report.machine_tables import node_tables, parts_of
 from tollmeter.report.numbers import DASH
 from tollmeter.report.tables import memory_table
-from tollmeter.report.topology import parts_of
 
 
 def drawn(machine: Machine, width: int = 100) -> list[str]:

@@ -12,7 +12,8 @@ from tollmeter.model import Book, Suite
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.sentences import points
 from tollmeter.report.headline import headline
-from tollmeter.report.ways_out import answer, in_words, published, ways_out
+from tollmeter.report.programs import answer, published, ways_out
+from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.choices import break_evens, pairs
 
 

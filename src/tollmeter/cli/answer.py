@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tollmeter import starting
 from tollmeter.cli.printing import print_notice
-from tollmeter.cli.report import PAGE
+from tollmeter.cli.sharing import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.conduct import Stopping
 from tollmeter.counting import doing

@@ -49,18 +49,18 @@ def compare(
 
 def _written(comparison: Compared, form: str, *, whole: bool) -> bytes:
     from tollmeter.library.comparing import visit_lines
-    from tollmeter.report import ci_cases, compared_formats
+    from tollmeter.report import ci_formats
 
     if form == "json":
-        return compared_formats.as_json(comparison)
+        return ci_formats.as_json(comparison)
     if form == "benchfmt":
-        return "".join(compared_formats.as_benchmarks(comparison, map(visit_lines, comparison.books))).encode()
+        return "".join(ci_formats.as_benchmarks(comparison, map(visit_lines, comparison.books))).encode()
     if form == "junit":
-        return ci_cases.junit("toll compare", compared_formats.cases(comparison)).encode()
+        return ci_formats.junit("toll compare", ci_formats.cases(comparison)).encode()
     if form == "github":
-        add_summary(compared_formats.as_markdown(comparison, whole=False))
-        return ci_cases.github(compared_formats.annotated(comparison)).encode()
-    return compared_formats.as_markdown(comparison, whole=whole).encode()
+        add_summary(ci_formats.as_markdown(comparison, whole=False))
+        return ci_formats.github(ci_formats.annotated(comparison)).encode()
+    return ci_formats.as_markdown(comparison, whole=whole).encode()
 
 
 def _print(comparison: Compared, *, whole: bool) -> None:

@@ -79,13 +79,13 @@ def _gate_commands(gated: GatedCommands, strict: bool, form: str, out: Path | No
 
 
 def _cases(decision: Decision, unlike: Sequence[str], form: str) -> str:
-    from tollmeter.report import ci_cases
+    from tollmeter.report import ci_formats
     from tollmeter.report.gated import annotated, cases
 
     if form == "github":
-        return ci_cases.github(annotated(decision, unlike))
+        return ci_formats.github(annotated(decision, unlike))
     several = cases(decision, unlike)
-    return ci_cases.ktap(several) if form == "ktap" else ci_cases.junit("toll gate", several)
+    return ci_formats.ktap(several) if form == "ktap" else ci_formats.junit("toll gate", several)
 
 
 def _end(gated_runs: Gated, strict: bool) -> None:
@@ -102,7 +102,7 @@ def _end(gated_runs: Gated, strict: bool) -> None:
 
 def _written(gated_runs: Gated, form: str) -> str:
     from tollmeter.report import gated as words
-    from tollmeter.report.compared_formats import as_markdown
+    from tollmeter.report.ci_formats import as_markdown
 
     if form == "json":
         return words.document(gated_runs)
@@ -116,9 +116,9 @@ def _written(gated_runs: Gated, form: str) -> str:
 def _print(gated_runs: Gated) -> None:
     from rich.console import Console
 
-    from tollmeter.report.columns import print_table, width_of, wrapped
     from tollmeter.report.gated import failures
     from tollmeter.report.gated import sentences as of_runs
+    from tollmeter.report.text_layout import print_table, width_of, wrapped
 
     console = Console(highlight=False)
     width = width_of(console)

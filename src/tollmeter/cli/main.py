@@ -17,26 +17,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import commands, starting
-from tollmeter.cli import (
-    bundle,
-    casts,
-    compare,
-    export,
-    fleet,
-    gallery,
-    gate,
-    history,
-    import_,
-    layout,
-    new,
-    profile,
-    publish,
-    report,
-    run,
-    selftest,
-    serve,
-    show,
-)
+from tollmeter.cli import compare, developing, fleet, gate, history, run, sharing, show
 from tollmeter.cli import list as list_
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import print_notice
@@ -59,21 +40,21 @@ VERBS: dict[str, Callable[..., Any]] = {
     "time": time_.time_,
     "list": list_.list_,
     "show": show.show,
-    "report": report.report,
+    "report": sharing.report,
     "compare": compare.compare,
     "gate": gate.gate,
     "history": history.history,
-    "serve": serve.serve,
-    "export": export.export,
-    "bundle": bundle.bundle,
-    "import": import_.import_,
-    "publish": publish.publish,
-    "gallery": gallery.gallery,
-    "layout": layout.layout,
-    "new": new.new,
-    "selftest": selftest.selftest,
-    "profile": profile.profile,
-    "casts": casts.casts,
+    "serve": sharing.serve,
+    "export": sharing.export,
+    "bundle": sharing.bundle,
+    "import": sharing.import_,
+    "publish": sharing.publish,
+    "gallery": sharing.gallery,
+    "layout": developing.layout,
+    "new": developing.new,
+    "selftest": developing.selftest,
+    "profile": developing.profile,
+    "casts": developing.casts,
 }
 GROUPS = {"fleet": ("Measure many machines, and name those that differ from their peers.", fleet.VERBS)}
 """What the help says of each, and its verbs."""

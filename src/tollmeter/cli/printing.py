@@ -75,7 +75,7 @@ def print_blocks(blocks: Iterable[str | Table]) -> Console:
     """Sentences and tables to standard output."""
     from rich.console import Console
 
-    from tollmeter.report.columns import print_table, width_of, wrapped
+    from tollmeter.report.text_layout import print_table, width_of, wrapped
 
     console = Console(highlight=False)
     width = width_of(console)

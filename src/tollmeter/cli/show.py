@@ -111,7 +111,7 @@ def _print_attribution(attributions: Sequence[Attribution], form: str) -> None:
         return
     from rich.console import Console
 
-    from tollmeter.report.terminal_studies import attribution
+    from tollmeter.report.terminal import attribution
 
     attribution(attributions, Console(highlight=False))
 
@@ -125,8 +125,7 @@ def print_index(index: Index, form: str) -> None:
 
 def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
     """getsummary's warnings go where it writes them, to standard error."""
-    from tollmeter.report.lmbench import summary
-    from tollmeter.report.lmbench_results import read_result, result_text, warnings
+    from tollmeter.report.lmbench import read_result, result_text, summary, warnings
 
     write(summary(index, [read_result(path) for path in results]).encode())
     for warning in warnings(result_text(index)):

@@ -160,7 +160,7 @@ def _progress() -> Callable[[int, float], None]:
 def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
     from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
     from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
-    from tollmeter.report.columns import clean
+    from tollmeter.report.text_layout import clean
     from tollmeter.report.timed import Shown, Wanted, lines
 
     def values_of(command: Command, gauge: str) -> list[int]:

@@ -21,9 +21,8 @@ from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import Told, counted, speech
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
-from tollmeter.report.compared_formats import VisitLine, go_name
-from tollmeter.report.compared_rows import Compared, key_without
-from tollmeter.report.differences import run_name
+from tollmeter.report.ci_formats import VisitLine, go_name
+from tollmeter.report.compared_rows import Compared, key_without, run_name
 from tollmeter.store.request import read_request
 
 NOTHING = 6

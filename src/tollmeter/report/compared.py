@@ -15,10 +15,17 @@ from tollmeter.judgement.settlement import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Book, Level
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import tables, worth
-from tollmeter.report.compared_rows import Compared, Naming, curve_in_words, direction, row_table
-from tollmeter.report.differences import differences, not_compared, run_name
-from tollmeter.report.doubt import of_level, size_of_level
-from tollmeter.report.numbers import DASH, count, percent, plain
+from tollmeter.report.compared_rows import (
+    Compared,
+    Naming,
+    curve_in_words,
+    differences,
+    direction,
+    not_compared,
+    row_table,
+    run_name,
+)
+from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size_of_level
 from tollmeter.report.tables import Column, Line, Table, table
 
 MOST_REASONS = 4

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.report.charts import Chart
-from tollmeter.report.doubt import of_row
-from tollmeter.report.numbers import Figure, count, quantity, size
+from tollmeter.report.numbers import Figure, count, of_row, quantity, size
 from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
 from tollmeter.root import typed
 

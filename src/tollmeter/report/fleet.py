@@ -14,10 +14,10 @@ import numpy as np
 
 from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, Judged, Named, share_of
 from tollmeter.numbers.readings import RATES
-from tollmeter.report.columns import clean
 from tollmeter.report.numbers import percent, quantity
 from tollmeter.report.page import rendered
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.text_layout import clean
 
 MOST_ROWS = 12
 MOST_EFFECTS = 4

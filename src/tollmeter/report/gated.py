@@ -13,7 +13,7 @@ import msgspec
 
 from tollmeter.judgement.gate import Decided, Decision, Outcome
 from tollmeter.model import Opposed, Record
-from tollmeter.report.ci_cases import Annotation, Case
+from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared
 from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent

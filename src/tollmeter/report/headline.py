@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from tollmeter.model import Book, Probe, Row
+from dataclasses import dataclass
+
+from tollmeter.model import Book, Finding, Opposed, Probe, Row, Uncompared
 from tollmeter.numbers.meanings import native
-from tollmeter.report import interleaved, tables
-from tollmeter.report.doubt import in_a_sentence, of_row
-from tollmeter.report.ways_out import ways_out
+from tollmeter.report import tables, worth
+from tollmeter.report.numbers import in_a_sentence, of_row, plain
+from tollmeter.report.programs import ways_out
+from tollmeter.report.tables import with_sizes
 from tollmeter.report.worth import limit, unanswered
 
 FEW_PROBES = 3
@@ -24,8 +27,8 @@ def _answer(book: Book) -> str:
     study = book.index.study
     if study is not None and study.worth:
         return study.worth
-    if interleaved.of_one_ratio(book):
-        return f"{interleaved.of_one_ratio(book)}."
+    if of_one_ratio(book):
+        return f"{of_one_ratio(book)}."
     advice = ways_out(book, book.suite) if book.suite is not None else []
     return advice[0].best if advice else tables.answer(book) or of_few_probes(book)
 
@@ -48,3 +51,104 @@ def _of_probe(name: str, probe: Probe, rows: list[Row]) -> str:
     ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (ordered[0], ordered[-1]))
     points = f" at {len(ordered)} points" if len(ordered) > 1 else ""
     return f"{name} measures {' to '.join(ends)}{points}: {metric.summary}"
+
+
+# ---- problems -------------------------------------------------------------------------------------------------------
+
+MOST_NAMED = 3
+NOT_JUDGED = "problems not judged"
+
+
+@dataclass(frozen=True)
+class Problems:
+    """lead: how many, none, or that it was not judged. named: the claims of the gravest, in the order of the findings.
+    rest: how many more there are, what was looked at, or why the run could not look at all."""
+
+    lead: str
+    named: tuple[str, ...]
+    rest: str
+
+    def __str__(self) -> str:
+        named = f": {'; '.join(self.named)}" if self.named else ""
+        return f"{self.lead}{named}{self.rest}"
+
+
+def problems(book: Book) -> Problems:
+    """`No problem found` only of a run that could have found one."""
+    findings = [finding for finding in tables.findings(book) if finding.severity != "note"]
+    limit = _limit(book)
+    if not findings:
+        rest = f": {limit}" if limit else f" (measured: {', '.join(_families(book))})"
+        return Problems(tables.upper(NOT_JUDGED) if limit else "No problem found", (), rest)
+    more = f"; and {len(findings) - MOST_NAMED} more" if len(findings) > MOST_NAMED else ""
+    rest = f"{more}. Other {NOT_JUDGED}: {limit}" if limit else more
+    lead = f"{len(findings)} problem{'' if len(findings) == 1 else 's'}"
+    return Problems(lead, tuple(map(_brief, findings[:MOST_NAMED])), rest)
+
+
+def _brief(finding: Finding) -> str:
+    """The claim without its explanation, which is printed with the findings."""
+    return finding.claim.partition(": ")[0]
+
+
+def _families(book: Book) -> list[str]:
+    """Of the probes that timed this machine by its own clock: rules look at no other rows."""
+    own = native(book.index.rows, book.index.machine.architecture)
+    return sorted({row.probe.partition(".")[0] for row in own if row.status == "ok"})
+
+
+def _limit(book: Book) -> str:
+    """Why problems may have gone unseen; empty where the run carries every problem that its rows give."""
+    if worth.is_under_way(book.index.run):
+        return "the run is still being measured"
+    if not worth.has_numbers(book):
+        return "no row has a number"
+    if not _families(book):
+        return "nothing was timed on this machine by its own clock"
+    withheld = len(book.index.held_back)
+    is_limited = book.index.run.withheld_problems > 0 or book.index.run.verdict in worth.WHY_WITHHELD
+    why = worth.why_withheld(book) if is_limited else ""
+    counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
+    return f"{why}{counted}" if why else ""
+
+
+# ---- interleaved ----------------------------------------------------------------------------------------------------
+
+LEAST_TIMES = 2
+"""From twice as much on a change is printed as a multiple: 301 times, and not +30066 %."""
+
+
+def sentences(book: Book) -> list[str]:
+    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request."""
+    compared = [_sentence(pair, book) for pair in book.index.opposed]
+    return compared + [_gap(pair, book) for pair in book.index.run.uncompared]
+
+
+def of_one_ratio(book: Book) -> str:
+    """The sentence of the only ratio; empty where there are several, or none."""
+    all_sentences = sentences(book)
+    return all_sentences[0] if book.index.opposed and len(all_sentences) == 1 else ""
+
+
+def below_the_headline(book: Book) -> list[str]:
+    """The headline has the only ratio."""
+    return [] if of_one_ratio(book) else sentences(book)
+
+
+def _gap(pair: Uncompared, book: Book) -> str:
+    point, against = (with_sizes(name, book) for name in (pair.point, pair.against))
+    return f"{point} against {against}: not compared, {pair.reason}"
+
+
+def _sentence(pair: Opposed, book: Book) -> str:
+    """The ratio of a pair, with its interval."""
+    verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
+    point, against = (with_sizes(name, book) for name in (pair.point, pair.against))
+    return f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
+
+
+def _by(pair: Opposed) -> str:
+    if pair.ratio >= LEAST_TIMES:
+        return f"{plain(pair.ratio)} × ({plain(pair.low)} to {plain(pair.high)} ×)"
+    change, low, high = (f"{100 * (end - 1):+.2f}" for end in (pair.ratio, pair.low, pair.high))
+    return f"{change} % ({low} to {high} %)"

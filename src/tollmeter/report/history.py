@@ -15,10 +15,10 @@ from tollmeter.judgement.row_series import Reading, RowSeries, Step, cycles, mac
 from tollmeter.model import Machine, Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
-from tollmeter.report.columns import INDENT, print_table, width_of, wrapped
 from tollmeter.report.numbers import Figure, quantity
 from tollmeter.report.numbers import cycles as cycles_text
 from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.text_layout import INDENT, print_table, width_of, wrapped
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHANGE = "│"

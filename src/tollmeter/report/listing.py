@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 
 from tollmeter.model import Book, Row
 from tollmeter.model.topology import RELATION
-from tollmeter.report.doubt import of_row
-from tollmeter.report.numbers import size
+from tollmeter.report.numbers import of_row, size
 from tollmeter.report.tables import Column, Line, Table, table
 from tollmeter.root import typed
 

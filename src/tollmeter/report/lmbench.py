@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as lmbench 3 prints its summary, cut to its columns, to compare with its results of twenty years. A missing
-number is blank; an empty section is left out."""
+"""lmbench's result files: a run written as one, and one read into the columns of the summary.
+
+Lines and places are those that scripts/getsummary of 3.0-a9 looks for. A table of a result file begins with a line of
+its own and ends with an empty line; the summary has one number of it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
 
-from tollmeter.model import Index
-from tollmeter.report.columns import clean
+from tollmeter.files import read_regular
+from tollmeter.model import Failure, Index
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
@@ -18,9 +24,217 @@ from tollmeter.report.lmbench_table import (
     SummarySection,
     copies,
     difference,
+    largest_row,
     mhz,
     of_largest,
+    parallel,
+    size_of,
 )
+from tollmeter.report.text_layout import clean
+
+_MOST_BYTES = 4 << 20
+_LAST = "last"
+_NAME = r"(?!localhost)\S+"
+
+
+class ResultLine(NamedTuple):
+    """Where a result file has a column's number: after `head`, or in the table below it, at `place` of the line `key`.
+    what, least_mb: getsummary's warning if the last line's size is smaller. per_second: a rate in the file,
+    microseconds in the summary."""
+
+    head: str
+    tail: str = " microseconds"
+    key: str = ""
+    place: int = 1
+    what: str = ""
+    least_mb: int = 4
+    per_second: bool = False
+
+
+_Result = ResultLine | tuple[ResultLine, ResultLine]
+
+
+def _series(head: str, what: str) -> ResultLine:
+    return ResultLine(head, "", _LAST, 1, what)
+
+
+def _nanoseconds(kind: str, *names: str) -> tuple[ResultLine, ...]:
+    return tuple(ResultLine(f"{kind} {name}:", " nanoseconds") for name in names)
+
+
+def _switches(*pairs: tuple[int, int]) -> tuple[ResultLine, ...]:
+    return tuple(ResultLine(f'"size={kib}k ovr=0.00', "", str(processes)) for processes, kib in pairs)
+
+
+_MHZ = ResultLine("[MHZ:", " MHz]")
+_INTEGERS, _REALS = ("bit", "add", "mul", "div", "mod"), ("add", "mul", "div", "bogomflops")
+_FILES = '"File system latency'
+_LATENCIES, _RANDOM = 'Memory load latency\n"stride=128', 'Random load latency\n"stride=16'
+_RESULTS: tuple[tuple[_Result, ...], ...] = (
+    (_MHZ, ResultLine("tlb:", " pages"), ResultLine("[LINE_SIZE:", "]"),
+     _series("Memory load parallelism", "Memory load parallelism"), ResultLine("[SYNC_MAX:", "]")),
+    (_MHZ, ResultLine("Simple syscall:"), (ResultLine("Simple read:"), ResultLine("Simple write:")),
+     ResultLine("Simple stat:"), ResultLine("Simple open/close:"), ResultLine("Select on 100 tcp fd's:"),
+     ResultLine("Signal handler installation:"), ResultLine("Signal handler overhead:"),
+     ResultLine("Process fork+exit:"), ResultLine("Process fork+execve:"), ResultLine("Process fork+/bin/sh -c:")),
+    _nanoseconds("integer", *_INTEGERS),
+    _nanoseconds("uint64", *_INTEGERS),
+    _nanoseconds("float", *_REALS),
+    _nanoseconds("double", *_REALS),
+    _switches((2, 0), (2, 16), (2, 64), (8, 16), (8, 64), (16, 16), (16, 64)),
+    (*_switches((2, 0)), ResultLine("Pipe latency:"), ResultLine("AF_UNIX sock stream latency:"),
+     ResultLine("UDP latency using localhost:"), ResultLine("RPC/udp latency using localhost:"),
+     ResultLine("TCP latency using localhost:"), ResultLine("RPC/tcp latency using localhost:"),
+     ResultLine("TCP/IP connection cost to localhost:")),
+    tuple(ResultLine(f"{words} NAME:") for words in ("UDP latency using", "RPC/udp latency using", "TCP latency using",
+                                                     "RPC/tcp latency using", "TCP/IP connection cost to")),
+    (*(ResultLine(_FILES, "", size, place, per_second=True) for size in ("0k", "10k") for place in (2, 3)),
+     _series('"mappings', "memory mapping timing"), ResultLine("Protection fault:"), ResultLine("Pagefaults on NAME:"),
+     ResultLine("Select on 100 fd's:")),
+    (ResultLine("Pipe bandwidth:", " MB/sec"), ResultLine("AF_UNIX sock stream bandwidth:", " MB/sec"),
+     _series("Socket bandwidth using localhost", "Socket bandwidth using localhost"),
+     _series('"read bandwidth', "reread timing"), _series('"Mmap read bandwidth', "mmap reread timing"),
+     _series('"libc bcopy unaligned', "libc bcopy timing"),
+     _series('"unrolled bcopy unaligned', "unrolled bcopy timing"),
+     _series("Memory read bandwidth", "memory read & sum timing"),
+     _series("Memory write bandwidth", "memory write timing")),
+    (_MHZ, ResultLine(_LATENCIES, "", "0.00098"), ResultLine(_LATENCIES, "", "0.12500"),
+     ResultLine(_LATENCIES, "", _LAST, 1, "memory latency", 8),
+     ResultLine(_RANDOM, "", _LAST, 1, "random access memory latency", 8)),
+    (ResultLine("Semaphore latency:"),),
+)  # fmt: skip
+"""By section and column of the summary; two lines of one column stand for their mean."""
+
+
+# ---- written --------------------------------------------------------------------------------------------------------
+
+
+def result_text(index: Index) -> str:
+    """The run as a result file of lmbench, as far as the summary has a column for it."""
+    machine = index.machine
+    system, release, *_ = [*machine.kernel.split(), "unknown", "unknown"]
+    words = [system, machine.host.replace(" ", "-"), release, machine.architecture]
+    heading = f"[lmbench3.0 results for {clean(' '.join(words))}]"
+    return "\n".join([heading, *_written(_values(index))]) + "\n"
+
+
+_Values = dict[ResultLine, tuple[float, float]]
+"""The number and, of the last line of a table, its size in MB."""
+
+
+def _values(index: Index) -> _Values:
+    values: _Values = {}
+    for section, results in zip(SECTIONS, _RESULTS, strict=True):
+        for column, result in zip(section.columns, results, strict=True):
+            for number, line in _pairs(column.number, result):
+                if value := number(index):
+                    values[line] = (1e6 / value if line.per_second else value, _size_mb(index, number, line))
+    return values
+
+
+def _pairs(number: Number, result: _Result) -> Iterator[tuple[Number, ResultLine]]:
+    if isinstance(result, ResultLine):
+        yield number, result
+    else:
+        assert isinstance(number, partial)
+        yield from zip((number.keywords["first"], number.keywords["second"]), result, strict=True)
+
+
+def _size_mb(index: Index, number: Number, line: ResultLine) -> float:
+    """lat_mem_rd counts in MiB, all else in millions of bytes."""
+    return _size_bytes(index, number) / (1 << 20 if line.least_mb > 4 else 1e6)
+
+
+def _size_bytes(index: Index, number: Number) -> int:
+    given = number.keywords if isinstance(number, partial) else {}
+    if isinstance(number, partial) and number.func is of_largest:
+        row = largest_row(index, given["probe"], given["metric"], given["parameters"])
+        return size_of(row) if row else 0
+    known = given.get("parameters", {})
+    if "size" in known or "message" in known:
+        return int(known.get("size", known.get("message")))
+    probe = "memory.parallelism" if number is parallel else "memory.latency"
+    return max((size_of(row) for row in index.rows if row.probe == probe and row.median), default=0)
+
+
+def _written(values: _Values) -> Iterator[str]:
+    for head in dict.fromkeys(line.head for line in values):
+        lines = {line: value for line, value in values.items() if line.head == head}
+        first = next(iter(lines))
+        if not first.key:
+            yield f"{head.replace('NAME', 'peer')} {lines[first][0]:.4f}{first.tail}"
+        else:
+            yield from ("", head, *_table(lines), "")
+
+
+def _table(lines: _Values) -> Iterator[str]:
+    """getsummary takes the last line for memory, whatever its size: without memory, a line without a number is last."""
+    last = None
+    for key in dict.fromkeys(line.key for line in lines):
+        of_key = {line.place: value for line, value in lines.items() if line.key == key}
+        cells = [f"{of_key[place][0]:.4f}" if place in of_key else "-1" for place in range(1, max(of_key) + 1)]
+        if key == _LAST:
+            last = f"{of_key[1][1]:.5f} {cells[0]}"
+        else:
+            yield " ".join([key, *cells])
+    if last or any(line.head == _LATENCIES for line in lines):
+        yield last or "8.00000 -1"
+
+
+# ---- read -----------------------------------------------------------------------------------------------------------
+
+
+def read_result(path: Path) -> SummaryLine:
+    """A result file as a line of the summary, named by file and folder as in getsummary. Raises Failure."""
+    try:
+        text = read_regular(path, _MOST_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise Failure(f"{path} is not readable: {error.strerror or error}") from error
+    heading = re.search(r"^\[lmbench\S* results for (\S+) \S+ ([^\s\]]+)", text, re.MULTILINE)
+    if heading is None:
+        raise Failure(f"{path} is no result file of lmbench: no line begins with '[lmbench3.0 results for'")
+    numbers = tuple(tuple(_mean(text, result) for result in results) for results in _RESULTS)
+    host = re.sub(r"\.\d+$", "", path.name)
+    return SummaryLine(host, " ".join(heading.groups()), path.resolve().parent.name, numbers)
+
+
+def _mean(text: str, result: _Result) -> float | None:
+    lines = (result,) if isinstance(result, ResultLine) else result
+    values = [value for line in lines if (value := _number(text, line))]
+    return mean(values) if values else None
+
+
+def _number(text: str, line: ResultLine) -> float | None:
+    cells = _cells(text, line)
+    if len(cells) <= line.place or not re.fullmatch(r"\d*\.?\d+", cells[line.place]):
+        return None
+    value = float(cells[line.place])
+    return 1e6 / value if line.per_second and value else value
+
+
+def _cells(text: str, line: ResultLine) -> list[str]:
+    """The words of the number's line, from its key or size on."""
+    lines = [re.escape(part).replace("NAME", _NAME).replace(r"0\.00", "") for part in line.head.split("\n")]
+    head = r"^" + r".*\n(?:.*\n)*?".join(lines)
+    if not line.key:
+        match = re.search(rf"{head}\s*([\d.]+)", text, re.MULTILINE)
+        return ["", match[1]] if match else []
+    match = re.search(rf"{head}.*\n((?:\S.*\n)*)", text, re.MULTILINE)
+    rows = [row.split() for row in match[1].splitlines()] if match else []
+    chosen = [row for row in rows if (re.match(r"\d+\.", row[0]) if line.key == _LAST else row[0] == line.key)]
+    return chosen[-1] if chosen else []
+
+
+def warnings(text: str) -> Iterator[str]:
+    """What getsummary says of a result file whose largest size is smaller than its columns mean."""
+    for line in (line for results in _RESULTS for line in results if isinstance(line, ResultLine) and line.what):
+        cells = _cells(text, line)
+        if _number(text, line) and float(cells[0]) < line.least_mb:
+            large = f"No {line.least_mb}MB {line.what}, using {cells[0]}"
+            yield large if line.least_mb > 4 else f"using {cells[0]} size for {line.what}"
+
+
+# ---- lmbench --------------------------------------------------------------------------------------------------------
 
 _TITLE = """
                  L M B E N C H  3 . 0   S U M M A R Y
@@ -102,10 +316,10 @@ def _portable_section(section: SummarySection) -> Iterator[str]:
 
 def _portable_column(column: SummaryColumn) -> str:
     shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
-    return f"column\t{shape}\t{'|'.join(_cells(column.number))}\n"
+    return f"column\t{shape}\t{'|'.join(_column_terms(column.number))}\n"
 
 
-def _cells(number: Number) -> Iterator[str]:
+def _column_terms(number: Number) -> Iterator[str]:
     """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean, and after `sum` for their sum, in which a
     negative unit subtracts."""
     if number in (mhz, copies):
@@ -117,8 +331,8 @@ def _cells(number: Number) -> Iterator[str]:
         yield "sum"
         yield from _terms(number, 1)
     elif "first" in given:
-        yield from _cells(given["first"])
-        yield from _cells(given["second"])
+        yield from _column_terms(given["first"])
+        yield from _column_terms(given["second"])
     elif "name" in given:
         yield f"level {given['name']}"
     elif "probe" in given:

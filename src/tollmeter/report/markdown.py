@@ -8,23 +8,16 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tollmeter.model import Book, Finding, Row, Suite
-from tollmeter.report import interleaved, tables, ways_out, worth
-from tollmeter.report.attempts import listings
-from tollmeter.report.clocks import clocks_table
-from tollmeter.report.columns import clean
-from tollmeter.report.core_kinds import kind_tables, of_kinds
+from tollmeter.report import programs, tables, worth
 from tollmeter.report.dossier import command
-from tollmeter.report.doubt import of_row
-from tollmeter.report.headline import headline
-from tollmeter.report.inferred_table import inferred_table
+from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.lengths import Section, sections
-from tollmeter.report.node_tables import node_tables
-from tollmeter.report.numbers import count
-from tollmeter.report.problems import problems
+from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
+from tollmeter.report.numbers import count, of_row
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import answers_of, claims_table, remarks
+from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Cell, Table
-from tollmeter.report.wrapping import parts
+from tollmeter.report.text_layout import clean, parts
 from tollmeter.root import typed
 from tollmeter.studies.attribution import Attribution, largest
 
@@ -38,7 +31,7 @@ MOST_CHARACTERS = 60_000
 
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
-    parts = [_head(book), _listed(interleaved.below_the_headline(book)), *_study(book)]
+    parts = [_head(book), _listed(below_the_headline(book)), *_study(book)]
     parts += [
         grid_of(table)
         for table in (
@@ -101,7 +94,7 @@ def _answer(book: Book, suite: Suite) -> list[str]:
     """The study's own answer: profiles side by side, and what to do."""
     return [
         part
-        for block in ways_out.answer(book, suite)
+        for block in programs.answer(book, suite)
         for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
                      *map(text, block.sentences))
     ]  # fmt: skip

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tollmeter.model import Index, Row
-from tollmeter.report.columns import clean
-from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import of_row
+from tollmeter.report.text_layout import clean
 
 MOST_BYTES, MOST_ROWS = 40_000, 100
 _MOST_CHARACTERS = 80

@@ -16,16 +16,13 @@ from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences,
 from tollmeter.model import Book, Failure, Row, Toll
 from tollmeter.report import tables, worth
 from tollmeter.report.charts import Overlay, overlaid
-from tollmeter.report.charts.chart import benches
-from tollmeter.report.charts.chart_files import pictures
+from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.charts.overlaid import SIDES, comparable
-from tollmeter.report.compared_rows import Compared, row_table
-from tollmeter.report.differences import differences, not_compared, revisions, run_name
-from tollmeter.report.doubt import HEAPS, guess, of_toll
-from tollmeter.report.groups import best_known
-from tollmeter.report.numbers import DASH, Figure, quantity
+from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
+from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
 from tollmeter.report.page import put, rendered
 from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tolls import best_known
 
 CANNOT_TELL = 4
 STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "unknown": "on a core of unknown state"}

@@ -21,21 +21,17 @@ from markupsafe import Markup, escape
 from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Failure
-from tollmeter.report import interleaved, look, tables, topology, ways_out, worth
-from tollmeter.report.attempts import listings
+from tollmeter.report import look, machine_tables, programs, tables, worth
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
-from tollmeter.report.core_kinds import kind_tables, of_kinds
 from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
-from tollmeter.report.headline import headline
-from tollmeter.report.inferred_table import inferred_table
-from tollmeter.report.ladder import ladder
+from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.lengths import sections
-from tollmeter.report.node_tables import node_tables
-from tollmeter.report.problems import problems
+from tollmeter.report.machine_tables import inferred_table, kind_tables, node_tables, of_kinds
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
-from tollmeter.report.studies import REDRAWN, answers_of, claims_table, not_redrawn, remarks
-from tollmeter.report.wrapping import bound, parts
+from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
+from tollmeter.report.text_layout import bound, parts
+from tollmeter.report.tolls import ladder
 from tollmeter.root import typed
 from tollmeter.studies.attribution import largest
 
@@ -117,7 +113,7 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "sureness": _sureness(book, aside),
         "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
         **_study(book, drawn),
-        "in_turns": interleaved.below_the_headline(book),
+        "in_turns": below_the_headline(book),
         "memory": tables.memory_table(book),
         "between_nodes": node_tables(book),
         "of_kinds": of_kinds(book),
@@ -135,9 +131,9 @@ def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "command": command(book),
         "provenance": provenance(book),
         "builds": executables(book),
-        "parts": topology.parts_of(index.machine),
-        "nodes": topology.node_table(index.machine),
-        "limits": topology.limits(index.machine),
+        "parts": machine_tables.parts_of(index.machine),
+        "nodes": machine_tables.node_table(index.machine),
+        "limits": machine_tables.limits(index.machine),
     }
 
 
@@ -167,7 +163,7 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
         "common": answered.sentences if answered else (),
         "listings": listings(book),
         "programs": program_tables(book),
-        "blocks": ways_out.answer(book, suite) if suite else [],
+        "blocks": programs.answer(book, suite) if suite else [],
         "attribution": attribution_table(taken) if taken else None,
         "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(book)],
         "sections": [section for section in sections(book) if section.first or section.several],

@@ -21,8 +21,8 @@ from tollmeter.numbers.meanings import meaning, native, whole_number, with_meani
 from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.tolls import paid
 from tollmeter.report import tables
-from tollmeter.report.columns import WIDEST, clean
 from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
+from tollmeter.report.text_layout import WIDEST, clean
 
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0

@@ -20,26 +20,24 @@ from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_r
 from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
-from tollmeter.report.doubt import (
-    cycles_of_level,
-    cycles_of_toll,
-    in_a_sentence,
-    of_level,
-    of_row,
-    of_toll,
-    reading_of_level,
-    size_of_level,
-)
 from tollmeter.report.numbers import (
     DASH,
     Figure,
     about,
     count,
+    cycles_of_level,
+    cycles_of_toll,
     duration,
+    in_a_sentence,
+    of_level,
+    of_row,
+    of_toll,
     percent,
     plain,
     quantity,
+    reading_of_level,
     size,
+    size_of_level,
     time,
     two_digits,
 )

@@ -13,21 +13,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding, Machine
-from tollmeter.report import groups, interleaved, tables, topology, worth
-from tollmeter.report.clocks import clocks_table
-from tollmeter.report.columns import INDENT, clean, out, print_table, width_of, with_command, wrapped
-from tollmeter.report.core_kinds import kind_tables, of_kinds
-from tollmeter.report.headline import headline
-from tollmeter.report.inferred_table import inferred_table
+from tollmeter.model import Book, Finding, Machine, Suite
+from tollmeter.report import machine_tables, programs, tables, tolls, worth
+from tollmeter.report.headline import below_the_headline, headline, problems
+from tollmeter.report.lengths import Section, sections
 from tollmeter.report.listing import listing
-from tollmeter.report.node_tables import node_tables
+from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
 from tollmeter.report.numbers import duration
-from tollmeter.report.problems import problems
+from tollmeter.report.profiles import Block
+from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
+from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Table
-from tollmeter.report.terminal_studies import study
-from tollmeter.report.wrapping import wrap
+from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
 from tollmeter.root import typed
+from tollmeter.studies.attribution import Attribution, largest
 
 FEW_ROWS, FEW_FINDINGS, FEW_REASONS, MORE_REASONS = 12, 3, 1, 5
 WORTH_A_REASON = 0.05
@@ -44,7 +43,7 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
     if book.suite is not None and book.suite.published:
         study(book, book.suite, console)
         console.print()
-    for sentence in interleaved.below_the_headline(book):
+    for sentence in below_the_headline(book):
         wrapped(console, sentence, width, hanging=INDENT)
         console.print()
     _heading(book, console, width)
@@ -72,13 +71,15 @@ def machine(shown: Machine, console: Console) -> None:
     width = width_of(console)
     wrapped(console, " · ".join(tables.facts_of(shown)), width, style="bold")
     console.print()
-    drawn = list(topology.lines(topology.parts_of(shown))) or ["The system does not report how its CPUs relate."]
+    drawn = list(machine_tables.lines(machine_tables.parts_of(shown))) or [
+        "The system does not report how its CPUs relate."
+    ]
     for line in drawn:
         depth = len(line) - len(line.lstrip())
         wrapped(console, line.lstrip(), width, first=depth, hanging=depth + 2 * INDENT)
     console.print()
-    nodes = topology.node_table(shown)
-    for table in (*([nodes] if nodes else []), topology.limits(shown)):
+    nodes = machine_tables.node_table(shown)
+    for table in (*([nodes] if nodes else []), machine_tables.limits(shown)):
         print_table(table, console, width)
         console.print()
 
@@ -112,7 +113,7 @@ def _few_tables(book: Book) -> list[Table]:
     if book.suite is not None and book.suite.published:
         chosen = None
     else:
-        chosen = few or tables.brief(tables.toll_table(book, groups.best_known(book))) or listing(book)
+        chosen = few or tables.brief(tables.toll_table(book, tolls.best_known(book))) or listing(book)
     shown = (tables.memory_table(book), chosen, *kind_tables(book, few=True), clocks_table(book))
     return [table for table in shown if table is not None]
 
@@ -199,3 +200,96 @@ def _writes_page(folder: str) -> str:
     """Into the run's folder, or where that is another user's into this one."""
     foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
     return typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
+
+
+# ---- terminal studies -----------------------------------------------------------------------------------------------
+
+
+def study(book: Book, suite: Suite, console: Console) -> None:
+    """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
+    width = width_of(console)
+    wrapped(console, suite.question, width, style="bold")
+    if suite.source:
+        wrapped(console, f"Source: {suite.source}", width, style="dim")
+    answered = answers_of(book, suite)
+    for sentence in answered.sentences:
+        wrapped(console, sentence, width)
+    if answered.answers:
+        console.print()
+        print_table(claims_table(answered.answers), console, width)
+        console.print()
+    for number, remark in remarks(answered.answers):
+        wrapped(console, f"{number:<4} {remark}", width, hanging=5)
+    _attempts(book, console, width)
+    _programs(book, console, width)
+    blocks(programs.answer(book, suite), console)
+    _lengths(book, console, width)
+
+
+def _attempts(book: Book, console: Console, width: int) -> None:
+    """A study's listing, place by place."""
+    for table, sentences in listings(book):
+        console.print()
+        print_table(table, console, width)
+        for sentence in sentences:
+            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+
+
+def _programs(book: Book, console: Console, width: int) -> None:
+    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
+    for table in program_tables(book):
+        console.print()
+        print_table(table, console, width)
+    attribution(largest(book), console, width)
+    for sentence in program_remarks(book):
+        wrapped(console, sentence, width, hanging=INDENT)
+
+
+def attribution(attributions: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+    """Prints what differences are made of; nothing where there is none."""
+    if not attributions:
+        return
+    width = width or width_of(console)
+    console.print()
+    print_table(attribution_table(attributions), console, width)
+    for sentence in (*map(in_words, attributions), *why_not(attributions)):
+        wrapped(console, sentence, width, hanging=INDENT)
+    console.print()
+
+
+def _lengths(book: Book, console: Console, width: int) -> None:
+    """Of each place where there is something to compare the kernel that was swept most; the others by name."""
+    every = sections(book)
+    shown = [section for section in every if section.first and section.several]
+    for section in shown:
+        console.print()
+        if section.place:
+            wrapped(console, f"In {section.place}", width, style="bold")
+        for table in (section.rates, section.gains, section.modelled):
+            if table is not None:
+                print_table(table, console, width)
+        for sentence in section.sentences:
+            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+    more = [name for part in ("title", "place") for name in _unseen(every, shown, part)]
+    if shown and more:
+        console.print()
+        wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", width, hanging=INDENT)
+
+
+def _unseen(every: Sequence[Section], shown: Sequence[Section], part: str) -> list[str]:
+    """Titles or places of which nothing was shown."""
+    seen = {getattr(section, part) for section in shown}
+    return [name for name in dict.fromkeys(getattr(section, part) for section in every) if name and name not in seen]
+
+
+def blocks(parts: Sequence[Block], console: Console) -> None:
+    """Prints titles, tables and sentences that belong together."""
+    width = width_of(console)
+    for block in parts:
+        console.print()
+        for title in block.titles:
+            wrapped(console, title, width, style="bold")
+        for table in block.tables:
+            print_table(table, console, width)
+        for sentence in block.sentences:
+            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)

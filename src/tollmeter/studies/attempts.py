@@ -12,8 +12,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
-from tollmeter.studies.asked_rows import picked
-from tollmeter.studies.guest_exits import exits_of
+from tollmeter.studies.matching_rows import exits_of, picked
 
 VALID, SUSPECT = 0.03, 0.10
 ATTEMPTS, MOST_AGAIN = 5, 3

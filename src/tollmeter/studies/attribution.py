@@ -23,8 +23,7 @@ import msgspec
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Clock, Record, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
-from tollmeter.studies.fit import Fit, Observed, Waits, fit
-from tollmeter.studies.waiting import Apart, Prices, apart_of, prices_of, shrunk, waits
+from tollmeter.studies.waiting import Apart, Fit, Observed, Prices, Waits, apart_of, fit, prices_of, shrunk, waits
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3

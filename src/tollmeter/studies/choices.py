@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
-from tollmeter.studies.asked_rows import matching
+from tollmeter.studies.matching_rows import matching
 
 Place = tuple[str, str]
 """ABI and target."""

@@ -13,28 +13,25 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.model import Book
 from tollmeter.report.charts import (
-    abis_chart,
     alignment,
     answer,
     arithmetic,
     cores,
-    distribution_chart,
     generic,
     kernel,
     memory,
-    redrawn,
+    published_charts,
     sentences,
     steadiness,
 )
-from tollmeter.report.charts.chart import Bench, Chart, benches
-from tollmeter.report.charts.chart_files import pictures
+from tollmeter.report.charts.chart import Bench, Chart, benches, pictures
 from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
 
 __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
-    redrawn.redrawn,
-    redrawn.published,
+    published_charts.redrawn,
+    published_charts.published,
     answer.profiles,
     answer.break_even,
     memory.latency,
@@ -59,14 +56,14 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     partial(memory.by_abi, subject=memory.LATENCY_BY_ABI),
     partial(memory.by_abi, subject=memory.BANDWIDTH_BY_ABI),
     memory.bandwidth_by_kernel,
-    abis_chart.abi_ratios,
+    arithmetic.abi_ratios,
 )
 
 OF_ALL = (
     kernel.ladder,
-    abis_chart.abi_ratios,
-    redrawn.redrawn,
-    redrawn.published,
+    arithmetic.abi_ratios,
+    published_charts.redrawn,
+    published_charts.published,
     answer.profiles,
     answer.break_even,
 )
@@ -136,7 +133,7 @@ def _any(bench: Bench) -> Iterator[Chart]:
                 drawn.update(chart.probes)
             yield chart
     yield from generic.others(bench, drawn)
-    yield from distribution_chart.distribution(bench)
+    yield from steadiness.distribution(bench)
     yield from steadiness.steadiness(bench)
 
 

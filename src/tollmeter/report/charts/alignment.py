@@ -9,7 +9,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject, spread
 from tollmeter.report.charts.curves_chart import Curves, Name, charted, named_by, panel_by
-from tollmeter.report.charts.heat import Cells, Heat
+from tollmeter.report.charts.dots_and_heat import Cells, Heat
 from tollmeter.report.charts.kernel import dotted
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import quantity

@@ -14,7 +14,7 @@ from tollmeter.report.charts.marks import BESIDE_WORDS, by_width, finished, hove
 from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import title_of, verdict
 from tollmeter.report.programs import named
-from tollmeter.report.ways_out import in_words
+from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.attribution import Attribution, Part, largest
 from tollmeter.studies.choices import Even, break_evens, pairs
 

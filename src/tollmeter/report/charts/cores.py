@@ -16,11 +16,9 @@ from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves_chart import named_by, panel_by
-from tollmeter.report.charts.dots import Rungs, level_rungs, rung
-from tollmeter.report.charts.heat import Cells, Heat
+from tollmeter.report.charts.dots_and_heat import Cells, Heat, Rungs, level_rungs, rung
 from tollmeter.report.charts.marks import datum
-from tollmeter.report.doubt import of_row
-from tollmeter.report.numbers import quantity, time
+from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
 
 CELLS_WITH_TEXT = 12

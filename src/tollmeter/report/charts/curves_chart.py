@@ -11,7 +11,7 @@ import altair as alt
 
 from tollmeter.model import Row, Value
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
-from tollmeter.report.charts.dots import Rungs, rung
+from tollmeter.report.charts.dots_and_heat import Rungs, rung
 from tollmeter.report.charts.marks import (
     ABOVE,
     RUN_SHAPES,
@@ -30,8 +30,7 @@ from tollmeter.report.charts.marks import (
     series_colour,
     values,
 )
-from tollmeter.report.doubt import of_row
-from tollmeter.report.numbers import size
+from tollmeter.report.numbers import of_row, size
 
 DENSE_POINTS = 8
 HEADROOM = 1.6

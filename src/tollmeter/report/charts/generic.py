@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator, Sequence
 from tollmeter.model import Row
 from tollmeter.report.charts.chart import Bench, Chart, Drawing, spread, varying
 from tollmeter.report.charts.curves_chart import Curves, draw, named_by
-from tollmeter.report.charts.dots import Rungs, rung
+from tollmeter.report.charts.dots_and_heat import Rungs, rung
 from tollmeter.report.charts.marks import TITLES
-from tollmeter.report.doubt import of_row
+from tollmeter.report.numbers import of_row
 
 LEAST_SWEPT = 3
 MOST_SERIES = 8

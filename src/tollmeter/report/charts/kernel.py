@@ -14,9 +14,8 @@ from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.arithmetic import kernel_of
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.curves_chart import Curves, charted, named_by
-from tollmeter.report.charts.dots import Rungs, level_rungs, rung
-from tollmeter.report.doubt import of_row, of_toll
-from tollmeter.report.numbers import cycles
+from tollmeter.report.charts.dots_and_heat import Rungs, level_rungs, rung
+from tollmeter.report.numbers import cycles, of_row, of_toll
 
 HAND_OFF = Subject(
     "hand-off",

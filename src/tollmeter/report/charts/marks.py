@@ -14,8 +14,8 @@ from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Row
 from tollmeter.report import numbers
 from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.doubt import of_row
 from tollmeter.report.look import DASHES, SERIES, SHAPES, by_value, places
+from tollmeter.report.numbers import of_row
 
 SIZE_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value / 1073741824, '.4~g') + ' GiB' : "

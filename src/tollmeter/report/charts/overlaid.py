@@ -11,7 +11,7 @@ import msgspec
 from tollmeter.model import Book
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.report.charts.chart import Bench, Chart, benches
-from tollmeter.report.differences import revisions
+from tollmeter.report.compared_rows import revisions
 
 SIDES = ("A", "B")
 Pair = tuple[Chart, Chart]

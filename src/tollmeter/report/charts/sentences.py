@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level, Machine
 from tollmeter.report.charts.chart import Bench, Chart, Datum
-from tollmeter.report.doubt import in_a_sentence, of_level, reading_of_level, size_of_level
-from tollmeter.report.numbers import percent, plain, size
+from tollmeter.report.numbers import in_a_sentence, of_level, percent, plain, reading_of_level, size, size_of_level
 
 
 def caption(chart: Chart, bench: Bench) -> str:

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll new`: begin a file of one's own."""
+
+from __future__ import annotations
+
+import linecache
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter.catalog import check_known, unknown
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice
+from tollmeter.library import places
+from tollmeter.library.places import ROOT
+from tollmeter.model import Abi, Failure
+from tollmeter.root import typed
+from tollmeter.toolchain import abis
+from tollmeter.toolchain.build import build_layout
+from tollmeter.toolchain.packages import brought
+from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
+
+if TYPE_CHECKING:
+    from tollmeter.toolchain.misaligned_casts import Cast
+import msgspec
+
+from tollmeter.cli.printing import write
+from tollmeter.library.options import names, seconds
+from tollmeter.model import Profile
+
+WHAT = ("probe",)
+
+
+def new(
+    what: Annotated[str, typer.Argument(help="probe")],
+    name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
+) -> None:
+    """Create the file of a new probe, which compiles and measures."""
+    from tollmeter.library.new_probe import new_probe
+
+    check_known("new thing", what, WHAT)
+    print(places.shown(new_probe(places.ROOT, name)))
+    next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
+    print_notice(f"{next_step}; docs/add-a-probe.md describes how a probe is written")
+
+
+# ---- selftest -------------------------------------------------------------------------------------------------------
+
+CAUGHT_ALL, PASSED = 0, 1
+
+
+def selftest() -> int:
+    """Plant faults into copies of real probes, and show whether each is detected for the reason that it must be."""
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.selftest import CAUGHT
+    from tollmeter.library.selftest import selftest as planted
+
+    began = time.monotonic()
+    count = caught = 0
+    with Stopping() as stopping:
+        for lie in planted(stopping):
+            count += 1
+            caught += lie.outcome == CAUGHT
+            outcome = lie.outcome if lie.outcome == CAUGHT else lie.outcome.upper()
+            print(f"{outcome}  {lie.name} ({lie.planted}): {lie.by}", flush=True)
+    print(f"{caught} of {count} lies were caught as expected, in {time.monotonic() - began:.0f} s")
+    return CAUGHT_ALL if caught == count else PASSED
+
+
+# ---- layout ---------------------------------------------------------------------------------------------------------
+
+BREAKS = {"": "", "code": "~", "file": "!"}
+
+
+def layout(
+    abi: Annotated[str, typer.Option(help="ABIs to compare, separated by commas")] = "x86_64,ia32",
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
+) -> None:
+    """Print the type layouts of ABIs side by side, and mark what differs."""
+    check_known("choice", only, ("all", "differences"))
+    known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
+    compilers = brought(ROOT, known)
+    layouts = {name: _facts(known[name], compilers[name]) for name in known}
+    facts = table(layouts)
+    apart = differences(facts)
+    rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
+    columns = ("fact", *layouts, "breaks")
+    marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
+    print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
+    if form == "table":
+        _print_what_breaks(apart, tuple(layouts))
+
+
+def _known(name: str) -> Abi:
+    """Raises Failure (2) for a name that no file has."""
+    known = abis.find(ROOT, [name])
+    if name in known.refused:
+        raise Failure(known.refused[name])
+    check_known("ABI", name, tuple(known.abis))
+    return known.abis[name]
+
+
+def _facts(abi: Abi, compiler: str) -> dict[str, str]:
+    with TemporaryDirectory() as scratch:
+        path = Path(scratch) / "layout.o"
+        build_layout(ROOT, abi, compiler, path)
+        return read_layout(path)
+
+
+def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
+    values = tuple(map(double_order, fact.values)) if fact.name.startswith("double") else fact.values
+    return fact.name, values, fact.breaks
+
+
+def _print_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
+    if len(names) < 2:
+        return
+    in_files = sum(fact.breaks == "file" for fact in apart)
+    print_notice(
+        f"{len(apart)} facts differ between {', '.join(names)}; {in_files} of them (!) break a file or wire format "
+        "that holds the type as it lies in memory, the others (~) only code that assumes the number"
+    )
+
+
+# ---- casts ----------------------------------------------------------------------------------------------------------
+
+STRICT = ("sparc64", "mipsel", "arm-soft")
+"""ABIs whose CPUs trap on a misaligned access, or load other bytes; the first that can be compiled here is used."""
+UNREAD = 1
+
+
+def casts(
+    folder: Annotated[Path, typer.Argument(help="a tree with its compile_commands.json, or that file")],
+    *,
+    abi: Annotated[
+        str | None, typer.Option(help=f"a strict ABI [the first of {', '.join(STRICT)} that is here]")
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(help="a probe of this tree, and NAME=VALUE: the casts that it runs most come first"),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> int:
+    """List C casts that trap on strict-alignment CPUs, worst first."""
+    from tollmeter.toolchain.misaligned_casts import casts as found_casts
+    from tollmeter.toolchain.misaligned_casts import ranked, units_of
+
+    units = units_of(folder)
+    chosen, compiler = _compiler(abi)
+    survey = found_casts(units, chosen, compiler)
+    met = None
+    if by:
+        from tollmeter.library.profiling import lines_of
+
+        met = lines_of(by.split())
+    rows = ranked(survey.casts, met)
+    if rows or form != "table":
+        cells = [_casts_cells(cast) for cast in rows]
+        names = ("times", "place", "through", "source", "cast")
+        first = 0 if by else 1
+        shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
+        print_columns(shown, form)
+    for file, trouble in survey.troubles.items():
+        print_notice(f"{file} cannot be read as {chosen.name} has it: {trouble}")
+    unread = len(survey.troubles)
+    read = f"{survey.units - unread} of {survey.units}" if unread else str(survey.units)
+    through = sum(cast.through_void for cast in rows)
+    print_notice(
+        f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
+        f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
+    )
+    return UNREAD if survey.units and len(survey.troubles) == survey.units else 0
+
+
+def _casts_cells(cast: Cast) -> tuple[str, ...]:
+    source = linecache.getline(cast.file, cast.line).strip()
+    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.message
+
+
+def _compiler(name: str | None) -> tuple[Abi, str]:
+    """Raises Failure: 2 for a name that no file has, 5 where it cannot be compiled here."""
+    from tollmeter.library.places import ROOT
+    from tollmeter.toolchain.abis import find
+    from tollmeter.toolchain.build import find_compiler
+    from tollmeter.toolchain.packages import brought
+
+    known = find(ROOT).abis
+    if name is not None and name not in known:
+        raise unknown("ABI", name, tuple(known))
+    for candidate in (name,) if name else STRICT:
+        compiler = find_compiler(known[candidate])
+        if isinstance(compiler, str):
+            return known[candidate], compiler
+    first = known[name or STRICT[0]]
+    return first, brought(ROOT, {first.name: first})[first.name]
+
+
+# ---- profile --------------------------------------------------------------------------------------------------------
+
+BY = ("perf", "signal")
+LEAST_S, MOST_S = 0.1, 60.0
+FAILED = 1
+
+
+def profile(
+    words: Annotated[list[str], typer.Argument(help="one probe or two, and NAME=VALUE")],
+    *,
+    abi: Annotated[str | None, typer.Option(help="ABIs in place of the machine's own: x86_64,ia32")] = None,
+    target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
+    lasting: Annotated[str, typer.Option("--for", help="duration of each profile: 2s")] = "2s",
+    by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> int:
+    """Profile a probe by function, or two probes side by side."""
+    from tollmeter.library.profiling import points_of, take_all
+    from tollmeter.targets.profiling_visit import Asked
+
+    check_known("format", form, ("table", "json"))
+    check_known("sampler", by, BY)
+    took = seconds(lasting)
+    if not LEAST_S <= took <= MOST_S:
+        raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
+    asked = Asked(round(1000 * took), by == "signal")
+    profiles = take_all(points_of(words, names(abi), names(target)), asked)
+    if form == "json":
+        write(msgspec.json.format(msgspec.json.encode(profiles)) + b"\n")
+    else:
+        _print(profiles)
+    return FAILED if all(profile_.reason for profile_ in profiles) else 0
+
+
+def _print(profiles: list[Profile]) -> None:
+    from rich.console import Console
+
+    from tollmeter.report.profiles import alone, side_by_side
+    from tollmeter.report.terminal import blocks
+
+    for profile in profiles:
+        if profile.reason:
+            print_notice(f"{profile.probe} {profile.abi}: no profile: {profile.reason}")
+    with_functions = [profile for profile in profiles if not profile.reason]
+    shown = (
+        [side_by_side(with_functions[0], with_functions[1])]
+        if len(with_functions) == 2
+        else list(map(alone, with_functions))
+    )
+    blocks(shown, Console(highlight=False))

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll export`: rows, samples, tolls, findings or machines as a table, or of several runs as a Parquet dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tollmeter.catalog import check_known
+from tollmeter.cli.printing import print_notice, write
+from tollmeter.files import plain
+from tollmeter.library import places
+from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, open_two, raw_samples
+from tollmeter.library.options import DEFAULT_BUDGET
+from tollmeter.model import Failure
+from tollmeter.root import typed
+from tollmeter.store.export import FORMATS, metadata, written
+
+
+def export(
+    runs: Annotated[list[str] | None, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = None,
+    *,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="csv (the default), json, jsonl, md, parquet or lmbench (a result file)"),
+    ] = None,
+    what: Annotated[str | None, typer.Option(help=f"{', '.join(TABLES)}; by default rows")] = None,
+    out: Annotated[Path | None, typer.Option(help="file to write; by default standard output")] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
+    ] = None,
+) -> int:
+    """Write a run's rows, samples, tolls, findings or machine as a table, or several runs into a dataset."""
+    names = runs or [places.LAST]
+    if dataset is not None:
+        if form or what or out:
+            raise Failure("--dataset writes every table as Parquet: --format, --what and --out are of one table")
+        return _write_dataset(names, dataset)
+    if len(names) > 1:
+        raise Failure(f"one run is meant, and {len(names)} are given: --dataset DIR takes several")
+    if form == "lmbench":
+        return _write_result(names[0], what, out)
+    form, what = form or "csv", what or "rows"
+    check_known("format", form, FORMATS)
+    check_known("table", what, TABLES)
+    folder = places.find_run(names[0])
+    if what != "samples":
+        index = open_index(folder)
+        table = derived_table(what, index)
+    else:
+        book = open_run(folder)
+        index, table = book.index, raw_samples(book)
+    write(written(table, form, metadata(index)), out)
+    return 0
+
+
+def _write_result(name: str, what: str | None, out: Path | None) -> int:
+    from tollmeter.report.lmbench import result_text
+
+    if what is not None:
+        raise Failure("a result file of lmbench has one form: --what is of the other formats")
+    write(result_text(open_index(places.find_run(name))).encode(), out)
+    return 0
+
+
+def _write_dataset(names: Sequence[str], dataset: Path) -> int:
+    """A run that cannot be read is named, and the others are written."""
+    from tollmeter.library.derive import add_to_dataset
+
+    code = lost = 0
+    for name in names:
+        try:
+            add_to_dataset(places.find_run(name), dataset)
+        except Failure as failure:
+            print_notice(f"{name} is not in the dataset: {failure.sentence}")
+            code, lost = failure.exit_code, lost + 1
+    print(f"{dataset}: {len(names) - lost} of {len(names)} runs are written")
+    return code
+
+
+# ---- publish --------------------------------------------------------------------------------------------------------
+
+
+def publish(
+    run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
+) -> None:
+    """Write a run as one file without host name, users, paths and serial numbers, and list what is removed."""
+    from tollmeter.library.publishing import publish as redacted
+    from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
+
+    made = redacted(open_run(places.find_run(run)))
+    for title, parts in (("Removed", REMOVED_PARTS), ("Kept", KEPT_PARTS)):
+        print(f"{title}:")
+        for part in parts:
+            print(f"  {part}")
+    write_published(made, out)
+    print(f"{out}: {len(made.index.rows)} rows, {len(made.index.tolls)} tolls. Read it before you give it away.")
+
+
+# ---- gallery --------------------------------------------------------------------------------------------------------
+
+
+def gallery(
+    runs: Annotated[list[str], typer.Argument(help="files of `toll publish`, or runs, which are redacted first")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="folder of the site")],
+) -> None:
+    """Write a static site of machines: a list, a page for each, and any of them side by side."""
+    from tollmeter.library.publishing import published
+    from tollmeter.report.gallery import write_site
+
+    machines = published(runs)
+    write_site(machines, out)
+    print(f"{out / 'index.html'}: {len(machines)} machines")
+
+
+# ---- bundle ---------------------------------------------------------------------------------------------------------
+
+
+def bundle(
+    words: Annotated[list[str] | None, typer.Argument(help="suites, probes, globs, and NAME=VALUE")] = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="a script, or an archive: FILE.tar.xz, FILE.tar.gz")],
+    abi: Annotated[list[str] | None, typer.Option(help="ABIs of the machines: aarch64,arm-soft [this CPU's]")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"wall time there: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
+    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+) -> None:
+    """Write probes, plan and runner into one file, for a machine without Python."""
+    from tollmeter.library.bundling import Asked, bundled
+
+    made = bundled(Asked(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
+    write(made.content, out)
+    if made.is_script:
+        out.chmod(0o755)
+    held = ", ".join(f"{count} probes for {name}" for name, count in made.probes.items())
+    print_notice(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
+    start = f"sh {out.name}" if made.is_script else f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
+    print_notice(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")
+
+
+# ---- import  --------------------------------------------------------------------------------------------------------
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="journal.jsonl, its folder or archive, or a serial line's capture")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+) -> None:
+    """Create a run from what a bundle measured on another machine."""
+    from tollmeter.library.importing import imported
+    from tollmeter.library.places import shown
+
+    made = imported(file, out)
+    if made.lost:
+        print_notice(f"{made.lost} streams of {file} were damaged, and are left out")
+    folder = str(shown(made.folder))
+    print(folder)
+    print_notice(f"{made.visits} visits: `{typed('show', folder)}`, `{typed('report', folder)}`")
+
+
+# ---- serve ----------------------------------------------------------------------------------------------------------
+
+MOST_PORTS = 65535
+
+
+def serve(
+    port: Annotated[int, typer.Option(min=0, max=MOST_PORTS, help="TCP port; 0 selects a free one")] = 0,
+) -> None:
+    """Show all runs in a local browser, and update a run in progress."""
+    from tollmeter.library.serving import serve as served
+
+    served(port, _print_address)
+
+
+def _print_address(address: str) -> None:
+    print(address, flush=True)
+    print("Ctrl-C ends it. It is for browsers of this machine, and only reads.", flush=True)
+
+
+# ---- report ---------------------------------------------------------------------------------------------------------
+
+PAGE = "report.html"
+
+
+def report(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts"),
+    ] = None,
+    charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="the page's file; by default report.html, or beside-B.html, in the first run")
+    ] = None,
+) -> None:
+    """Write the page of a run, or of two runs A and B, and print where it is."""
+    folders = [places.find_run(name) for name in runs or [places.LAST]]
+    for path in _of_one(folders[0], charts, out) if len(folders) == 1 else _of_two(folders, charts, out):
+        print(path)
+
+
+def _of_one(folder: Path, charts: Path | None, out: Path | None) -> Iterator[Path]:
+    from tollmeter.report import page
+
+    book, path = open_run(folder), out or folder / PAGE
+    page.write(book, path)
+    yield path
+    if charts:
+        from tollmeter.report.charts import save
+
+        yield from save(book, charts)
+
+
+def _of_two(folders: Sequence[Path], charts: Path | None, out: Path | None) -> Iterator[Path]:
+    from tollmeter.report import overlay
+
+    books = open_two(folders)
+    pair, path = overlay.two(books), out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+    overlay.write(pair, path)
+    yield path
+    if charts:
+        yield from overlay.save(pair, charts)

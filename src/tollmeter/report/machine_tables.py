@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Properties of the machine besides the hierarchy: each with its interval and the system's value, or why it is not
+resolved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import msgspec
+
+from tollmeter.inference.nodes import is_loaded
+from tollmeter.model import Book, Inference, KindAnswer, Machine, Marks, Row, Topology
+from tollmeter.model.topology import listed, numbers
+from tollmeter.numbers.meanings import native, with_meaning
+from tollmeter.report import tables, tolls
+from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
+from tollmeter.report.numbers import count as counted
+from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.studies.attempts import outcomes_of
+
+CANNOT = "cannot tell"
+PASSED_BY = 1.1
+BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "idle_latency", "loaded_latency",
+          "most_traffic")  # fmt: skip
+"""What a line of another kind rests on, and has no line of its own here."""
+
+
+def inferred_table(book: Book) -> Table | None:
+    """None where the run measured nothing from which more than the hierarchy follows."""
+    lines = [
+        _line(book, inference)
+        for inference in book.index.inferred
+        if inference.kind not in BEHIND
+        or (inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None)
+    ]
+    columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
+    return table("Inferred", columns, lines) if lines else None
+
+
+def _line(book: Book, inference: Inference) -> Line:
+    return Line((inference.name, _value(inference), inference.system or ""), _note(book, inference))
+
+
+def _value(inference: Inference) -> Cell:
+    if inference.value is None:
+        return CANNOT
+    if isinstance(inference.value, bool):
+        return "yes" if inference.value else "no"
+    return (
+        Figure(counted(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
+        if inference.unit == "count"
+        else quantity(inference.value, inference.unit or "", inference.low, inference.high)
+    )
+
+
+def _note(book: Book, inference: Inference) -> str:
+    """Why it is not resolved; or the related inference of another kind."""
+    if inference.kind == "prefetch_gain":
+        verdict = _twin(book, inference, "prefetched", "direction")
+        return (verdict.reason if verdict else None) or ""
+    reached = _twin(book, inference, "reading_share", "level") if inference.kind == "yardstick" else None
+    return _share_text(reached) if reached is not None else inference.reason or ""
+
+
+def _share_text(reached: Inference) -> str:
+    share = float(reached.value or 0)
+    passed = (
+        "the core starts more loads of this width than two a cycle"
+        if "load_bytes" in reached.parameters
+        else "the rest is prefetched"
+    )
+    return f"reading goes at {percent(share)} of it" + (f": {passed}" if share > PASSED_BY else "")
+
+
+def _twin(book: Book, inference: Inference, kind: str, by: str) -> Inference | None:
+    """The inference of another kind in the same direction, or of the same level."""
+
+    def place(other: Inference) -> object:
+        return other.level if by == "level" else other.parameters.get(by)
+
+    return next(
+        (other for other in book.index.inferred if other.kind == kind and place(other) == place(inference)), None
+    )
+
+
+# ---- node tables ----------------------------------------------------------------------------------------------------
+
+QUANTITIES = (
+    ("Latency", "latency-of-node", False),
+    ("Latency, all CPUs reading", "latency-of-node", True),
+    ("Read by one CPU", "bandwidth-of-node", False),
+    ("Read by all CPUs", "traffic-of-node", True),
+    ("A page moved", "move-of-page", False),
+)
+MOST_WITH_INTERVALS = 4
+"""Nodes with memory whose columns have room for intervals on a terminal."""
+
+
+def node_tables(book: Book) -> tuple[Table, ...]:
+    """A line for each node that asks, a column for each that holds the memory; none of what was not measured."""
+    own = native(book.index.rows, book.index.machine.architecture)
+    measured = [
+        (title, [row for row in with_meaning(own, book.probes, means) if is_loaded(row) == loaded])
+        for title, means, loaded in QUANTITIES
+    ]
+    return tuple(_matrix(title, rows) for title, rows in measured if rows)
+
+
+def _matrix(title: str, rows: Sequence[Row]) -> Table:
+    cells = {(row.parameters["node"], row.parameters["home"]): row for row in rows}
+    nodes, homes = (sorted({int(pair[side]) for pair in cells}) for side in (0, 1))
+    columns = [Column(title), *(Column(f"to node {home}", True) for home in homes)]
+    lines = [
+        Line((f"from node {node}", *(_cell(cells.get((node, home)), len(homes)) for home in homes))) for node in nodes
+    ]
+    return table(title, columns, lines)
+
+
+def _cell(row: Row | None, homes: int) -> Figure | str:
+    if row is None:
+        return DASH
+    figure = of_row(row)
+    return figure if homes <= MOST_WITH_INTERVALS else Figure(figure.number, figure.unit, "")
+
+
+# ---- core kinds -----------------------------------------------------------------------------------------------------
+
+
+def kind_tables(book: Book, *, few: bool = False) -> list[Table]:
+    """Of each kind but the first, whose tables are the run's own. few: the best known tolls alone."""
+    return [table for answer in book.index.kinds[1:] for table in _tables(book, answer, few=few)]
+
+
+def _tables(book: Book, answer: KindAnswer, *, few: bool) -> list[Table]:
+    index = msgspec.structs.replace(book.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
+    own = msgspec.structs.replace(book, index=index)
+    shown = tables.brief(tables.toll_table(own, tolls.best_known(own))) if few else tables.toll_table(own)
+    titled = (("Memory", tables.memory_table(own)), ("Tolls", shown))
+    return [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
+
+
+def _titled(table: Table, title: str) -> Table:
+    """Without columns of what was not measured on this kind."""
+    empty = [
+        place
+        for place in range(1, len(table.columns))
+        if all(str(line.cells[place]).strip() == DASH for line in table.rows)
+    ]
+    for place in reversed(empty):
+        table = tables.without_column(table, place)
+    first, *others = table.columns
+    return replace(table, title=title, columns=(replace(first, name=title), *others))
+
+
+def of_kinds(book: Book) -> tuple[str, ...]:
+    """Which kind the run's own tables are of, and which kinds were left out and why; empty on other machines."""
+    if not book.index.kinds:
+        return ()
+    own, *others = book.index.kinds
+    measured = [f"{answer.kind} ({_cpus(answer)}{_clock(answer)})" for answer in (own, *others) if not answer.reason]
+    return (
+        f"Kinds of core: {', '.join(measured)}. Tables without a kind are of {own.kind}.",
+        *(f"{answer.kind} ({_cpus(answer)}) was left out: {answer.reason}." for answer in others if answer.reason),
+    )
+
+
+def _cpus(answer: KindAnswer) -> str:
+    return f"CPU {listed(numbers(answer.cpus))}"
+
+
+def _clock(answer: KindAnswer) -> str:
+    return f", {plain(answer.core_clock_hz / 1e9, 3)} GHz" if answer.core_clock_hz else ""
+
+
+# ---- clocks ---------------------------------------------------------------------------------------------------------
+
+RATES = ("B/s", "flop/s", "op/s")
+
+
+def clocks_table(book: Book) -> Table | None:
+    """One line for each point that was timed over a line; None where none was."""
+    first: dict[tuple[object, ...], Row] = {}
+    for row in book.index.rows:
+        if row.clock == "external" and row.status == "ok":
+            first.setdefault((row.probe, row.abi, row.target, *sorted(row.parameters.items())), row)
+    lines = [_clock_line(row, seen) for row in first.values() if (seen := _marks(book, row))]
+    right = [Column(name, right=True) for name in ("by the line", "by its own", "ratio", "empty test")]
+    return table("Two clocks", [Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
+
+
+def _marks(book: Book, row: Row) -> list[Marks]:
+    return [outcome.marks for outcome in outcomes_of(book, row) if outcome.marks]
+
+
+def _clock_line(row: Row, seen: list[Marks]) -> Line:
+    empty = [marks.empty_ns for marks in seen if marks.empty_ns is not None]
+    ratio = row.own_ratio
+    own = row.median * (1 / ratio if row.unit in RATES else ratio) if ratio and row.median else None
+    name = " ".join([row.probe, *(str(value) for value in row.parameters.values())])
+    return Line(
+        (
+            f"{name}, {row.metric}",
+            quantity(row.median, row.unit),
+            quantity(own, row.unit) if own else DASH,
+            f"{ratio:.4f}" if ratio else DASH,
+            quantity(median(empty), "ns") if empty else DASH,
+            _bytes(seen),
+        )
+    )
+
+
+def _bytes(seen: list[Marks]) -> str:
+    came, lost, doubled, inserted = (
+        sum(getattr(marks, what) for marks in seen) for what in ("came", "lost", "doubled", "inserted")
+    )
+    return f"{count(came)}, lost {count(lost)}, doubled {count(doubled)}, foreign {count(inserted)}"
+
+
+# ---- topology -------------------------------------------------------------------------------------------------------
+
+MOST_NAMED = 4
+"""Parts of one shape whose CPUs are each named."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parts of one shape, side by side. what: of one of them; cpus: of each, as lists; parts: within the first."""
+
+    what: str
+    cpus: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"{len(self.cpus)} x {self.what}" if len(self.cpus) > 1 else self.what
+
+    @property
+    def named(self) -> str:
+        """The CPUs: of each, as far as there is room."""
+        if len(self.cpus) <= MOST_NAMED:
+            return "CPU " + " | ".join(self.cpus)
+        return f"CPU {self.cpus[0]} | {self.cpus[1]} | … | {self.cpus[-1]}"
+
+
+def parts_of(machine: Machine) -> tuple[Part, ...]:
+    """The outermost parts; empty where the system does not report them."""
+    topology = machine.topology
+    return _within(frozenset(numbers(topology.online)), _levels(machine, topology)) if topology else ()
+
+
+Level = list[tuple[str, frozenset[int]]]
+"""What each set of CPUs is, and its CPUs."""
+
+
+def _levels(machine: Machine, topology: Topology) -> list[Level]:
+    """The coarsest first: of two of like size that which usually contains the other."""
+    last = max((cache.level for cache in machine.caches), default=0)
+    sizes = {cache.size_bytes for cache in machine.caches if cache.level == last}
+    cache = f"L{last} cache {size(max(sizes))}" if sizes and not machine.kinds else "last-level cache"
+    kinds = topology.kinds if len(topology.kinds) > 1 else ()
+    named = (
+        [("package", cpus) for cpus in topology.packages],
+        [("memory node", node.cpus) for node in topology.nodes if node.cpus],
+        [("die", cpus) for cpus in topology.dies if len(topology.dies) > len(topology.packages)],
+        [(cache, cpus) for cpus in topology.last_caches],
+        [(kind.name or f"cores of capacity {kind.capacity}", kind.cpus) for kind in kinds],
+        [("core", cpus) for cpus in topology.cores],
+    )
+    levels = [[(what, frozenset(numbers(cpus))) for what, cpus in several] for several in named if several]
+    return sorted(levels, key=lambda level: -max(len(cpus) for _, cpus in level))
+
+
+def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
+    """The parts of some CPUs; those that a level does not report are of the next one."""
+    if not levels or not cpus:
+        return ()
+    found: Level = []
+    rest = cpus
+    for what, one in levels[0]:  # a target may report one CPU twice
+        if one & rest:
+            found.append((what, one & rest))
+            rest -= one
+    return (*_folded(found, levels[1:]), *_within(rest, levels[1:]))
+
+
+def _folded(sets: Level, finer: Sequence[Level]) -> Iterator[Part]:
+    """Parts of one shape together, in the order of their lowest CPUs."""
+    alike: dict[tuple[object, ...], list[Part]] = {}
+    for what, cpus in sorted(sets, key=lambda one: min(one[1])):
+        part = _part(what, cpus, finer)
+        alike.setdefault(_shape(part), []).append(part)
+    for first, *others in alike.values():
+        yield Part(first.what, (first.cpus[0], *(other.cpus[0] for other in others)), first.parts)
+
+
+def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> Part:
+    inner = _within(cpus, finer)
+    if len(inner) == 1 and len(inner[0].cpus) == 1 and inner[0].cpus[0] == listed(cpus):
+        return Part(f"{name}, {inner[0].what}", inner[0].cpus, inner[0].parts)
+    threads = f" of {len(cpus)} threads" if name == "core" and len(cpus) > 1 else ""
+    return Part(f"{name}{threads}", (listed(cpus),), inner)
+
+
+def _shape(part: Part) -> tuple[object, ...]:
+    return part.what, len(numbers(part.cpus[0])), tuple((len(inner.cpus), *_shape(inner)) for inner in part.parts)
+
+
+def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:
+    """A line for each part, its own parts below it."""
+    for part in parts:
+        yield f"{indent}{part.title}   {part.named}"
+        yield from lines(part.parts, f"{indent}  ")
+
+
+def node_table(machine: Machine) -> Table | None:
+    """None where the system reports no memory node. Distances are in the order of the lines; 10 is local memory."""
+    nodes = machine.topology.nodes if machine.topology else ()
+    lines = [
+        Line((str(node.node), size(node.memory_bytes), listed(numbers(node.cpus)) or "none",
+              " ".join(map(str, node.distances))))
+        for node in nodes
+    ]  # fmt: skip
+    columns = [Column("Memory node"), Column("memory", True), Column("CPUs"), Column("distances")]
+    return table("Memory node", columns, lines) if lines else None
+
+
+def _quota(text: str) -> str:
+    """Of a control group: microseconds of CPU time, and the period in which it may use them."""
+    used_us, _, period_us = text.partition(" ")
+    is_limited = re.fullmatch(r"\d{1,15} 0*[1-9]\d{0,14}", text, re.ASCII)
+    return f"{int(used_us) / int(period_us):g} CPUs" if is_limited else ""
+
+
+def limits(machine: Machine) -> Table:
+    """What this process may use, and what the system keeps for itself."""
+    topology = machine.topology or Topology()
+    reserved = [f"{pool.pages} of {size(pool.bytes)}" for pool in topology.hugetlb if pool.pages]
+    pages = [f"{size(machine.page_bytes)}"]
+    pages += [f"huge {size(topology.huge_page_bytes)}"] if topology.huge_page_bytes else []
+    values = {
+        "CPUs that may be used": listed(machine.allowed_cpus),
+        "memory nodes that may be used": topology.allowed_nodes,
+        "CPU quota": _quota(machine.facts.get("cpu_quota", "")),
+        "offline CPUs": topology.offline,
+        "isolated CPUs": topology.isolated,
+        "CPUs without ticks (nohz_full)": topology.nohz_full,
+        "pages": ", ".join([*pages, *reserved]),
+    }
+    lines = [Line((name, value)) for name, value in values.items() if value]
+    return table("Limits", [Column("Limits"), Column("value")], lines)
