@@ -16,7 +16,7 @@ import answers
 import books
 from browser.browser import Gallery, Shown
 from tollmeter.model import Book
-from tollmeter.report.look import DARK, LIGHT
+from tollmeter.report.chart_style import DARK, LIGHT
 from tollmeter.report.tolls import MOST_TICKS
 
 pytestmark = pytest.mark.browser

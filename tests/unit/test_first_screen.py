@@ -18,7 +18,7 @@ from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Surroundings, Uncompared
-from tollmeter.report import markdown, page, tables, tolls, worth
+from tollmeter.report import markdown, page, run_verdict, tables, tolls
 from tollmeter.report.numbers import of_level, of_row
 from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
@@ -95,7 +95,7 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
     book = with_run(books.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
     assert told in " ".join(printed(book).split())
-    page = worth.meaning(book)
+    page = run_verdict.meaning(book)
     assert ("the core was contended in 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert book.index.run.verdict == verdict
 
@@ -106,10 +106,10 @@ def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path:
     with (tmp_path / JOURNAL).open("w") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         text = printed(book, 200, whole=True)
-        assert "measuring now: " in text and "show --follow" in worth.next_step(book).command
+        assert "measuring now: " in text and "show --follow" in run_verdict.next_step(book).command
         assert "interrupted" not in text and "cut off" not in text and "not answered" not in text
     text = printed(book, 200, whole=True)
-    assert "interrupted: " in text and "cut off" in text and "--resume" in worth.next_step(book).command
+    assert "interrupted: " in text and "cut off" in text and "--resume" in run_verdict.next_step(book).command
 
 
 def test_in_markdown_the_verdict_stands_before_all_numbers() -> None:
@@ -122,7 +122,7 @@ def test_what_to_do_next_can_be_typed() -> None:
     book = with_run(books.small(), verdict="busy", suite="memory.latency+kernel.switch")
     typed = "./toll run memory.latency kernel.switch size=4096 --abi ia32"
     book = msgspec.structs.replace(book, request={"anew": typed})
-    assert worth.next_step(book).command == typed
+    assert run_verdict.next_step(book).command == typed
     assert f"Next  {typed}\n" in printed(book)
 
 
@@ -130,13 +130,13 @@ def test_a_budget_that_was_spent_in_vain_is_not_advised_again() -> None:
     """A guest may take most of it to boot."""
     book = with_run(books.small(), verdict="too short", unanswered="x", seconds=14, status="budget")
     book = msgspec.structs.replace(book, request={"anew": "./toll run x32-2013", "budget_seconds": 60})
-    assert worth.next_step(book).command == "./toll run x32-2013 --budget 2m"
+    assert run_verdict.next_step(book).command == "./toll run x32-2013 --budget 2m"
 
 
 def test_the_budget_that_the_plan_named_is_the_one_that_is_advised() -> None:
     book = with_run(books.small(), verdict="too short", unanswered="x", seconds=26, status="budget")
     asked = {"anew": "./toll run", "budget_seconds": 30, "planned_s": 180}
-    assert worth.next_step(msgspec.structs.replace(book, request=asked)).command == "./toll run --budget 3m"
+    assert run_verdict.next_step(msgspec.structs.replace(book, request=asked)).command == "./toll run --budget 3m"
 
 
 def refused(reason: str) -> Book:
@@ -148,13 +148,13 @@ def refused(reason: str) -> Book:
 
 
 def test_more_memory_than_there_is_wants_smaller_sizes_and_no_longer_run() -> None:
-    said = worth.next_step(refused("needs 900 MiB of memory, and 300 MiB are left to take"))
+    said = run_verdict.next_step(refused("needs 900 MiB of memory, and 300 MiB are left to take"))
     assert "smaller values of arcs" in said.when and "more memory" in said.when
     assert not said.command
 
 
 def test_where_no_longer_run_would_tell_more_none_is_advised() -> None:
-    assert worth.next_step(refused("the command failed")).command == "./toll show runs/one --all"
+    assert run_verdict.next_step(refused("the command failed")).command == "./toll show runs/one --all"
 
 
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
@@ -290,8 +290,8 @@ def test_a_run_behind_a_filter_carries_what_it_found_of_memory_and_nothing_of_th
     assert (found.findings, found.held_back) == ((CACHE,), (call.name,))
     filtered = Surroundings(seccomp_filters=1)
     book = with_run(books.small(), verdict="held back", surroundings=filtered)
-    assert worth.why_withheld(book) == "its system calls were filtered or traced"
-    assert "seccomp" in worth.next_step(book).when and "nice" not in worth.next_step(book).when
+    assert run_verdict.why_withheld(book) == "its system calls were filtered or traced"
+    assert "seccomp" in run_verdict.next_step(book).when and "nice" not in run_verdict.next_step(book).when
     assert without_interception(book.index.run, book.index.rows) != "held back"
     nice = msgspec.structs.replace(book.index.run, surroundings=msgspec.structs.replace(filtered, nice=5))
     assert without_interception(nice, book.index.rows) == "held back"
@@ -337,7 +337,7 @@ def test_points_against_each_other_are_answered_where_most_have_a_ratio() -> Non
     assert "--budget" not in unanswered(msgspec.structs.replace(alone, enough_s=None), rows, None)
     book = msgspec.structs.replace(books.small(), request={"anew": "./toll run a --against b"})
     told = with_run(book, unanswered="x", enough_s=40.0)
-    assert worth.next_step(told).command == "./toll run a --against b --budget 40s"
+    assert run_verdict.next_step(told).command == "./toll run a --against b --budget 40s"
 
 
 def test_a_study_is_answered_by_its_figures_whatever_beside_them_was_not_reached() -> None:
@@ -372,6 +372,6 @@ def test_the_best_known_lines_are_of_every_group() -> None:
 
 def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
     some, all_of_them = (with_run(books.healthy(), verdict="busy", points=10, settled=4, limited=n) for n in (5, 6))
-    assert "longer --budget" in worth.next_step(some).when
-    assert "longer" not in worth.next_step(all_of_them).when
-    assert "6 as narrow as runs of this machine" in worth.verdict(all_of_them)
+    assert "longer --budget" in run_verdict.next_step(some).when
+    assert "longer" not in run_verdict.next_step(all_of_them).when
+    assert "6 as narrow as runs of this machine" in run_verdict.verdict(all_of_them)

@@ -20,7 +20,7 @@ from tollmeter.library.places import ROOT, suites
 from tollmeter.library.sampled import ProfilePoint
 from tollmeter.model import Book, Build, CacheModel, Modelled, Point, Published, Select, Suite
 from tollmeter.report import markdown, page
-from tollmeter.report.lengths import sections
+from tollmeter.report.length_sections import sections
 from tollmeter.report.terminal import summary
 from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack

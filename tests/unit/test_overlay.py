@@ -15,7 +15,7 @@ import pytest
 import books
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Book, Failure, Row, State, Toll
-from tollmeter.report import look, overlay
+from tollmeter.report import chart_style, overlay
 from tollmeter.report.charts import Chart, charts, overlaid
 from tollmeter.report.numbers import DASH, quantity
 from tollmeter.report.tables import Line
@@ -64,12 +64,14 @@ def test_every_chart_of_both_runs_is_there_once() -> None:
 
 def test_runs_are_told_apart_by_colour_and_by_more() -> None:
     """The colours are the same in every chart; marks are filled or hollow, lines solid or dashed."""
-    assert set(look.places(pair().labels)) == {0, 1} and look.places(pair().labels) == look.places(("A · x", "B · y"))
+    assert set(chart_style.places(pair().labels)) == {0, 1} and chart_style.places(pair().labels) == chart_style.places(
+        ("A · x", "B · y")
+    )
     for group in pair().drawn.groups:
         if len(group) == 1:
             ranges = {channel: encoding["scale"]["range"] for channel, encoding in _of_runs(group[0].spec)}
-            assert ranges["color"] == [look.LIGHT["series-1"], look.LIGHT["series-2"]], group[0].name
-            assert ranges["fill"] == [look.LIGHT["series-1"], "transparent"], group[0].name
+            assert ranges["color"] == [chart_style.LIGHT["series-1"], chart_style.LIGHT["series-2"]], group[0].name
+            assert ranges["fill"] == [chart_style.LIGHT["series-1"], "transparent"], group[0].name
             assert "strokeDash" not in ranges or ranges["strokeDash"][0] != ranges["strokeDash"][1]
 
 

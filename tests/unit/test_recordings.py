@@ -16,8 +16,8 @@ from rich.console import Console
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
 from tollmeter.protocol import Outcomes
+from tollmeter.report.run_verdict import next_step
 from tollmeter.report.terminal import summary
-from tollmeter.report.worth import next_step
 from tollmeter.store.request import read_request, write_request
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,7 @@ import vl_convert
 import books
 from tollmeter.model import Book, Failure, Metric, Parameter, Probe
 from tollmeter.numbers.readings import RATES
-from tollmeter.report import look
+from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts, save
 from tollmeter.report.charts.chart import Picture, with_source
 
@@ -48,7 +48,7 @@ def points_of(chart: Chart) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("make", [books.healthy, books.many_cpus])
 def test_every_specification_is_valid_vega_lite(make: Callable[[], Book]) -> None:
     """The configuration, which is the same of all, with the first chart."""
-    config = {"config": look.config(look.by_value, look.PICTURE_FONT)}
+    config = {"config": chart_style.config(chart_style.by_value, chart_style.PICTURE_FONT)}
     seen = {chart.name for chart in drawn(books.healthy)} if make is not books.healthy else set()
     for chart in drawn(make):
         if chart.name not in seen or "facet" in chart.spec:
@@ -335,7 +335,7 @@ def _encodings(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_every_style_that_a_mark_names_exists() -> None:
-    known = set(look.config(look.by_value, look.PICTURE_FONT)["style"])
+    known = set(chart_style.config(chart_style.by_value, chart_style.PICTURE_FONT)["style"])
     for chart in drawn(books.healthy):
         named = {mark["style"] for mark in _marks(chart.spec) if "style" in mark}
         assert named and named <= known, chart.name

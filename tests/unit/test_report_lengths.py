@@ -14,7 +14,7 @@ import books
 import made
 from tollmeter.model import Book, Clock, Fall, Lengths, Parameter, Published, Row, Select, Suite
 from tollmeter.report import markdown, page
-from tollmeter.report.lengths import Section, fallen, picked, sections
+from tollmeter.report.length_sections import Section, fallen, picked, sections
 from tollmeter.report.terminal import summary
 
 WAYS = ("hardware", "emulated", "trapped")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tollmeter.report.look import DARK, HEAT, LIGHT, SERIES
+from tollmeter.report.chart_style import DARK, HEAT, LIGHT, SERIES
 
 Colour = NDArray[np.float64]
 

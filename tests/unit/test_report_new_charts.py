@@ -11,10 +11,10 @@ import pytest
 
 import books
 from tollmeter.model import Book, Claim, Outcome, Point, Row, Study, Tally
+from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.cores import clusters
 from tollmeter.report.charts.sentences import points
-from tollmeter.report.look import SERIES, places
 
 ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
 

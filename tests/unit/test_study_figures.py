@@ -29,7 +29,7 @@ from tollmeter.model import (
     StudyFigure,
     Suite,
 )
-from tollmeter.report import look
+from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.studies import not_redrawn
 from tollmeter.studies.study import study
@@ -56,7 +56,7 @@ def book(rows: list[Row], *figures: StudyFigure, **more: Any) -> Book:
 def drawn(made: Book) -> Chart:
     """The only one that stands for a figure, and is whole."""
     (chart,) = [chart for chart in charts(made) if chart.name == "published-it"]
-    altair.Chart.from_dict({**chart.spec, "config": look.config(look.by_value, "serif")}, validate=True)
+    altair.Chart.from_dict({**chart.spec, "config": chart_style.config(chart_style.by_value, "serif")}, validate=True)
     return chart
 
 

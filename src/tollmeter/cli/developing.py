@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll new`: begin a file of one's own."""
+"""Verbs for authors of probes and of C code: `toll new`, `selftest`, `layout`, `casts`, `profile`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from tollmeter.catalog import check_known, unknown
@@ -24,7 +25,6 @@ from tollmeter.toolchain.type_layout import Fact, differences, double_order, rea
 
 if TYPE_CHECKING:
     from tollmeter.toolchain.misaligned_casts import Cast
-import msgspec
 
 from tollmeter.cli.printing import write
 from tollmeter.library.options import names, seconds

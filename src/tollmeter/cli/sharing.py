@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll export`: rows, samples, tolls, findings or machines as a table, or of several runs as a Parquet dataset."""
+"""Verbs that hand a run on: `toll report`, `export`, `publish`, `gallery`, `bundle`, `import`, `serve`."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run, open_two
 from tollmeter.model import Failure
-from tollmeter.report import look
-from tollmeter.report.worth import called
+from tollmeter.report import chart_style
+from tollmeter.report.run_verdict import called
 from tollmeter.store.journal import NAME
 from tollmeter.store.tail import is_written
 
@@ -167,7 +167,7 @@ def _is_measured(folder: Path) -> bool:
 def _list_of_runs() -> str:
     """The newest first, with the verdict of each, and which is measured now."""
     lines = "".join(map(_line, _folders()))
-    light, dark = (f":root{{{look.variables(palette)}}}" for palette in (look.LIGHT, look.DARK))
+    light, dark = (f":root{{{chart_style.variables(palette)}}}" for palette in (chart_style.LIGHT, chart_style.DARK))
     style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
     table = (
         "<form><table><thead><tr><th><th>run<th>began<th>verdict<th>known</thead>"

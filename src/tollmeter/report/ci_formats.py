@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judged rows as the test cases that a CI system reads: JUnit's XML, KTAP, and the annotations of GitHub."""
+"""Comparisons and judged rows for programs: JSON, Markdown, Go's benchmarks, JUnit, KTAP, GitHub's annotations."""
 
 from __future__ import annotations
 

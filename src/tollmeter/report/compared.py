@@ -14,7 +14,7 @@ from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
 from tollmeter.judgement.settlement import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Book, Level
 from tollmeter.numbers.readings import RATES
-from tollmeter.report import tables, worth
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.compared_rows import (
     Compared,
     Naming,
@@ -65,7 +65,7 @@ def _worth(book: Book) -> str:
     """The verdict of a run, and what is missing of it."""
     run = book.index.run
     unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
-    sentences = (f"{worth.word(run)}: {worth.meaning(book)}.", unfinished, run.damage)
+    sentences = (f"{run_verdict.word(run)}: {run_verdict.meaning(book)}.", unfinished, run.damage)
     return tables.upper(" ".join(filter(None, sentences)))
 
 

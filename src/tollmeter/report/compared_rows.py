@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of several runs side by side: what they are called, their ratios and verdicts; and curves, a sentence each."""
+"""Rows and curves of several runs side by side, and what differs between the runs besides their numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison
 from tollmeter.model import Book, Level, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
-from tollmeter.report import tables, worth
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.listing import value_in_words
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, quantity, size, size_of_level
 from tollmeter.report.tables import Column, Line, Table, table
@@ -238,7 +238,7 @@ def _facts(book: Book) -> dict[str, str]:
         "compilers": ", ".join(sorted({build.compiler for build in book.builds})),
         "clocks": ", ".join(sorted({row.clock for row in numbered})),
         "contended samples": _contended(run.shared_share),
-        "verdict": worth.called(run),
+        "verdict": run_verdict.called(run),
         "Tollmeter": run.tollmeter,
     }
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first sentence, before any table: the answer to the question of the run."""
+"""The first sentence of a run: the answer to its question, its problems, and the results of interleaved comparisons.
+
+A finding is a problem by its severity: a note is none."""
 
 from __future__ import annotations
 
@@ -7,11 +9,11 @@ from dataclasses import dataclass
 
 from tollmeter.model import Book, Finding, Opposed, Probe, Row, Uncompared
 from tollmeter.numbers.meanings import native
-from tollmeter.report import tables, worth
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
 from tollmeter.report.programs import ways_out
+from tollmeter.report.run_verdict import limit, unanswered
 from tollmeter.report.tables import with_sizes
-from tollmeter.report.worth import limit, unanswered
 
 FEW_PROBES = 3
 
@@ -99,15 +101,15 @@ def _families(book: Book) -> list[str]:
 
 def _limit(book: Book) -> str:
     """Why problems may have gone unseen; empty where the run carries every problem that its rows give."""
-    if worth.is_under_way(book.index.run):
+    if run_verdict.is_under_way(book.index.run):
         return "the run is still being measured"
-    if not worth.has_numbers(book):
+    if not run_verdict.has_numbers(book):
         return "no row has a number"
     if not _families(book):
         return "nothing was timed on this machine by its own clock"
     withheld = len(book.index.held_back)
-    is_limited = book.index.run.withheld_problems > 0 or book.index.run.verdict in worth.WHY_WITHHELD
-    why = worth.why_withheld(book) if is_limited else ""
+    is_limited = book.index.run.withheld_problems > 0 or book.index.run.verdict in run_verdict.WHY_WITHHELD
+    why = run_verdict.why_withheld(book) if is_limited else ""
     counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
     return f"{why}{counted}" if why else ""
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lmbench's result files: a run written as one, and one read into the columns of the summary.
-
-Lines and places are those that scripts/getsummary of 3.0-a9 looks for. A table of a result file begins with a line of
-its own and ends with an empty line; the summary has one number of it."""
+"""lmbench's summary of a run, and its result files: read, written, and compiled into a bundle's script."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the machine besides the hierarchy: each with its interval and the system's value, or why it is not
-resolved."""
+"""Tables of a machine besides memory and tolls: inferred properties, memory nodes, kinds of core, clocks, topology."""
 
 from __future__ import annotations
 

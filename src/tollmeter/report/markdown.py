@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tollmeter.model import Book, Finding, Row, Suite
-from tollmeter.report import programs, tables, worth
-from tollmeter.report.dossier import command
+from tollmeter.report import programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
-from tollmeter.report.lengths import Section, sections
+from tollmeter.report.length_sections import Section, sections
 from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
+from tollmeter.report.probe_sections import command
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Cell, Table
@@ -63,7 +63,7 @@ def _head(book: Book) -> str:
     lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
     seen_problems = problems(book)
     problem_line = f"**{text(seen_problems.lead)}**{text(str(seen_problems).removeprefix(seen_problems.lead))}"
-    worthy = (text(headline(book)), problem_line, text(tables.upper(worth.verdict(book))))
+    worthy = (text(headline(book)), problem_line, text(tables.upper(run_verdict.verdict(book))))
     return "\n\n".join([*lines, *filter(None, worthy)])
 
 
@@ -153,7 +153,7 @@ def _finding(book: Book, finding: Finding) -> str:
 
 def _sure(book: Book) -> str:
     sentences = (
-        worth.held_back(book),
+        run_verdict.held_back(book),
         tables.unfinished(book),
         book.index.run.summary,
         tables.sureness(book),

@@ -14,7 +14,7 @@ import msgspec
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Book, Failure, Row, Toll
-from tollmeter.report import tables, worth
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.charts.overlaid import SIDES, comparable
@@ -123,7 +123,7 @@ def _side(book: Book, letter: str, label: str) -> Side:
     run, memory = book.index.run, tables.memory_table(book)
     return Side(
         letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(book)} · {tables.extent(book)}",
-        facts=tables.facts_of(book.index.machine), verdict=f"{worth.word(run)}: {worth.meaning(book)}",
+        facts=tables.facts_of(book.index.machine), verdict=f"{run_verdict.word(run)}: {run_verdict.meaning(book)}",
         unfinished="" if run.verdict == "interrupted" else tables.unfinished(book),
         memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(book),
     )  # fmt: skip

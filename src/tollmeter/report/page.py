@@ -21,13 +21,13 @@ from markupsafe import Markup, escape
 from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Book, Failure
-from tollmeter.report import look, machine_tables, programs, tables, worth
+from tollmeter.report import chart_style, machine_tables, programs, run_verdict, tables
 from tollmeter.report.bundle import bundle
 from tollmeter.report.charts import Chart, charts
-from tollmeter.report.dossier import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.headline import below_the_headline, headline, problems
-from tollmeter.report.lengths import sections
+from tollmeter.report.length_sections import sections
 from tollmeter.report.machine_tables import inferred_table, kind_tables, node_tables, of_kinds
+from tollmeter.report.probe_sections import command, dossiers, executables, families, linked, provenance
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
@@ -143,10 +143,12 @@ def _is_folded(chart: Chart) -> bool:
 
 def _worth(book: Book) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
-    verdict = worth.verdict(book)
-    word = worth.UNDER_WAY if worth.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
+    verdict = run_verdict.verdict(book)
+    word = (
+        run_verdict.UNDER_WAY if run_verdict.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
+    )
     words = {"word": word, "made_of": verdict.partition(": ")[2]}
-    return words | {"meaning": worth.meaning(book), "held": worth.held_back(book)}
+    return words | {"meaning": run_verdict.meaning(book), "held": run_verdict.held_back(book)}
 
 
 def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
 
 
 def _config() -> dict[str, Any]:
-    return look.stacked(look.config(look.by_variable, look.PAGE_FONT))
+    return chart_style.stacked(chart_style.config(chart_style.by_variable, chart_style.PAGE_FONT))
 
 
 def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
@@ -203,7 +205,9 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-_VARIABLES = {look.LIGHT[name]: look.by_variable(name) for name in (*look.HEAT, *look.SERIES)}
+_VARIABLES = {
+    chart_style.LIGHT[name]: chart_style.by_variable(name) for name in (*chart_style.HEAT, *chart_style.SERIES)
+}
 
 
 def _by_variable(node: Any) -> Any:
@@ -236,7 +240,7 @@ def _hash(text: str) -> str:
 
 def _style(*sheets: str) -> str:
     """The palettes before the sheets that use them; on paper it is always light."""
-    light, dark = look.variables(look.LIGHT), look.variables(look.DARK)
+    light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
     grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
     return "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
 

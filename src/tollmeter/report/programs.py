@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study's tables of memory and CPU time of each program relative to the native ABI, and the parts of a difference
-between ABIs."""
+between ABIs; profiles side by side, and the ways to avoid a cost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's published figures beside what this machine says, and a sentence wherever nothing can stand beside one."""
+"""A study's published figures beside this machine's, a sentence for each gap, and a study's listing of attempts."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from tollmeter.report.numbers import (
     time,
     two_digits,
 )
-from tollmeter.report.worth import is_under_way
+from tollmeter.report.run_verdict import is_under_way
 
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}

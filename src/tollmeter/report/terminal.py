@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import Book, Finding, Machine, Suite
-from tollmeter.report import machine_tables, programs, tables, tolls, worth
+from tollmeter.report import machine_tables, programs, run_verdict, tables, tolls
 from tollmeter.report.headline import below_the_headline, headline, problems
-from tollmeter.report.lengths import Section, sections
+from tollmeter.report.length_sections import Section, sections
 from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
 from tollmeter.report.numbers import duration
@@ -89,7 +89,7 @@ def _opening(book: Book, console: Console, width: int) -> None:
     for line, style in (
         (headline(book), "bold"),
         (str(problems(book)), ""),
-        (worth.verdict(book), ""),
+        (run_verdict.verdict(book), ""),
         (book.index.run.damage, ""),
         (book.index.run.narrowed, ""),
         (book.index.run.reused, "dim"),
@@ -141,7 +141,7 @@ def _heading(book: Book, console: Console, width: int) -> None:
 
 def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
-    findings, held = tables.findings(book), worth.held_back(book)
+    findings, held = tables.findings(book), run_verdict.held_back(book)
     if findings or held:
         out(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
@@ -183,7 +183,7 @@ def _closing(book: Book, console: Console, width: int) -> None:
 
 def _ending(book: Book, console: Console, width: int, page: str | None) -> None:
     """Where the page is, and what to do next."""
-    step = worth.next_step(book)
+    step = run_verdict.next_step(book)
     if page:
         out(console, Text(f"Page  {clean(shlex.quote(page))}"))
     else:

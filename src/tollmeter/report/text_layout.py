@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences as lines: a number stays with its unit, and a command is never broken.
+"""Sentences and tables on a terminal, 40 to 100 wide: a number stays with its unit, and a command is never broken.
 
 A command inside a sentence is between backticks, and is written `toll ...` where it is Tollmeter's own: it is replaced
 by the command that the user types here when the sentence is printed."""

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of tolls, and the few that represent all: by the probes' descriptions, never by name."""
+"""Groups of tolls, the few that represent all, and the toll ladder: the table with a dot and its interval in each row.
+
+The page draws the ladder without a script: places on the log scale are shares of its width."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a run that a study refers to, and why there are none."""
+"""The rows of a run that a study's figure is about, and why there is none."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of floating point over vector length, and what any way of any ABI gains over any other."""
+"""Charts of floating point over vector length, of what an ABI gains over another, and of ratios of ABIs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chart as data, and the rows that one chart may show together."""
+"""A chart as data, the rows that one chart may show together, and charts as picture files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tollmeter.files import write_whole
 from tollmeter.model import Book, Failure, Metric, Outcome, Parameter, Probe, Row
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
-from tollmeter.report.look import PICTURE_FONT, by_value, config, stacked
+from tollmeter.report.chart_style import PICTURE_FONT, by_value, config, stacked
 from tollmeter.root import ROOT
 
 Spec = dict[str, Any]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dots with intervals on a log scale, which has no zero that a bar could start from. On a narrow chart the dot is below
-its label."""
+"""Two forms of a chart: dots on a scale, one line each, and cells of a grid by colour."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from typing import Any
 import altair as alt
 
 from tollmeter.model import Level, Row
+from tollmeter.report.chart_style import HEAT, by_value
 from tollmeter.report.charts.chart import Bench, Datum, Drawing, Spec
 from tollmeter.report.charts.marks import (
     ABOVE,
@@ -35,7 +35,6 @@ from tollmeter.report.charts.marks import (
     values,
     within_reach,
 )
-from tollmeter.report.look import HEAT, by_value
 from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, scale_of, time
 
 STEP, RUN_STEP = 34, 8

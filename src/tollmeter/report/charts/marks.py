@@ -13,8 +13,8 @@ import altair as alt
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Row
 from tollmeter.report import numbers
+from tollmeter.report.chart_style import DASHES, SERIES, SHAPES, by_value, places
 from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.look import DASHES, SERIES, SHAPES, by_value, places
 from tollmeter.report.numbers import of_row
 
 SIZE_LABEL = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boundaries of memory levels: the system's values as dashed rules, the measured ones as bands."""
+"""Charts of memory: latency, bandwidth, parallelism and load, with boundaries of levels as dashed rules and bands."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's own figures drawn anew from this run, in a unit that is comparable between machines, with the study's
-statements drawn in."""
+"""A study's figures drawn again: what was published beside what was measured here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steadiness of the machine: the control loop beside every sample over the run, by state of the core, with discarded
-samples."""
+"""Charts of samples: how steady the machine was over the run, and every sample of one boundary."""
 
 from __future__ import annotations
 
