@@ -88,15 +88,16 @@ def test_a_listing_has_every_attempt_with_its_state() -> None:
 
 
 def test_the_answer_says_what_the_control_loop_says_and_how_a_test_differs() -> None:
-    ((table, said),) = listings(book(*(visit(number, 10, USUAL_HZ) for number in range(5))))
-    assert "100 100 100 100 100 M/s" in table.rows[0].cells
-    assert quantity(10.0, "ns") in table.rows[0].cells, "as the row states it"
-    assert "it is another loop." in said[-1]
-    assert FREE not in said
-    ((_, moved),) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
-    assert moved[0] != said[0]
-    ((_, emulated),) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
-    assert FREE in emulated
+    (usual,) = listings(book(*(visit(number, 10, USUAL_HZ) for number in range(5))))
+    cells = usual.tables[0].rows[0].cells
+    assert "100 100 100 100 100 M/s" in cells
+    assert quantity(10.0, "ns") in cells, "as the row states it"
+    assert "it is another loop." in usual.sentences[-1]
+    assert FREE not in usual.sentences
+    (moved,) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
+    assert moved.sentences[0] != usual.sentences[0]
+    (emulated,) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
+    assert FREE in emulated.sentences
 
 
 def test_marks_stand_behind_what_is_not_to_be_believed() -> None:

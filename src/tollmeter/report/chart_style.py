@@ -97,34 +97,22 @@ def by_value(name: str) -> str:
 
 def config(colour: Colour, font: str) -> dict[str, Any]:
     """The Vega-Lite configuration that all charts share."""
+    ink, muted = colour("ink"), colour("muted")
     return {
         "background": "transparent",
         "font": font,
         "view": {"stroke": None, "continuousWidth": 640, "continuousHeight": 320},
         "axis": _axis(colour),
         "legend": _legend(colour),
-        "header": {
-            "labelAnchor": "start",
-            "labelColor": colour("ink"),
-            "labelFontSize": 12,
-            "labelFontWeight": 600,
-            "title": None,
-        },
+        "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 12, "labelFontWeight": 600,
+                   "title": None},
         "title": {
-            "color": colour("ink"),
-            "subtitleColor": colour("muted"),
-            "fontSize": 16,
-            "subtitleFontSize": 12,
-            "anchor": "start",
-            "offset": 18,
-            "subtitlePadding": 6,
+            "color": ink, "subtitleColor": muted, "fontSize": 16, "subtitleFontSize": 12, "anchor": "start",
+            "offset": 18, "subtitlePadding": 6,
         },
-        "range": {
-            "category": [colour(name) for name in SERIES],
-            "symbol": list(SHAPES),
-        },
+        "range": {"category": [colour(name) for name in SERIES], "symbol": list(SHAPES)},
         "style": _styles(colour),
-    }
+    }  # fmt: skip
 
 
 def stacked(config: dict[str, Any]) -> dict[str, Any]:
@@ -134,66 +122,46 @@ def stacked(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _axis(colour: Colour) -> dict[str, Any]:
+    line, muted = colour("line"), colour("muted")
     return {
-        "domainColor": colour("line"),
-        "tickColor": colour("line"),
-        "gridColor": colour("grid"),
-        "labelColor": colour("muted"),
-        "titleColor": colour("muted"),
-        "titleFontWeight": "normal",
-        "titleFontSize": 12,
-        "labelFontSize": 11,
-        "labelPadding": 5,
-        "tickSize": 4,
-        "titlePadding": 10,
-        "labelOverlap": True,
-        "labelSeparation": 6,
-    }
+        "domainColor": line, "tickColor": line, "gridColor": colour("grid"), "labelColor": muted, "titleColor": muted,
+        "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11, "labelPadding": 5, "tickSize": 4,
+        "titlePadding": 10, "labelOverlap": True, "labelSeparation": 6,
+    }  # fmt: skip
 
 
 def _legend(colour: Colour) -> dict[str, Any]:
+    muted = colour("muted")
     return {
-        "orient": "top",
-        "direction": "horizontal",
-        "labelColor": colour("ink"),
-        "titleColor": colour("muted"),
-        "titleFontWeight": "normal",
-        "titleFontSize": 12,
-        "titleOrient": "left",
-        "labelFontSize": 12,
-        "symbolStrokeWidth": 2,
-        "symbolSize": 60,
-        "columnPadding": 16,
-        "symbolOpacity": 1,
-        "symbolBaseFillColor": colour("muted"),
-        "symbolBaseStrokeColor": colour("muted"),
-        "offset": 34,
-        "rowPadding": 5,
-        "labelLimit": 320,
-    }
+        "orient": "top", "direction": "horizontal", "labelColor": colour("ink"), "titleColor": muted,
+        "titleFontWeight": "normal", "titleFontSize": 12, "titleOrient": "left", "labelFontSize": 12,
+        "symbolStrokeWidth": 2, "symbolSize": 60, "columnPadding": 16, "symbolOpacity": 1,
+        "symbolBaseFillColor": muted, "symbolBaseStrokeColor": muted, "offset": 34, "rowPadding": 5, "labelLimit": 320,
+    }  # fmt: skip
 
 
 def _styles(colour: Colour) -> dict[str, Any]:
     """Marks by what they mean; a specification names the style, never a colour."""
+    accent = colour("accent")
     return {
         "interval": {"opacity": 0.18, "strokeOpacity": 0},
         "whisker": {"strokeWidth": 1.2, "strokeOpacity": 0.7},
         "curve": {"strokeWidth": 2, "strokeJoin": "round", "strokeCap": "butt"},
         "dot": {"size": 22, "filled": True, "opacity": 1},
-        "visit": {"color": colour("accent"), "size": 14, "opacity": 0.55},
+        "visit": {"color": accent, "size": 14, "opacity": 0.55},
         "target": {"size": 260, "opacity": 0, "filled": True},
         "told": {"color": colour("faint"), "strokeDash": [4, 4], "strokeWidth": 1},
         "told-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
-        "knee": {"color": colour("accent"), "fillOpacity": 0.13},
-        "knee-line": {"color": colour("accent"), "strokeWidth": 1.2},
+        "knee": {"color": accent, "fillOpacity": 0.13},
+        "knee-line": {"color": accent, "strokeWidth": 1.2},
         "knee-label": {
-            "color": colour("accent"),
+            "color": accent,
             "fontSize": 11,
             "align": "left",
             "baseline": "bottom",
             "fontWeight": 600,
         },
-        "rung": {"color": colour("accent"), "filled": True, "size": 60, "opacity": 1},
+        "rung": {"color": accent, "filled": True, "size": 60, "opacity": 1},
         "rung-aside": {"color": colour("faint"), "filled": True, "size": 60, "opacity": 1},
         "between": {"color": colour("grid"), "strokeWidth": 1},
         "rung-line": {"color": colour("muted"), "strokeWidth": 2, "strokeOpacity": 0.6},

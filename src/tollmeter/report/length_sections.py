@@ -13,7 +13,7 @@ from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Modelled, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
-from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
 
 MOST_LENGTHS = 5
 SAME = 0.03
@@ -39,6 +39,10 @@ class Section:
     sentences: tuple[str, ...]
     first: bool
     several: bool
+
+    def block(self, title: str) -> Block:
+        tables = (self.rates, self.gains, self.modelled)
+        return Block((title,) if title else (), tuple(one for one in tables if one is not None), self.sentences)
 
 
 @dataclass(frozen=True)

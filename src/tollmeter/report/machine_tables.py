@@ -27,6 +27,13 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 """What a line of another kind rests on, and has no line of its own here."""
 
 
+def all_tables(book: Book, rows: Table | None = None) -> list[Table]:
+    """Every table that the run has. rows: the listing of its rows, where it is printed too."""
+    every = (tables.memory_table(book), *node_tables(book), inferred_table(book), tables.toll_table(book),
+             *kind_tables(book), rows, clocks_table(book))  # fmt: skip
+    return [one for one in every if one is not None]
+
+
 def inferred_table(book: Book) -> Table | None:
     """None where the run measured nothing from which more than the hierarchy follows."""
     lines = [

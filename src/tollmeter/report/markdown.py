@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from tollmeter.model import Book, Finding, Row, Suite
+from tollmeter.model import Book, Finding, Row
 from tollmeter.report import programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import Section, sections
-from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
+from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
-from tollmeter.report.tables import Cell, Table
+from tollmeter.report.tables import Block, Cell, Table
 from tollmeter.report.text_layout import clean, parts
 from tollmeter.root import typed
 from tollmeter.studies.attribution import Attribution, largest
@@ -32,19 +32,9 @@ MOST_CHARACTERS = 60_000
 def render(book: Book) -> str:
     """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
     parts = [_head(book), _listed(below_the_headline(book)), *_study(book)]
-    parts += [
-        grid_of(table)
-        for table in (
-            tables.memory_table(book),
-            *node_tables(book),
-            inferred_table(book),
-            tables.toll_table(book),
-            *kind_tables(book),
-            clocks_table(book),
-        )
-        if table is not None
-    ]
-    parts += [*map(text, (*of_kinds(book), *tables.unread(book))), _findings(book), _sure(book), *_lengths(book)]
+    parts += map(grid_of, all_tables(book))
+    parts += [*map(text, (*of_kinds(book), *tables.unread(book))), _findings(book), _sure(book)]
+    parts += [part for section in sections(book) for part in _section(section)]
     last = [_gaps(book), _again(book)]
     taken = sum(len(part) + 2 for part in (*parts, *last))
     return "\n\n".join(part for part in (*parts, _rows(book, MOST_CHARACTERS - taken), *last) if part) + "\n"
@@ -76,25 +66,23 @@ def _study(book: Book) -> list[str]:
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     common = [text(sentence) for sentence in answered.sentences]
     remarks_text = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
-    listed = [part for table, sentences in listings(book) for part in (grid_of(table), *map(text, sentences))]
     return [
         *asked,
         *common,
         grid_of(claims_table(answered.answers)),
         *remarks_text,
-        *listed,
+        *_blocks(listings(book)),
         *map(grid_of, program_tables(book)),
         *attribution(largest(book)),
         *map(text, program_remarks(book)),
-        *_answer(book, suite),
+        *_blocks(programs.answer(book, suite)),
     ]
 
 
-def _answer(book: Book, suite: Suite) -> list[str]:
-    """The study's own answer: profiles side by side, and what to do."""
+def _blocks(blocks: Iterable[Block]) -> list[str]:
     return [
         part
-        for block in programs.answer(book, suite)
+        for block in blocks
         for part in (*(f"**{text(title)}**" for title in block.titles), *map(grid_of, block.tables),
                      *map(text, block.sentences))
     ]  # fmt: skip
@@ -106,15 +94,10 @@ def attribution(attributions: Sequence[Attribution]) -> list[str]:
     return [grid_of(attribution_table(attributions)), _listed([*map(in_words, attributions), *why_not(attributions)])]
 
 
-def _lengths(book: Book) -> list[str]:
-    parts = sections(book)
-    return [part for section in parts for part in _section(section)]
-
-
 def _section(section: Section) -> list[str]:
-    head = text(f"{section.title} ({section.place})" if section.place else section.title)
-    made = [grid_of(table) for table in (section.rates, section.gains, section.modelled) if table is not None]
-    return [f"## {head}", *made, *([_listed(section.sentences)] if section.sentences else [])]
+    block = section.block(f"{section.title} ({section.place})" if section.place else section.title)
+    sentences = [_listed(block.sentences)] if block.sentences else []
+    return [*(f"## {text(title)}" for title in block.titles), *map(grid_of, block.tables), *sentences]
 
 
 def _listed(sentences: Sequence[str]) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tollmeter.model import Profile, Share
 from tollmeter.report.numbers import DASH, Figure, count, plain
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Block, Column, Line, Table, table
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
@@ -22,15 +21,6 @@ OF_STATE = {
     "shared": " on a contended core",
     "unknown": " on a core that was contended for part of the time",
 }
-
-
-@dataclass(frozen=True)
-class Block:
-    """What stands together in an answer."""
-
-    titles: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    sentences: tuple[str, ...] = ()
 
 
 def alone(profile: Profile) -> Block:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from tollmeter.model import Book, Option, Relative, Row, Suite
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
-from tollmeter.report.profiles import Block, known_like, side_by_side
-from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.profiles import known_like, side_by_side
+from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
 from tollmeter.studies.attribution import Attribution, Part
 from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
 from tollmeter.studies.gains import MULTIPLE

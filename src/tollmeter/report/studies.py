@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tollmeter.model import Book, Claim, Row, Suite, Tally
 from tollmeter.numbers.percent import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Block, Column, Line, Table, table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
@@ -149,9 +149,9 @@ _MARKS = {"valid": "", "suspect": "?", "differs": "!", "unseen": ""}
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
-def listings(book: Book) -> list[tuple[Table, list[str]]]:
+def listings(book: Book) -> list[Block]:
     """A table for each place, and the sentences below it."""
-    return [(_table(place), _sentences(place)) for place in listing(book)]
+    return [Block(tables=(_table(place),), sentences=tuple(_sentences(place))) for place in listing(book)]
 
 
 def _table(place: Place) -> Table:

@@ -78,6 +78,15 @@ class Table:
     rows: tuple[Line, ...]
 
 
+@dataclass(frozen=True)
+class Block:
+    """What stands together in an answer."""
+
+    titles: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
 def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
     """Notes which columns hold an interval."""
     sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)

@@ -18,12 +18,11 @@ from tollmeter.report import machine_tables, programs, run_verdict, tables, toll
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import Section, sections
 from tollmeter.report.listing import listing
-from tollmeter.report.machine_tables import clocks_table, inferred_table, kind_tables, node_tables, of_kinds
+from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import duration
-from tollmeter.report.profiles import Block
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
-from tollmeter.report.tables import Table
+from tollmeter.report.tables import Block, Table
 from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
 from tollmeter.root import typed
 from tollmeter.studies.attribution import Attribution, largest
@@ -54,7 +53,7 @@ def summary(book: Book, console: Console, *, whole: bool = False, page: str | No
         wrapped(console, sentence, width, hanging=INDENT)
     if book.index.kinds:
         console.print()
-    shown = _all_tables(book) if whole else _few_tables(book)
+    shown = machine_tables.all_tables(book, listing(book, whole=True)) if whole else _few_tables(book)
     for table in shown:
         print_table(table, console, width)
         console.print()
@@ -97,14 +96,6 @@ def _opening(book: Book, console: Console, width: int) -> None:
         if line:
             wrapped(console, line, width, style=style)
     console.print()
-
-
-def _all_tables(book: Book) -> list[Table]:
-    every = (
-        tables.memory_table(book), *node_tables(book), inferred_table(book), tables.toll_table(book),
-        *kind_tables(book), listing(book, whole=True), clocks_table(book),
-    )  # fmt: skip
-    return [table for table in every if table is not None]
 
 
 def _few_tables(book: Book) -> list[Table]:
@@ -220,29 +211,12 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, remark in remarks(answered.answers):
         wrapped(console, f"{number:<4} {remark}", width, hanging=5)
-    _attempts(book, console, width)
-    _programs(book, console, width)
-    blocks(programs.answer(book, suite), console)
-    _lengths(book, console, width)
-
-
-def _attempts(book: Book, console: Console, width: int) -> None:
-    """A study's listing, place by place."""
-    for table, sentences in listings(book):
-        console.print()
-        print_table(table, console, width)
-        for sentence in sentences:
-            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
-
-
-def _programs(book: Book, console: Console, width: int) -> None:
-    """The study's own tables, what its largest differences are made of, and whether it is worth it."""
-    for table in program_tables(book):
-        console.print()
-        print_table(table, console, width)
+    blocks([*listings(book), *(Block(tables=(table,)) for table in program_tables(book))], console)
     attribution(largest(book), console, width)
     for sentence in program_remarks(book):
         wrapped(console, sentence, width, hanging=INDENT)
+    blocks(programs.answer(book, suite), console)
+    _lengths(book, console, width)
 
 
 def attribution(attributions: Sequence[Attribution], console: Console, width: int | None = None) -> None:
@@ -261,15 +235,7 @@ def _lengths(book: Book, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
     every = sections(book)
     shown = [section for section in every if section.first and section.several]
-    for section in shown:
-        console.print()
-        if section.place:
-            wrapped(console, f"In {section.place}", width, style="bold")
-        for table in (section.rates, section.gains, section.modelled):
-            if table is not None:
-                print_table(table, console, width)
-        for sentence in section.sentences:
-            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+    blocks([section.block(f"In {section.place}" if section.place else "") for section in shown], console)
     more = [name for part in ("title", "place") for name in _unseen(every, shown, part)]
     if shown and more:
         console.print()
