@@ -55,7 +55,7 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     successive rows of `order`; where the curve of `bend` bends. figure: the study's words; value: the same as a number
     in `unit`; `turns` are of the control loop, there as here. correction: what the claim gets wrong or omits. missing:
     why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an emulator's
-    count. relation, tolerance: what confirms it (studies/predicate.py); by default about the value. requires:
+    count. relation, tolerance: what confirms it (studies/study.py); by default about the value. requires:
     conditions. counted: false for a second row of a figure, or one that the source does not print."""
 
     what: str
