@@ -82,6 +82,11 @@ def test_the_sentence_states_how_the_cost_grows() -> None:
     assert "4.0" in (bent(times, lengths, owner, READING_NS, EXPONENT_OFF) or "")
 
 
+def test_batches_within_the_cost_of_the_clock_are_not_judged() -> None:
+    times, lengths, owner = point(np.random.default_rng(1), 1.0)
+    assert bent(times, lengths, owner, 1e308, EXPONENT_OFF) is None
+
+
 def test_seven_samples_are_too_few() -> None:
     times, lengths, owner = point(np.random.default_rng(1), 2.0)
     assert bent(times[:7], lengths[:7], owner[:7], 0.0, EXPONENT_OFF) is None
