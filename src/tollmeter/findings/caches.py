@@ -51,8 +51,8 @@ def caches_disagree(book: Book) -> Iterator[Claim]:
             Evidence(what=f"{level.level} size measured", value=level.size_bytes, unit="B"),
             Evidence(what=f"{level.level} size by the system", value=level.os_size_bytes, unit="B"),
         ]
-        why = "others use the rest, or it is partitioned (resctrl)"
-        why = why if less else "the system was told wrongly, by firmware or hypervisor"
+        why = "other CPUs use the rest, or it is partitioned (resctrl)"
+        why = why if less else "the firmware or hypervisor reports a wrong size"
         remedy = f"{why}: plan for the size that was measured"
         yield Claim(f"{level.level} serves {serves} that the system reports", evidence, remedy)
 
@@ -132,7 +132,7 @@ def latency_is_out_of_line(book: Book) -> Iterator[Claim]:
             Evidence(what=f"latency of {level.level}", value=latency, unit="ns"),
             Evidence(what=f"slowest {level.level} that is sold", value=most, unit="ns"),
         ]
-        remedy = "look for a cache or ring clock that was lowered, and for neighbours on the same core"
+        remedy = "look for a lowered cache or ring clock, and for other workloads on the same core"
         if level.level == "memory":
             remedy = "see where the memory lies (numactl --hardware) and how fast its modules run (dmidecode -t memory)"
         yield Claim(f"{words} ({short(most, 'ns')})", evidence, remedy)

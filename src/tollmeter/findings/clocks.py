@@ -98,7 +98,7 @@ def control_loop_is_noisy(book: Book) -> Iterator[Claim]:
             counted("readings", len(rates)),
         ]
         scatter = in_percent(spread, 1)
-        words = f"the control loop's rate scatters by {scatter}: neighbours or the power management disturb the core"
+        words = f"the control loop's rate scatters by {scatter}: other workloads or power management disturb the core"
         yield Claim(words, evidence)
 
 

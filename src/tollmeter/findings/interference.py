@@ -122,7 +122,7 @@ def time_is_stolen(book: Book) -> Iterator[Claim]:
             Evidence(what="time of all samples", value=measured_ns, unit="ns"),
             counted("samples hit", hit),
         ]
-        words = f"the hypervisor gave {in_percent(stolen_ns / measured_ns, 1)} of the measured time to others"
+        words = f"the hypervisor gave {in_percent(stolen_ns / measured_ns, 1)} of the measured time to other guests"
         yield Claim(words, evidence)
 
 
@@ -191,7 +191,7 @@ def probes_are_traced(book: Book) -> Iterator[Claim]:
 
 
 @rule(
-    "machine.probe_leaves_processes", "error", "find the probe that calls setsid or daemon: run the probes one by one"
+    "machine.probe_leaves_processes", "error", "run the probes one by one to find the one that calls setsid or daemon"
 )
 def probe_leaves_processes(book: Book) -> Iterator[Claim]:
     """Processes that a probe started and left behind.
@@ -229,7 +229,7 @@ def evidence_is_missing(book: Book) -> Iterator[Claim]:
 @rule(
     "machine.noise_has_a_source",
     "note",
-    "ask who else runs here: other programs (top), interrupts (/proc/interrupts), or neighbours on the host",
+    "look for the source: other programs (top), interrupts (/proc/interrupts), or other guests of the host",
 )
 def noise_has_a_source(book: Book) -> Iterator[Claim]:
     """What interrupts a loop that never waits, by the interval between interruptions.

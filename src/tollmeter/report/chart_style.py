@@ -150,8 +150,8 @@ def _styles(colour: Colour) -> dict[str, Any]:
         "dot": {"size": 22, "filled": True, "opacity": 1},
         "visit": {"color": accent, "size": 14, "opacity": 0.55},
         "target": {"size": 260, "opacity": 0, "filled": True},
-        "told": {"color": colour("faint"), "strokeDash": [4, 4], "strokeWidth": 1},
-        "told-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
+        "reported": {"color": colour("faint"), "strokeDash": [4, 4], "strokeWidth": 1},
+        "reported-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
         "knee": {"color": accent, "fillOpacity": 0.13},
         "knee-line": {"color": accent, "strokeWidth": 1.2},
         "knee-label": {

@@ -174,13 +174,13 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
 
 def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
     lines = (
-        ("Set aside", tables.aside_in_words(aside)),
+        ("Discarded", tables.aside_in_words(aside)),
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
         ("Missing", tables.missing(book)),
         ("Damaged", book.index.run.damage),
         ("Left out", book.index.run.narrowed),
-        ("Taken over", book.index.run.reused),
+        ("Reused", book.index.run.reused),
     )
     return [(name, sentence) for name, sentence in lines if sentence]
 

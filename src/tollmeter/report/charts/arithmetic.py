@@ -197,7 +197,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     y = alt.Y("label:N", title=None, sort=None, axis=words_axis())
     tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in
             (("label", "of"), ("series", "ABI"), ("value", "ratio"))]  # fmt: skip
-    rule = alt.Chart(values([{"one": 1}])).mark_rule(style="told").encode(alt.X("one:Q"))
+    rule = alt.Chart(values([{"one": 1}])).mark_rule(style="reported").encode(alt.X("one:Q"))
     reach = base.mark_rule(style="whisker").encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, by["color"], strokeDash=by["dash"])
     dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=tips)
     lines = len({d["label"] for d in data})

@@ -76,9 +76,9 @@ def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
         return []
     base = alt.Chart(values(data)).encode(alt.X("x:Q"))
     down = alt.expr("datum.down")
-    early = base.transform_filter("!datum.late").mark_text(style="told-label", dx=4, dy=down)
-    late = base.transform_filter("datum.late").mark_text(style="told-label", dx=-4, dy=down, align="right")
-    return [base.mark_rule(style="told"), *(label.encode(text="text:N", y=alt.value(0)) for label in (early, late))]
+    early = base.transform_filter("!datum.late").mark_text(style="reported-label", dx=4, dy=down)
+    late = base.transform_filter("datum.late").mark_text(style="reported-label", dx=-4, dy=down, align="right")
+    return [base.mark_rule(style="reported"), *(label.encode(text="text:N", y=alt.value(0)) for label in (early, late))]
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

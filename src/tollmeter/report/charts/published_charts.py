@@ -103,8 +103,8 @@ def _heights(heights: Sequence[Datum]) -> list[alt.Chart]:
     if not heights:
         return []
     base = alt.Chart(data_of(heights)).encode(alt.Y("y:Q"))
-    label = base.mark_text(style="told-label", align="right", baseline="bottom", dy=-2)
-    return [base.mark_rule(style="told"), label.encode(text="what:N", x=alt.value("width"))]
+    label = base.mark_text(style="reported-label", align="right", baseline="bottom", dy=-2)
+    return [base.mark_rule(style="reported"), label.encode(text="what:N", x=alt.value("width"))]
 
 
 def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
