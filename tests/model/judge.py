@@ -14,7 +14,7 @@ from math import log
 from multiprocessing import Pool
 from typing import NamedTuple
 
-from model.measured import Noise, described, description, latency_rows
+from model.measured import Noise, capacity_rows, described, description, latency_rows
 from model.other_machines import as_unknown, other_machine, other_rows, told_of
 from model.random_machines import random_machine
 from tollmeter.inference.hierarchy import hierarchy
@@ -48,7 +48,7 @@ def first(seed: int) -> Case:
     sizes = tuple(float(cache.size_bytes) for cache in machine.caches)
     of_pages = machine.huge_pages and machine.huge_run > 1
     truth = Truth(sizes, sizes[0] / machine.caches[0].ways, of_pages)
-    return Case(truth, latency_rows(machine, Noise(machine)), description(machine, told=False))
+    return Case(truth, latency_rows(machine, Noise(machine)) + capacity_rows(machine), description(machine, told=False))
 
 
 def second(seed: int) -> Case:

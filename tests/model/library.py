@@ -125,6 +125,25 @@ def pointer(numbers: Numbers) -> ctypes._Pointer[ctypes.c_uint32]:
     return numbers.ctypes.data_as(ctypes.POINTER(ctypes.c_uint32))
 
 
+class Packed(ctypes.Structure):
+    """A question to the probe's own search for pages that fit together. The model fills in walk and machine."""
+
+    _fields_ = [
+        ("walk", ctypes.c_void_p),
+        ("machine", ctypes.c_void_p),
+        ("lines", ctypes.POINTER(ctypes.c_uint32)),
+        *((name, ctypes.c_uint32) for name in ("candidates", "cell_lines", "second")),
+        ("noise", ctypes.c_double),
+        ("seed", ctypes.c_uint64),
+    ]
+
+
+def packed(lines: Numbers, cell_lines: int, *, second: bool, noise: float, seed: int) -> Packed:
+    """lines: of all candidates, one after the other, which the caller keeps."""
+    candidates = len(lines) // cell_lines
+    return Packed(None, None, pointer(lines), candidates, cell_lines, second, noise, seed)
+
+
 class Running:
     """One machine with its caches as the operations so far have left them. Frames: of each base page, in order."""
 
@@ -153,6 +172,10 @@ class Running:
         found = (ctypes.c_uint64 * (self.levels + 1))()
         library().model_hits(self.handle, found)
         return list(found)
+
+    def packed(self, asked: Packed) -> int:
+        """How many of the candidates fit into one of its caches together; 0 where that is not found."""
+        return int(library().model_packed(ctypes.c_void_p(self.handle), asked))
 
 
 def translation(shape: Shape, pages: Numbers, warm: int) -> float:

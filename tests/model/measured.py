@@ -4,15 +4,17 @@ them. Parameters, units and meanings are those of the probes' own files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from statistics import median
 
 import msgspec
 import numpy as np
 
 from model.default_suite import Wanted, swept
-from model.machine import KIB, MIB, Machine
+from model.machine import KIB, MIB, PAGE_BYTES, Machine
 from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk, sweep
-from model.walks import load_latency
+from model.walks import held_pages, load_latency
 from tollmeter.model import Cache, Metric, Probe, Row, State, Value
 from tollmeter.model import Machine as Description
 
@@ -26,9 +28,11 @@ APARTS = tuple(4096 << octave for octave in range(9))
 COUNTS = tuple(base + base * step // 2 for base in (8 << octave for octave in range(11)) for step in range(2))
 MOST_HUGE_PAGES = 1024
 BURSTS = 1 / 30
+CAPACITY_VISITS = 2
 
 METRICS = {
     "latency-of-size": ("memory.latency", "load", "ns", "body"),
+    "capacity": ("memory.capacity", "held", "B", "gauge"),
     "latency-of-stride": ("memory.stride", "load", "ns", "body"),
     "load-of-chains": ("memory.parallelism", "load", "ns", "body"),
     "line-pair-of-distance": ("memory.line", "second_access", "ns", "difference"),
@@ -107,6 +111,28 @@ def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -
 
     refused = {"huge"} if not machine.huge_pages else set()
     return swept(description(machine), answered, refused | (set(PAGES) - set(kinds)))
+
+
+def capacity_rows(machine: Machine) -> list[Row]:
+    """What the default suite brings of memory.capacity."""
+    return capacity_rows_of(partial(held_pages, machine))
+
+
+def capacity_rows_of(held: Callable[..., int]) -> list[Row]:
+    """held: pages that a visit finds, of the first or the second cache."""
+    found = {level: [held(visit, second=level == "second") for visit in range(CAPACITY_VISITS)]
+             for level in ("first", "second")}  # fmt: skip
+    return [_capacity_row(level, pages) for level, values in found.items() if (pages := [one for one in values if one])]
+
+
+def _capacity_row(level: str, pages: list[int]) -> Row:
+    held = [float(PAGE_BYTES * count) for count in pages]
+    probe, name, unit, _ = METRICS["capacity"]
+    return Row(
+        probe=probe, revision=1, abi="x86_64", target="local", clock="hardware", parameters={"level": level},
+        metric=name, unit=unit, better="neither", status="ok", median=median(held), low=min(held), high=max(held),
+        minimum=min(held), quartiles=(min(held), max(held)), visits=len(held), samples=len(held),
+    )  # fmt: skip
 
 
 def crowded(rows: Iterable[Row], machine: Machine) -> list[Row]:

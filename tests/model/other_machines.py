@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from model.default_suite import Wanted, swept
-from model.library import library
+from model.library import Numbers, library, packed, pointer
 from model.machine import KIB, MIB
-from model.measured import METRICS
-from model.walks import order
+from model.measured import METRICS, capacity_rows_of
+from model.walks import CANDIDATES, order
 from tollmeter.experiment.precision import Scatter, estimate
 from tollmeter.model import Cache as ToldCache
 from tollmeter.model import Machine as Description
@@ -133,7 +133,8 @@ def other_machine(seed: int) -> OtherMachine:
 def other_rows(machine: OtherMachine) -> list[Row]:
     """All that the default suite brings of memory.latency, with the sizes that it adds near knees."""
     moment = _Moment(machine)
-    return swept(told_of(machine), moment.row, refused=() if machine.huge_pages else ("huge",))
+    swept_rows = swept(told_of(machine), moment.row, refused=() if machine.huge_pages else ("huge",))
+    return swept_rows + capacity_rows_of(partial(held_pages, machine))
 
 
 def told_of(machine: OtherMachine) -> Description:
@@ -196,7 +197,7 @@ def load_ns(machine: OtherMachine, size: int, pages: str, visit: int) -> float:
     seen = walk[walk // 2 % sampling == phase]
     page_lines = PAGE // LINE
     frames = _frames(machine, -(-lines // page_lines), pages, visit)
-    physical = np.ascontiguousarray(frames[seen // page_lines] * np.uint64(page_lines) + seen % page_lines)
+    physical = (frames[seen // page_lines] * np.uint64(page_lines) + seen % page_lines).astype(np.uint32)
     cycles = _walked(machine, physical, sampling, phase, visit)
     return (cycles + _translated(machine, size, pages)) / machine.clock_hz * 1e9
 
@@ -222,7 +223,16 @@ def _frames(machine: OtherMachine, pages: int, kind: str, visit: int) -> NDArray
     return np.asarray(np.repeat(starts, lengths) + within, np.uint64)[:pages]
 
 
-def _walked(machine: OtherMachine, physical: NDArray[np.uint64], sampling: int, phase: int, visit: int) -> float:
+class _MachineShape(ctypes.Structure):
+    _fields_ = [
+        ("level", ctypes.POINTER(_Shape)),
+        ("memory", ctypes.c_double),
+        *((name, ctypes.c_uint64) for name in ("phase", "seed")),
+        *((name, ctypes.c_uint32) for name in ("levels", "pairs", "sampling", "reserved")),
+    ]
+
+
+def _shape(machine: OtherMachine, sampling: int, phase: int, visit: int) -> _MachineShape:
     shapes = (_Shape * len(machine.caches))()
     for place, cache in enumerate(machine.caches):
         last = place == len(machine.caches) - 1
@@ -231,16 +241,32 @@ def _walked(machine: OtherMachine, physical: NDArray[np.uint64], sampling: int, 
             policy=POLICIES.index(cache.policy), relation=RELATIONS.index(cache.relation), latency=cache.latency,
             foreign_per_cycle=machine.foreign if last else 0.0,
         )  # fmt: skip
+    return _MachineShape(
+        level=shapes, memory=machine.memory, phase=phase, seed=1 + visit + (machine.seed << 8),
+        levels=len(machine.caches), pairs=machine.pairs, sampling=sampling,
+    )  # fmt: skip
+
+
+def _walked(machine: OtherMachine, physical: Numbers, sampling: int, phase: int, visit: int) -> float:
     walked = library().set_caches_walk
     walked.restype = ctypes.c_double
-    at = physical.ctypes.data_as(ctypes.POINTER(ctypes.c_uint64))
-    cycles = walked(
-        shapes, ctypes.c_uint32(len(machine.caches)), ctypes.c_double(machine.memory), ctypes.c_uint32(machine.pairs),
-        ctypes.c_uint32(sampling), ctypes.c_uint64(phase), at, ctypes.c_uint64(len(physical)), ctypes.c_uint32(LAPS),
-        ctypes.c_uint64(1 + visit + (machine.seed << 8)),
-    )  # fmt: skip
+    shape, count = _shape(machine, sampling, phase, visit), ctypes.c_uint64(len(physical))
+    cycles = walked(ctypes.byref(shape), pointer(physical), count, ctypes.c_uint32(LAPS))
     assert cycles > 0, "no memory for the model"
     return float(cycles)
+
+
+def held_pages(machine: OtherMachine, visit: int, *, second: bool) -> int:
+    """How many pages a visit of memory.capacity finds to fit together."""
+    sampling = _sampling(machine, CANDIDATES * PAGE // LINE)
+    phase, page_lines = visit % sampling, PAGE // LINE
+    frames = _frames(machine, CANDIDATES, "huge" if machine.huge_pages else "small", visit)
+    lines = np.arange(page_lines)
+    own = lines[lines // 2 % sampling == phase]
+    physical = (frames[:, None] * np.uint64(page_lines) + own.astype(np.uint64)).astype(np.uint32).ravel()
+    asked = packed(physical, len(own), second=second, noise=machine.noise / 5, seed=visit + (machine.seed << 8))
+    shape = _shape(machine, sampling, phase, visit)
+    return int(library().set_caches_packed(ctypes.byref(shape), asked))
 
 
 def _translated(machine: OtherMachine, size: int, kind: str) -> float:

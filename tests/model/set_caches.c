@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "packed.h"
+
 enum { LRU, RANDOM, TREE, NRU, SRRIP };
 enum { BESIDE, EXCLUSIVE, INCLUSIVE };
 enum { MOST_LEVELS = 3, MOST_WAYS = 32 };
@@ -20,6 +22,13 @@ static const uint32_t EMPTY = UINT32_MAX, FOREIGN = UINT32_C(1) << 31;
 struct set_cache {
   uint32_t sets, ways, slices, policy, relation, reserved;
   double latency, foreign_per_cycle;
+};
+
+struct machine_shape {
+  const struct set_cache *level;
+  double memory;
+  uint64_t phase, seed;
+  uint32_t levels, pairs, sampling, reserved;
 };
 
 struct set {
@@ -176,22 +185,42 @@ static bool make(struct caches *c) {
   return true;
 }
 
+static double walked(void *machine, const uint32_t *lines, uint64_t count) {
+  double cycles = 0;
+  for (uint64_t i = 0; i < count; i++) cycles += load(machine, lines[i]);
+  return cycles;
+}
+
+static void drop_all(const struct caches *c) {
+  for (unsigned level = 0; level < c->levels; level++) free(c->sets[level]);
+}
+
+static struct caches made_of(const struct machine_shape *m) {
+  return (struct caches){.shape = m->level,
+                         .levels = m->levels,
+                         .memory = m->memory,
+                         .pairs = m->pairs,
+                         .sampling = m->sampling,
+                         .phase = m->phase,
+                         .random = m->seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+}
+
 /* Mean cycles of a load in the last of `laps` laps over physical lines in the order of a walk; below 0 without memory. */
-double set_caches_walk(const struct set_cache *shape, uint32_t levels, double memory, uint32_t pairs, uint32_t sampling,
-                       uint64_t phase, const uint64_t *lines, uint64_t count, uint32_t laps, uint64_t seed) {
-  struct caches c = {.shape = shape,
-                     .levels = levels,
-                     .memory = memory,
-                     .pairs = pairs,
-                     .sampling = sampling,
-                     .phase = phase,
-                     .random = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
+double set_caches_walk(const struct machine_shape *shape, const uint32_t *lines, uint64_t count, uint32_t laps) {
+  struct caches c = made_of(shape);
   double cycles = -1;
   if (make(&c))
-    for (uint32_t lap = 0; lap < laps; lap++) {
-      cycles = 0;
-      for (uint64_t i = 0; i < count; i++) cycles += load(&c, (uint32_t)lines[i]);
-    }
-  for (unsigned level = 0; level < levels; level++) free(c.sets[level]);
+    for (uint32_t lap = 0; lap < laps; lap++) cycles = walked(&c, lines, count);
+  drop_all(&c);
   return cycles < 0 ? cycles : cycles / (double)count;
+}
+
+/* How many cells fit into one of its caches together; 0 without memory, too. */
+uint32_t set_caches_packed(const struct machine_shape *shape, struct packed asked) {
+  struct caches c = made_of(shape);
+  asked.walk = walked;
+  asked.machine = &c;
+  const uint32_t cells = make(&c) ? packed_cells(&asked) : 0;
+  drop_all(&c);
+  return cells;
 }

@@ -9,7 +9,7 @@ from statistics import median
 
 import numpy as np
 
-from model.library import Numbers, Running, library, pointer, translation
+from model.library import Numbers, Running, library, packed, pointer, translation
 from model.machine import PAGE_BYTES, Machine, sets_of, shape
 
 ORDERS = {"random": 0, "local": 1, "forward": 2, "backward": 3}
@@ -17,6 +17,7 @@ CHASE, LOAD, STORE, FENCE, LOADS = 0, 64, 65, 66, 67
 LOOKED_AT = 1 << 13
 TRANSLATIONS = 1 << 14
 FRAMES = 1 << 22
+CANDIDATES = 4096
 VISITS = 5
 ALIKE = 0.003
 LAPS_CYCLES, MOST_LAPS = 60e6, 40
@@ -77,6 +78,19 @@ def cache_time(machine: Machine, walk: Numbers, seed: int, *, huge: bool) -> flo
     quiet.prefetch_forward = quiet.prefetch_backward = 0
     with Running(quiet, frames(machine, pages, seed, huge=huge), seed + 1) as running:
         return settled(running, seen, most=LAPS_CYCLES / one_in) / len(seen)
+
+
+def held_pages(machine: Machine, visit: int, *, second: bool) -> int:
+    """How many pages a visit of memory.capacity finds to fit together."""
+    one_in = sampling(machine, CANDIDATES * PAGE_BYTES // machine.line_bytes)
+    cell_lines = PAGE_BYTES // machine.line_bytes // one_in
+    quiet = shape(machine, huge=machine.huge_pages, sampling=one_in, translated=False)
+    quiet.prefetch_forward = quiet.prefetch_backward = 0
+    pages = CANDIDATES * PAGE_BYTES // machine.page_bytes
+    lines = np.arange(CANDIDATES * cell_lines, dtype=np.uint32)
+    asked = packed(lines, cell_lines, second=second, noise=machine.noise / 15, seed=visit + (machine.seed << 8))
+    with Running(quiet, frames(machine, pages, visit, huge=machine.huge_pages), visit + 1) as running:
+        return running.packed(asked)
 
 
 def settled(running: Running, walk: Numbers, most: float = LAPS_CYCLES) -> float:

@@ -22,6 +22,7 @@ VISITS = 5
 # Few enough values of the long axes that every combination with the others is made.
 FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.associativity": {"lines": (1, 8, 64), "apart": (4096, 65536)},
+    "memory.capacity": {},
     "memory.copy_conflict": {"offset": (0, 64), "size": (16384,)},
     "memory.dram_page": {"distance": (1 << 20,)},
     "memory.huge_page_gain": {},

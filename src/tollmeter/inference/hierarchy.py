@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.inference.capacity import counted
 from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
 from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.search import LEAST_SIZE_RATIO
@@ -95,8 +96,8 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
-    seen = _Evidence(machine=machine, probes=probes, rows=own, sweep=curves[best], reading=reading, fit=joined)
-    names = _names(joined, float(size_of(seen.sweep[-1])), machine)
+    seen = _Evidence(machine, probes, own, curves[best], reading, counted(joined, own, probes))
+    names = _names(seen.fit, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
 

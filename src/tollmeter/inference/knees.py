@@ -52,7 +52,6 @@ class Knee(Record, frozen=True):
     size_bytes: float
     low: float
     high: float
-    shape: Shape
 
 
 class CurveFit(Record, frozen=True):
@@ -174,5 +173,4 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
         size_bytes=size,
         low=min(float(likely[0]), float(sizes[sizes <= size][-1])) / OF_MODEL,
         high=max(float(likely[-1]), float(sizes[sizes >= size][0])) * OF_MODEL,
-        shape=search.shapes[knees[place][1]],
     )

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much memory the first or the second cache holds at once, counted in pages that fit into it together (pack.h).
+ *
+ * Latency over size cannot tell that where frames are random, as in a guest whose huge pages are small ones of its host:
+ * a cache that replaces at random, and a larger one that replaces the oldest line, have nearly the same curve. Here no
+ * policy matters, since the pages are chosen so that nothing is replaced. What is counted can only be too little: pages
+ * that fit were refused or not met, or another program used a part of the cache meanwhile.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "pack.h"
+#include "walk.h"
+
+/* TOGETHER cells are walked in one random order before the next ones, so that their translations stay at hand, while no
+ * prefetcher foresees a line. */
+enum { CELL = 4096, TOGETHER = 32, CANDIDATES = 4096, LEAST_LINE = 16, LAPS = 3, FEW = 64, MOST_SECONDS = 5 };
+
+struct capacity {
+  struct pack pack;
+  uint32_t cells[CANDIDATES];
+  uint16_t order[TOGETHER * (CELL / LEAST_LINE)]; /* a cell of a group and a line in it */
+  char *base;
+  size_t line;
+  unsigned lines; /* of a cell */
+  double deadline;
+  void **head;
+  struct toll_cursor cursor;
+};
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void **node(const struct capacity *c, unsigned group, unsigned place) {
+  const uint32_t cell = c->cells[group * TOGETHER + c->order[place] / c->lines];
+  return (void **)(void *)(c->base + (size_t)cell * CELL + c->order[place] % c->lines * c->line);
+}
+
+/* Links the cells from `changed` on behind those before, and the last to the first. */
+static void thread(struct capacity *c, unsigned changed, unsigned count) {
+  const unsigned places = TOGETHER * c->lines, groups = (count + TOGETHER - 1) / TOGETHER;
+  unsigned group = changed ? (changed - 1) / TOGETHER : 0;
+  if (group >= groups) group = groups - 1;
+  void **last = group ? node(c, group - 1, places - 1) : NULL;
+  for (; group < groups; group++)
+    for (unsigned place = 0; place < places; place++) {
+      if (group * TOGETHER + c->order[place] / c->lines >= count) continue;
+      void **here = node(c, group, place);
+      if (last)
+        *last = here;
+      else
+        c->head = here;
+      last = here;
+    }
+  *last = c->head;
+}
+
+/* The first lap brings the lines. Few cells are walked several times, or the clock's own step would tell. */
+static double lap(void *context, const uint32_t *cells, unsigned changed, unsigned count) {
+  struct capacity *c = context;
+  const uint64_t repeats = 1 + FEW / count, loads = repeats * count * c->lines;
+  double least = DBL_MAX;
+  (void)cells;
+  if (seconds() > c->deadline) return least;
+  thread(c, changed, count);
+  void **at = c->head;
+  for (unsigned i = 0; i <= LAPS; i++) {
+    const double began = seconds();
+    at = walk_follow(at, loads);
+    TOLL_USE(at);
+    const double took = (seconds() - began) / (double)repeats;
+    if (i && took < least) least = took;
+  }
+  return least;
+}
+
+static void shuffle(struct toll_run *r, struct capacity *c) {
+  uint64_t random = r->seed;
+  for (uint32_t i = 0; i < CANDIDATES; i++) {
+    const uint32_t j = (uint32_t)toll_random_below(&random, i + 1);
+    c->cells[i] = c->cells[j];
+    c->cells[j] = i;
+  }
+  for (unsigned i = 0; i < TOGETHER * c->lines; i++) {
+    const unsigned j = (unsigned)toll_random_below(&random, i + 1);
+    c->order[i] = c->order[j];
+    c->order[j] = (uint16_t)i;
+  }
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct capacity *c = r->state;
+  if (!toll_clock_is_real()) return toll_skip(r, "pages that fit are told by the time of a lap, and here is none");
+  c->line = toll_line_bytes();
+  if (c->line < LEAST_LINE) return toll_skip(r, "lines of %zu bytes are too short", c->line);
+  c->lines = (unsigned)(CELL / c->line);
+  c->base = toll_buffer(r, (struct toll_buffer_request){.bytes = CANDIDATES * CELL, .pages = TOLL_PAGES_LARGE});
+  if (!c->base) return toll_refused(r);
+  shuffle(r, c);
+  c->deadline = seconds() + MOST_SECONDS;
+  c->pack = (struct pack){.lap = lap, .context = c, .cells = c->cells, .candidates = CANDIDATES};
+  const bool found = pack_level(&c->pack, toll_choice(r, "level"));
+  if (seconds() > c->deadline) return toll_skip(r, "the pages that fit were not found in %d s", MOST_SECONDS);
+  if (!found) return toll_skip(r, "%d MiB do not exceed that cache", CANDIDATES * CELL >> 20);
+  thread(c, 0, c->pack.held);
+  c->cursor.at = c->head;
+  return TOLL_OK;
+}
+
+static void load(struct toll_run *r) {
+  walk_on(&((struct capacity *)r->state)->cursor, r->iterations);
+}
+
+/* The walk must come back to its head after as many steps as there are lines, and not before; and the samples' steps must
+ * have led where it stands. */
+static enum toll_status check(struct toll_run *r) {
+  struct capacity *c = r->state;
+  const struct toll_cursors one = {.first = &c->cursor, .count = 1, .loads = 1};
+  const uint64_t lines = (uint64_t)c->pack.held * c->lines, place = c->cursor.steps % lines;
+  if (toll_check_loads(r, load, one) != TOLL_OK) return toll_refused(r);
+  void **at = c->head;
+  for (uint64_t step = 0; step < lines; step++) {
+    if (step && at == c->head) return toll_wrong(r, "the walk is back too early");
+    if (step == place && at != c->cursor.at) return toll_wrong(r, "the walk does not stand where its steps lead");
+    at = (void **)*at;
+  }
+  return at == c->head ? TOLL_OK : toll_wrong(r, "the walk does not close");
+}
+
+static void finish(struct toll_run *r) {
+  toll_report(r, "held", (double)((const struct capacity *)r->state)->pack.held * CELL);
+}
+
+static const char *const levels[] = {"first", "second", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "level", .kind = TOLL_CHOICE, .summary = "which cache, nearest first", .choices = levels}, {0}};
+static const struct toll_metric metrics[] = {{.name = "held",
+                                              .unit = "B",
+                                              .better = TOLL_NEITHER,
+                                              .summary = "memory in pages that fit into the cache together",
+                                              .source = TOLL_GAUGE,
+                                              .means = "capacity"},
+                                             {.name = "load", .unit = "ns", .summary = "one load of a walk through it"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "How much memory do the first and the second cache hold at once?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct capacity),
+    .prepare = prepare,
+    .body = load,
+    .check = check,
+    .finish = finish,
+    .quantum = WALK_TURN,
+    .revision = 1,
+};

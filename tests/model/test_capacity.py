@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages that fit together, by the probe's own search, in modelled caches whose pages lie at random places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
+from model.measured import capacity_rows, described
+from model.walks import held_pages
+from tollmeter.inference.capacity import counted
+from tollmeter.inference.knees import CurveFit, Knee
+
+GUEST = Machine(
+    caches=(Cache(48 * KIB, 12, 4), Cache(MIB, 16, 14), Cache(16 * MIB, 16, 50)), memory_latency=300, huge_run=1
+)
+WIDE = CurveFit(
+    knees=tuple(Knee(size_bytes=1.1 * size, low=0.7 * size, high=1.6 * size) for size in (48 * KIB, MIB, 14 * MIB)),
+    latencies=(4.0, 14.0, 50.0, 300.0),
+    spreads=(0.1,) * 4,
+)
+
+
+@pytest.mark.parametrize("replacement", REPLACEMENTS)
+def test_no_replacement_changes_what_is_counted(replacement: str) -> None:
+    machine = GUEST.with_cache(0, replacement=replacement).with_cache(1, replacement=replacement)
+    assert held_pages(machine, 1, second=False) == 12
+    assert held_pages(machine, 1, second=True) == pytest.approx(256, rel=0.05)
+
+
+def test_no_more_is_counted_where_lines_are_fetched_in_pairs() -> None:
+    assert held_pages(replace(GUEST, prefetch_pairs=True), 1, second=True) == pytest.approx(256, rel=0.05)
+
+
+def test_a_count_narrows_the_boundary_that_it_agrees_with() -> None:
+    first, second, third = counted(WIDE, capacity_rows(GUEST), described()).knees
+    assert first.low <= 48 * KIB <= first.high < 1.15 * first.low
+    assert second.low <= MIB <= second.high < 1.15 * second.low
+    assert third == WIDE.knees[2]
+
+
+def test_a_count_elsewhere_changes_nothing() -> None:
+    far = tuple(Knee(size_bytes=8 * knee.high, low=7 * knee.high, high=9 * knee.high) for knee in WIDE.knees)
+    other = CurveFit(knees=far, latencies=WIDE.latencies, spreads=WIDE.spreads)
+    assert counted(other, capacity_rows(GUEST), described()) == other
+
+
+def test_a_boundary_between_two_counts_is_none() -> None:
+    false = Knee(size_bytes=200 * KIB, low=190 * KIB, high=210 * KIB)
+    doubted = CurveFit(
+        knees=(WIDE.knees[0], false, *WIDE.knees[1:]), latencies=(4.0, 9.0, 14.0, 50.0, 300.0), spreads=(0.1,) * 5
+    )
+    found = counted(doubted, capacity_rows(GUEST), described())
+    assert [knee.size_bytes for knee in found.knees[:2]] == pytest.approx([48 * KIB, MIB], rel=0.05)
+    assert found.latencies == WIDE.latencies
