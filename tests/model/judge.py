@@ -15,7 +15,7 @@ from multiprocessing import Pool
 from typing import NamedTuple
 
 from model.measured import Noise, capacity_rows, described, description, latency_rows
-from model.other_machines import as_unknown, other_machine, other_rows, told_of
+from model.other_machines import as_unknown, other_capacity_rows, other_machine, other_rows, told_of
 from model.random_machines import random_machine
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Level, Row
@@ -56,7 +56,7 @@ def second(seed: int) -> Case:
     truth = Truth(
         machine.served(), machine.caches[0].size_bytes / machine.caches[0].ways, machine.huge_pages, machine.foreign > 0
     )
-    return Case(truth, other_rows(machine), as_unknown(told_of(machine)))
+    return Case(truth, other_rows(machine) + other_capacity_rows(machine), as_unknown(told_of(machine)))
 
 
 def judged(truth: Truth, levels: Sequence[Level]) -> dict[str, bool]:

@@ -133,8 +133,12 @@ def other_machine(seed: int) -> OtherMachine:
 def other_rows(machine: OtherMachine) -> list[Row]:
     """All that the default suite brings of memory.latency, with the sizes that it adds near knees."""
     moment = _Moment(machine)
-    swept_rows = swept(told_of(machine), moment.row, refused=() if machine.huge_pages else ("huge",))
-    return swept_rows + capacity_rows_of(partial(held_pages, machine))
+    return swept(told_of(machine), moment.row, refused=() if machine.huge_pages else ("huge",))
+
+
+def other_capacity_rows(machine: OtherMachine) -> list[Row]:
+    """What it brings of memory.capacity."""
+    return capacity_rows_of(partial(held_pages, machine))
 
 
 def told_of(machine: OtherMachine) -> Description:
