@@ -19,7 +19,7 @@ from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
-from tollmeter.library.executable_parts import parts_of
+from tollmeter.library.executable_parts import in_words, parts_of
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
@@ -36,9 +36,6 @@ _SCRIPT = "probes/runtime/bundle/run.sh"
 _DICTIONARY_BYTES = 16 << 20
 """The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
 FAST = 0
-_IN_WORDS = (8, 21, 40, 183)
-"""ELF's numbers of CPUs whose instructions are words of four bytes (MIPS, POWER, ARM, 64-bit ARM): what follows a byte
-depends on its place in the word, and not on the byte before."""
 _COMMON = "common"
 _RUNNER = "toll-runner"
 _EVERY = "*"
@@ -179,7 +176,7 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
     for abi, (several, machines) in folders.items():
         held = several if preset == FAST else _in_parts(several)
         packed = _tar({f"{abi}/{name}": content for name, content in held.items()})
-        packed = _xz(packed, preset, in_words=several[_RUNNER][18] in _IN_WORDS)
+        packed = _xz(packed, preset, words=in_words(several[_RUNNER]))
         sections.append(_Section(abi, packed, machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
 
@@ -213,7 +210,7 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _xz(content: bytes, preset: int, *, in_words: bool = False) -> bytes:
+def _xz(content: bytes, preset: int, *, words: bool = False) -> bytes:
     way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
-    way |= {"lc": 0, "lp": 2} if in_words else {}
+    way |= {"lc": 0, "lp": 2} if words else {}
     return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])

@@ -65,6 +65,12 @@ class _Streams(NamedTuple):
     own: bytearray
 
 
+def in_words(executable: bytes) -> bool:
+    """Whether it consists of words of four bytes: of MIPS. Executables of x86 become larger where that is assumed."""
+    machine_of_mips = 8
+    return executable[18] == machine_of_mips
+
+
 def parts_of(executables: Mapping[str, bytes]) -> dict[str, bytes]:
     """What stands for executables of one ABI: the largest as the reference, under a name of its own, and the parts:
     the sizes of four streams, and these."""
@@ -80,11 +86,11 @@ def parts_of(executables: Mapping[str, bytes]) -> dict[str, bytes]:
 def _add(streams: _Streams, name: str, content: bytes, reference: _Reference) -> None:
     here = np.frombuffer(content, np.uint8)
     end = source_end = 0
-    runs = list(_runs(content, reference))
+    runs, word = list(_runs(content, reference)), _FIELD_BYTES if in_words(content) else 1
     streams.runs.extend(_number(len(name)) + name.encode() + _number(len(content)) + _number(len(runs)))
     for run in runs:
         source = reference.content[run.source : run.source + run.length]
-        length = _changed(here[: run.start + run.length], run.start, source, streams)
+        length = _changed(here[: run.start + run.length], run.start, source, streams, word)
         step = run.source - source_end
         streams.runs.extend(_number(run.start - end) + _number(length))
         streams.runs.extend(_number(2 * step if step >= 0 else -2 * step - 1))
@@ -93,16 +99,16 @@ def _add(streams: _Streams, name: str, content: bytes, reference: _Reference) ->
     streams.own.extend(content[end:])
 
 
-def _changed(content: _Bytes, start: int, source: _Bytes, streams: _Streams) -> int:
+def _changed(content: _Bytes, start: int, source: _Bytes, streams: _Streams, word: int) -> int:
     """Appends the differences of a run's fields of four bytes, and the bytes before each. Returns the run's length: it
-    ends before a difference that no whole field is left for. A field begins at a multiple of four where it can: it is
-    an instruction of most CPUs, of which the operand differs."""
+    ends before a difference that no whole field is left for. A field begins at a multiple of `word` where it can:
+    it is an instruction, of which the operand differs."""
     here = content[start:]
     at, length = 0, len(here)
     for place in np.flatnonzero(here != source).tolist():
         if place < at:
             continue
-        field = max(at, place - (start + place) % _FIELD_BYTES)
+        field = max(at, place - (start + place) % word)
         if field > length - _FIELD_BYTES:
             length = field
             break
