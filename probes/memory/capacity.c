@@ -15,7 +15,7 @@
 
 /* TOGETHER cells are walked in one random order before the next ones, so that their translations stay at hand, while no
  * prefetcher foresees a line. */
-enum { CELL = 4096, TOGETHER = 32, CANDIDATES = 4096, LEAST_LINE = 16, LAPS = 3, FEW = 64, MOST_SECONDS = 5 };
+enum { CELL = 4096, TOGETHER = 32, CANDIDATES = 4096, LEAST_LINE = 16, LAPS = 3, FEW = 64, MOST_SECONDS = 3 };
 
 struct capacity {
   struct pack pack;
