@@ -2,8 +2,8 @@
  *
  * What the system accounts to this process: memory, page faults and CPU time, for probes whose answer these are part of.
  *
- * Memory and faults are a program's as much as its time, and are told of with it: by the kernel's own accounts (proc(5)),
- * which hold under a guest's kernel too, but not under an emulator of the CPU alone, whose own they would be.
+ * They come from the kernel's accounts (proc(5)). Those of a guest's kernel are valid too. Those of the host under a
+ * user-mode emulator are not: they describe the emulator.
  */
 #include <link.h>
 #include <stdio.h>
@@ -88,8 +88,8 @@ static double bytes_of(const char *path, const char *field) {
   return toll_find_field(path, field, text, sizeof text) ? 1024 * strtod(text, NULL) : 0;
 }
 
-/* The heap and the private maps of a process, from lines `start-end rwxp offset device inode path`. What has no file and
- * lies between the executable's first byte and its last is its data without initial values, and no map. */
+/* The heap and the private mappings of a process, from lines `start-end rwxp offset device inode path`. A mapping
+ * without a file that lies within the executable's address range is its .bss, and is not counted. */
 void toll_account_maps(const char *path, double *heap, double *mapped) {
   extern char __executable_start[], _end[];
   char line[512];
@@ -122,16 +122,17 @@ static int add_part(struct dl_phdr_info *object, size_t size, void *context) {
     if (object->dlpi_phdr[i].p_flags & PF_X) parts->code += (double)object->dlpi_phdr[i].p_memsz;
     if (object->dlpi_phdr[i].p_flags & PF_W) parts->data += (double)object->dlpi_phdr[i].p_memsz;
   }
-  return 1; /* the program itself comes first; what the kernel maps beside it is not its own */
+  return 1; /* the executable's mappings come first; those that the kernel adds (vdso, vvar) are left out */
 }
 
 static void report(struct toll_run *r, const char *metric, double value) {
   if (value > 0) toll_report(r, metric, value);
 }
 
-/* What belongs to no file is counted in parts where it is shared, and what does in whole: of a program without libraries
- * that is its own code, which its other layouts that stay have mapped too. Their number is the run's doing, and parts of
- * the code differed by a third from run to run. Linux before 5.3 tells all of it in parts alone. */
+/* Anonymous memory counts by its proportional share (PSS), file-backed memory in full (RSS). File-backed memory of a
+ * static program is its code, which the resident processes of other layouts map too. Their number depends on the run,
+ * so a proportional share of the code would differ by a third from run to run. Linux before 5.3 reports only the PSS of
+ * both together. */
 static double proportional(double resident) {
   const char *path = "/proc/self/smaps_rollup";
   char told[32];
@@ -139,9 +140,9 @@ static double proportional(double resident) {
   return resident - bytes_of(path, "Anonymous") + bytes_of(path, "Pss_Anon");
 }
 
-/* The high-water mark lags: kernels up to 6.1 add a task's pages to it 64 at a time, and later ones so many for each CPU.
- * What is resident now is counted page by page for smaps_rollup, and is the least that the peak was. Not getrusage's
- * ru_maxrss, which a process inherits through exec from the program that started it. */
+/* The high-water mark lags: kernels up to 6.1 add a task's pages to it in batches of 64, later kernels in batches per
+ * CPU. smaps_rollup counts the resident pages exactly, so that its value is a lower bound of the peak. getrusage's
+ * ru_maxrss is of no use: a process inherits it through exec from the program that started it. */
 static void report_resident(struct toll_run *r) {
   const double loader = toll_served_bytes();
   const double marked = bytes_of("/proc/self/status", "VmHWM") - loader,
@@ -172,6 +173,6 @@ void toll_account_report(struct toll_run *r, double operations) {
   if (!told.iterations) return;
   toll_report(r, "cpu_time", (double)told.in_bodies.cpu_ns / (double)told.iterations / operations);
   toll_report(r, "faults_each", (double)told.in_bodies.minor_faults / (double)told.iterations / operations);
-  told.in_bodies = (struct toll_account){0, 0, 0}; /* the next visit of this process tells of its own */
+  told.in_bodies = (struct toll_account){0, 0, 0}; /* a later visit of this process counts from zero */
   told.iterations = 0;
 }

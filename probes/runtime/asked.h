@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A size as the visit asks for it, in a type that an ABI's objects have: on 32 bit a size of 5 GiB would silently become
- * one of 1 GiB.
+ * Converts a requested size to size_t, and refuses a size that the ABI cannot address: on 32 bit, 5 GiB would
+ * silently become 1 GiB.
  */
 #ifndef TOLL_ASKED_H
 #define TOLL_ASKED_H
 
 #include "toll.h"
 
-/* A quarter of the addresses at most: two of these and what lies around them still fit. */
+/* At most a quarter of the address space, so that two such buffers and the rest of the program fit. */
 static inline enum toll_status asked(struct toll_run *r, const char *parameter, size_t *value) {
   uint64_t number = toll_number(r, parameter);
   *value = 0;

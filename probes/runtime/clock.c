@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The clock, what it costs and resolves, and the control loop that stands for the core's own clock.
+ * The clock, its cost and resolution, and the control loop, whose rate is the core clock.
  */
 #include <time.h>
 
@@ -51,8 +51,8 @@ static double cost_of_reading(void) {
   return (double)least / (READS + 1);
 }
 
-/* The least step that the clock was seen to take. A clock finer than its own reading shows the reading's cost, which
- * bounds a batch just as well. */
+/* The least observed step of the clock. If the clock is finer than the time of one reading, this is the time of a
+ * reading, which limits a batch in the same way. */
 static double resolution(void) {
   enum { STEPS = 64, LEAST_STEPS = 3, ENOUGH_NS = 20000000 };
   const uint64_t began = toll_now_ns();
@@ -66,10 +66,10 @@ static double resolution(void) {
   return (double)least;
 }
 
-enum { BURST_NS = 10000 }; /* three hundred readings of the clock: its own cost is lost in it */
+enum { BURST_NS = 10000 }; /* 300 readings of the clock, so that the cost of one is negligible */
 
-/* A step of the clock that is longer than a burst; else 0. A clock that ticks with the kernel's timer cannot time a burst,
- * and a loop that happens to cross a tick seems to take all of it. */
+/* The clock's step, if it is longer than a burst; else 0. A clock that advances with the kernel's timer tick cannot
+ * time a burst: a loop that crosses a tick would appear to take a whole tick. */
 static uint64_t coarse_step_ns;
 
 struct toll_clock toll_clock_measure(void) {
@@ -78,7 +78,7 @@ struct toll_clock toll_clock_measure(void) {
   return clock;
 }
 
-/* Both operands sit in registers: some cores execute a chain of additions of constants at rename, in no time. */
+/* Both operands are in registers, since some cores eliminate a chain of additions of constants at register renaming. */
 #define ADD      \
   sum += addend; \
   TOLL_OPAQUE(sum);
@@ -93,8 +93,8 @@ TOLL_NOINLINE void toll_control_loop(uint64_t turns) {
   TOLL_USE(sum);
 }
 
-/* Additions that depend only on themselves, as many side by side as registers allow: they fill the core, and get
- * fewer cycles' worth done as soon as its other hardware thread has work too, which a chain never notices. */
+/* Independent chains of additions, as many as registers allow. They use all of the core's integer units, so that their
+ * rate falls when the sibling hyperthread is busy. The rate of a single chain does not. */
 #if __SIZEOF_POINTER__ == 8 && !defined(__arm__)
 #define WIDE(each) each(a) each(b) each(c) each(d) each(e) each(f) each(g) each(h)
 #else
@@ -125,8 +125,8 @@ static uint64_t time_loop(void (*loop)(uint64_t turns), uint64_t turns) {
   return toll_now_ns() - start;
 }
 
-/* Turns of a loop that take about so long. It is asked for once in a process: the last step is timed again, so that one
- * interruption does not make every later burst too short. */
+/* The number of turns of a loop that takes about this long. It is found once per process. The last step is timed again,
+ * so that one interruption does not make every later burst too short. */
 static uint64_t turns_of(void (*loop)(uint64_t turns), uint64_t ns) {
   enum { LEAST_STEPS = 16 };
   const uint64_t least_ns = coarse_step_ns ? LEAST_STEPS * coarse_step_ns : ns / 4;
@@ -151,7 +151,7 @@ struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
   return (struct toll_pace_reading){turns * TOLL_CONTROL_ADDS, least};
 }
 
-/* A second, in whole numbers: what follows the point is far below the clock's resolution. */
+/* A second in integers: fractions are far below the clock's resolution. */
 static double rate(void (*loop)(uint64_t turns), uint64_t turns, unsigned adds) {
   uint64_t took = time_loop(loop, turns);
   return took ? (double)(uint64_t)((double)turns * adds * 1e9 / (double)took + 0.5) : 0;

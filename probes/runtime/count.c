@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The work of a batch, counted by the system and not by the probe, in the first visit of each point: system calls and
- * instructions of n and of 2n iterations. What both batches do once cancels.
+ * Counts the work of a batch independently of the probe, in the first visit of each point: system calls and
+ * instructions of n and of 2n iterations. Work that a batch does once cancels in the difference.
  *
- * A process that shares this one's memory traces it: a copy of the process would leave every page to be copied again at
- * the first store of a sample. Where a system, a sandbox or an architecture does not offer it, nothing is told.
+ * The tracer is a process that shares this one's memory. After a fork without shared memory, the first store to each
+ * page would be a copy-on-write fault inside a sample. Where the system, a sandbox or the architecture does not permit
+ * tracing, nothing is reported.
  */
 #include <errno.h>
 #include <sched.h>
@@ -30,7 +31,7 @@ enum { ENDED, STARTING, ATTACHED };
 enum { BEFORE, ONCE, TWICE, DONE };
 
 static struct {
-  _Atomic uint32_t state;  /* the kernel makes it ENDED where a sandbox kills the tracer */
+  _Atomic uint32_t state;  /* the kernel sets it to ENDED if a sandbox kills the tracer */
   volatile unsigned batch; /* what the traced process does: BEFORE, ONCE, ... */
   pid_t traced;
   bool steps, attached, signalled, cut;
@@ -38,14 +39,14 @@ static struct {
   char stack[STACK_BYTES] __attribute__((aligned(64)));
 } trace;
 
-/* Iterations of the shorter batch: more than one, since half of one is none. */
+/* Iterations of the shorter batch: at least two, since it may be halved. */
 static uint64_t length(const struct toll_run *r) {
   enum { QUICK_NS = 200000, LENGTH = 4 };
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
   return r->visit->proof_ns < QUICK_NS ? LENGTH * quantum : quantum;
 }
 
-/* What a stop means: counts it, and returns the signal that the process is to get. */
+/* Counts a stop, and returns the signal to deliver to the process. */
 static int take_stop(int status) {
   const int number = WSTOPSIG(status);
   if (status >> 16 == PTRACE_EVENT_STOP) return 0;
@@ -96,19 +97,19 @@ static pid_t start(bool steps) {
   pid_t child = clone(tracer, trace.stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID, NULL, NULL,
                       NULL, &trace.state);
   if (child < 0) return child;
-  prctl(PR_SET_PTRACER, (unsigned long)child, 0, 0, 0); /* Yama lets a process be traced by its parent alone */
+  prctl(PR_SET_PTRACER, (unsigned long)child, 0, 0, 0); /* by default, Yama lets only a parent trace a process */
   while (atomic_load(&trace.state) == STARTING) toll_futex_wait(&trace.state, STARTING);
   return child;
 }
 
-/* Apart, so that both lengths pay for the same instructions around the body. */
+/* A function of its own, so that both batch lengths execute the same instructions around the body. */
 TOLL_NOINLINE static void run_batch(struct toll_run *r, void (*body)(struct toll_run *r), unsigned batch) {
   trace.batch = batch;
   body(r);
   trace.batch = BEFORE;
 }
 
-/* Calls or instructions of n and of 2n iterations; false where they cannot be counted, or are too many. */
+/* Counts system calls or instructions of n and of 2n iterations. False if they cannot be counted or are too many. */
 static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool steps, uint64_t found[2]) {
   pid_t child = start(steps);
   if (child < 0) return false;
@@ -117,13 +118,13 @@ static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool s
     run_batch(r, body, batch);
   }
   trace.batch = DONE;
-  getppid(); /* the tracer sees at the next call that it is over */
+  getppid(); /* the tracer stops at the next system call */
   while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
   for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[ONCE + i] / (steps ? 1 : 2); /* entered and left */
   return trace.attached && !trace.cut;
 }
 
-/* Where a loader serves the calls, it counts them: a tracer would see its signals too. */
+/* If a loader serves the system calls, it counts them. A tracer would also see the loader's signals. */
 static bool calls_counted(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t found[2]) {
   if (!toll_is_served()) return counted(r, body, false, found);
   trace.signalled = false;
@@ -144,7 +145,7 @@ static void emit_counts(const char *key, bool known, const uint64_t found[2]) {
   toll_put_close(']');
 }
 
-/* Calls first. A step takes some 30 us: a body is stepped through if it is short, gets no signals and does not switch. */
+/* Calls first. A single step takes about 30 us, so that only a short body without signals and switches is stepped. */
 static void emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *calls, const char *steps) {
   enum { SHORT_NS = 1500, TRIALS = 3 };
   uint64_t found[2], took_ns = UINT64_MAX;
@@ -156,7 +157,7 @@ static void emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), c
   emit_counts(steps, counted(r, body, true, found), found);
 }
 
-/* A batch of the least length that takes as long as that is waited for once, and not five times. */
+/* A batch that takes this long at its minimum length is run once and not five times. */
 void toll_count(struct toll_run *r) {
   enum { MOST_NS = 20000000 };
   const struct toll_probe *probe = r->visit->probe;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which clock this place has. An emulator's own time says nothing about the machine that it emulates, so that whoever
- * starts a probe there says in the environment what stands for time:
+ * The clock of this target. An emulator's run time says nothing about the emulated machine, so the environment names
+ * what replaces the clock:
  *
  *   TOLL_CLOCK=virtual            the system's clock runs on an emulator's count of instructions, and is labelled so
  *   TOLL_CLOCK=instructions:PATH  the emulator keeps the number of instructions executed so far in the file PATH

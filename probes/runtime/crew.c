@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Companions of the timed worker: processes or threads, pinned, started once for a visit and let through a gate for
- * each batch. The gate sleeps on a futex and never spins: where several workers share one CPU a spinning one would
- * keep the others from running. What a wake-up costs is the same for n and for 2n iterations, and cancels.
+ * Companions of the timed worker: pinned processes or threads, started once per visit. A gate releases them for each
+ * batch. They wait on a futex and never spin: a spinning worker would keep other workers of the same CPU from running.
+ * The cost of a wake-up is the same for n and for 2n iterations, and cancels.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -28,7 +28,7 @@ struct gate {
 struct member {
   _Atomic uint32_t started; /* a background companion is under load from here on */
   struct toll_lane lane;
-  char padding[128 - 24]; /* companions write here while the timed worker runs: a line each */
+  char padding[128 - 24]; /* companions write here while the timed worker runs: one cache line each */
 };
 
 static struct crew {
@@ -38,7 +38,7 @@ static struct crew {
   _Atomic uint32_t go;       /* the timed worker's clock is about to start */
   _Atomic uint32_t counting; /* every background companion has begun */
   _Atomic uint32_t ended;    /* the timed worker has done its batch */
-  _Atomic uint32_t unpinned; /* companions that the system does not let stay where they are wanted */
+  _Atomic uint32_t unpinned; /* companions that the system refuses to pin */
   struct member members[TOLL_MOST_WORKERS];
 } * crew;
 
@@ -49,11 +49,11 @@ static struct {
   pid_t process;
 } workers[TOLL_MOST_WORKERS];
 static unsigned worker_count = 1;
-static int worker_cpus[TOLL_MOST_WORKERS]; /* -1: wherever the system likes */
+static int worker_cpus[TOLL_MOST_WORKERS]; /* -1: any CPU */
 
 /* ---- places ---- */
 
-/* The kernel refuses a mask that is shorter than its own, which has a bit for each CPU that the machine could have. */
+/* The kernel refuses a mask that is shorter than its own, which has a bit for each possible CPU. */
 enum { MASK_CPUS = 65536, MASK_BITS = 8 * sizeof(unsigned long) };
 typedef unsigned long cpu_mask[MASK_CPUS / MASK_BITS];
 
@@ -96,7 +96,7 @@ static void pass(struct gate *gate) {
 
 /* ---- awake before the clock starts ---- */
 
-/* Whether no other worker has this one's CPU: only then may it spin without keeping another program from running. */
+/* Whether no other worker runs on this CPU. Only then does spinning keep no worker from running. */
 static bool has_own_cpu(unsigned worker) {
   for (unsigned other = 0; other < worker_count; other++)
     if (other != worker && worker_cpus[other] == worker_cpus[worker]) return false;
@@ -109,15 +109,15 @@ bool toll_crew_is_spread(void) {
   return true;
 }
 
-/* What a wake-up takes is no part of a batch. Where a companion has a CPU to itself it waits there for the clock; where it
- * has not, it goes on at once, since it would wait on the CPU that the timed worker is to run on. */
+/* Wake-up time is not part of a batch. A companion with a CPU of its own spins until the clock starts. Any other goes
+ * on at once, since it would occupy the timed worker's CPU. */
 static void await_clock(unsigned worker) {
   atomic_fetch_add(&crew->awake, 1);
   if (!has_own_cpu(worker)) return;
   while (!atomic_load_explicit(&crew->go, memory_order_acquire)) toll_relax();
 }
 
-/* Those that share this CPU can only wake while it is given up. */
+/* Companions on this CPU can wake only while the timed worker yields it. */
 static void await_companions(void) {
   while (atomic_load(&crew->awake) + 1 < worker_count) sched_yield();
   atomic_store_explicit(&crew->go, 1, memory_order_release);
@@ -125,8 +125,8 @@ static void await_companions(void) {
 
 /* ---- companions ---- */
 
-/* Turn after turn until the timed worker is done. The first turn warms up, and so do those until every companion has
- * begun: what is counted lies in a window that is common to all. */
+/* Turns repeat until the timed worker is done. Turns before every companion has begun are warm-up: work is counted in a
+ * time window that all companions share. */
 static void run_background(struct toll_run *run, const struct toll_role *role) {
   struct member *member = &crew->members[run->worker];
   run->iterations = role->background_iterations ? role->background_iterations : 1;
@@ -160,8 +160,8 @@ static void companion(unsigned worker) {
   }
 }
 
-/* The deadline and a lost companion are handled by the timed worker's thread, since it alone knows when its records are not
- * being written. */
+/* Only the timed worker's thread handles the deadline and the loss of a companion, since only it knows when no record
+ * is being written. */
 static void *companion_thread(void *worker) {
   sigset_t ends;
   sigemptyset(&ends);
@@ -180,7 +180,7 @@ static void companion_process(unsigned worker, pid_t leader) {
   _exit(0);
 }
 
-/* As the companion ended, so that its parent reads the signal's name. */
+/* Ends by the same signal as the companion, so that the parent can report it. */
 static void end_by(int signal_number) {
   sigset_t one;
   sigemptyset(&one);
@@ -215,7 +215,7 @@ static void watch_processes(void) {
   sigaction(SIGCHLD, &action, NULL);
 }
 
-/* Where there is only one process, and one thread in it, or as many as are allowed, that is a gap and no failure. */
+/* A system that allows one process and one thread only, or a limit that is reached, is a skip and not a failure. */
 static enum toll_status refuse_start(struct toll_run *r, const char *what, int error) {
   struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
   getrlimit(RLIMIT_NPROC, &most);
@@ -247,7 +247,7 @@ static const struct toll_role *roles_of(const struct toll_run *r) {
   return r->visit->probe->roles ? r->visit->probe->roles : no_roles;
 }
 
-/* Gives every worker its role and looks whether there is a CPU for it. */
+/* Assigns a role to every worker, and checks that there is a CPU for it. */
 static enum toll_status assign(struct toll_run *r) {
   worker_count = 1;
   for (const struct toll_role *role = roles_of(r); role->name; role++) {
@@ -265,8 +265,8 @@ static enum toll_status assign(struct toll_run *r) {
   return TOLL_OK;
 }
 
-/* Tried, since a sandbox may refuse it: the gate would then be spun at, and a CPU never given up, and what one worker
- * takes from another would be told as the boundary's cost. */
+/* Tests that futexes work, since a sandbox may refuse them. The workers would then spin at the gate, and the time that
+ * one takes from another would be reported as the cost of the boundary. */
 static enum toll_status try_to_wait(struct toll_run *r) {
   _Atomic uint32_t word = 0;
   if (toll_futex_wake(&word, 1) < 0)
@@ -285,11 +285,11 @@ enum toll_status toll_crew_start(struct toll_run *r) {
   crew = mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (crew == MAP_FAILED) return toll_fail(r, "no shared memory for the workers' gate: %s", strerror(errno));
   watch_processes();
-  /* Processes first: a child of fork() would otherwise inherit nothing but the calling one of many threads. */
+  /* Processes are started first, since a child of fork() inherits only the calling thread. */
   for (int kind = TOLL_PROCESS; kind <= (int)TOLL_THREAD && status == TOLL_OK; kind++)
     for (unsigned i = 1; i < worker_count && status == TOLL_OK; i++)
       if ((int)workers[i].role->worker == kind) status = start_one(r, workers[i].role, i);
-  companion_lost(SIGCHLD); /* one that died before its number was kept here */
+  companion_lost(SIGCHLD); /* one that ended before its process number was stored here */
   return status;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records (docs/protocol.md). A line is built whole, sealed, and kept: nothing is written while a visit measures unless
- * the store is full, since each write may wake a reader on a CPU that is being measured.
+ * Records (docs/protocol.md). A line is built, sealed with its checksum, and buffered. Nothing is written while a visit
+ * measures unless the buffer is full, since a write may wake its reader on a measured CPU.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static struct {
   char line[TOLL_LONGEST_LINE];
   size_t used;
   bool separate; /* the next element needs a comma */
-  bool overflow; /* the line did not fit: it is dropped, and `end` will miss it */
+  bool overflow; /* the line did not fit: it is dropped, which leaves a gap in the sequence numbers */
   uint64_t records;
 } open_line;
 
@@ -31,7 +31,7 @@ static uint32_t crc_of_byte(uint32_t byte) {
   return byte;
 }
 
-/* A byte at a time, by a table that is made when it is first needed. */
+/* One byte at a time, with a table that is built on first use. */
 uint32_t toll_crc32(uint32_t crc, const void *bytes, size_t count) {
   static uint32_t table[256];
   const unsigned char *byte = bytes;
@@ -66,7 +66,7 @@ static size_t utf8_length(const unsigned char *text) {
   return overlong || outside ? 0 : length;
 }
 
-/* A string from the outside world: a host name may hold anything. */
+/* A string from outside this program: a host name may contain any byte. */
 static void append_quoted(const char *text) {
   append("\"", 1);
   for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
@@ -87,7 +87,7 @@ static void append_quoted(const char *text) {
   append("\"", 1);
 }
 
-/* Keys are words of this program's own, and need no escape. */
+/* Keys are constants of this program and need no escape. */
 static void start_element(const char *key) {
   if (open_line.separate) append(",", 1);
   open_line.separate = true;
@@ -97,7 +97,7 @@ static void start_element(const char *key) {
   append("\":", 2);
 }
 
-/* A visit of 16 samples has some 600 numbers, nearly all of them whole: snprintf took 75 us to write them. */
+/* A visit of 16 samples prints about 600 numbers, nearly all of them integers. snprintf took 75 us for them. */
 static void append_digits(uint64_t value) {
   char digits[20], *const end = digits + sizeof digits, *first = end;
   do *--first = (char)('0' + value % 10);
@@ -184,8 +184,8 @@ void toll_record_close(void) {
   open_line.records++; /* a dropped line leaves a gap in the numbers, which the reader refuses */
 }
 
-/* A handler that flushes runs before the write that it interrupts returns, so it cannot know how much of that was written:
- * signals wait until all is. A handler of its own waits for the reader likewise. */
+/* Signals are blocked during a flush: a handler that flushes inside an interrupted write() could not know how much of
+ * it was written. A handler that flushes waits for the reader in the same way. */
 void toll_emit_flush(void) {
   size_t done = 0;
   sigset_t all, before;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small files of /proc and /sys. Both may be missing: every reader says so by its return value.
+ * Reads small files of /proc and /sys. Either may be missing: each function reports that in its return value.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-/* Fills text from an open file as far as it goes; /proc hands out a page at a time. */
+/* Reads an open file to its end or until text is full; /proc returns at most a page per read(). */
 static size_t read_all(int file, char *text, size_t room) {
   size_t used = 0;
   while (used + 1 < room) {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The old ARM ABI's floating point: instructions of an accelerator (FPA) that hardly any ARM core had. Each one is
- * undefined, traps, and is decoded and emulated by the program that catches it: on Linux of those days the kernel, here this
- * file, called from a SIGILL handler or from an undefined-instruction vector. It is compiled for a core without an FPU,
- * so that its own arithmetic is calls to the soft-float library, as the kernel's was.
+ * Emulates the floating-point instructions of the old ARM ABI: those of an accelerator (FPA) that hardly any ARM core
+ * had. Each one raises an undefined-instruction exception. In Linux of that time the kernel emulated it; here this file
+ * does, called from a SIGILL handler or from an undefined-instruction vector. It is compiled for a core without an FPU,
+ * so that its own arithmetic calls the soft-float library, as the kernel's did.
  *
- * Encodings: ARM 7500FE data sheet (ARM DDI 0077B), chapter 10. Covered is what compilers emitted to compute in single
- * and double precision: LDF STF, ADF MUF SUF RSF DVF RDF RMF, in single precision FML FDV FRD, MVF MNF ABS SQT, FLT FIX,
- * CMF CNF. All round to nearest, but FIX as its instruction asks, since C truncates. Refused is the rest, and the program
- * dies of its trap as it should: extended and packed precision, with them LFM and SFM, by which compilers saved
- * registers; other rounding; RND, POW, LOG, SIN and their kin; the status and control registers.
+ * Encodings: ARM 7500FE data sheet (ARM DDI 0077B), chapter 10. Covers the instructions that compilers emitted for
+ * single and double precision: LDF STF, ADF MUF SUF RSF DVF RDF RMF, in single precision FML FDV FRD, MVF MNF ABS SQT,
+ * FLT FIX, CMF CNF. All round to nearest, except FIX, which rounds as its instruction says, since C truncates. All
+ * other instructions are refused, and the program ends by its trap: extended and packed precision with LFM and SFM,
+ * which compilers used to save registers; other rounding modes; RND, POW, LOG, SIN and similar ones; the status and
+ * control registers.
  *
  * A double in memory is mixed-endian: the word with sign and exponent comes first, each word in the byte order of the
- * machine. Porters called that their biggest grief.
+ * machine. This was a main source of porting errors.
  */
 #ifndef TOLL_FPA_H
 #define TOLL_FPA_H
@@ -21,8 +22,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The accelerator's registers. It held extended precision; what compilers used was single and double, and each
- * result is rounded to what its instruction asks for. */
+/* The accelerator's registers. The hardware held extended precision. Compilers used single and double only, and each
+ * result is rounded to the precision of its instruction. */
 struct fpa_registers {
   double f[8];
 };
@@ -31,7 +32,7 @@ struct fpa_core {
   uint32_t r[16], cpsr;
 };
 
-/* Who emulates with more rights than the program has says where the program's addresses end. */
+/* An emulator with more privileges than the program defines the end of the program's addresses. */
 #ifndef FPA_MEMORY_END
 #define FPA_MEMORY_END UINTPTR_MAX
 #endif
@@ -104,8 +105,8 @@ static inline unsigned fpa_rounding_of(uint32_t instruction) {
   return fpa_field(instruction, 5, 2);
 }
 
-/* RMF: what is left of a after the nearest whole number of times b, the even one where two are as near (IEEE 754). Each
- * step is exact. Neither this nor the root is inlined: the registers that they need would be saved at each instruction. */
+/* RMF: the IEEE 754 remainder of a and b; ties go to the even quotient. Each step is exact. Neither this function nor
+ * the square root is inlined, since the registers that they need would then be saved at every instruction. */
 __attribute__((noinline, unused)) static double fpa_remainder(double a, double b) {
   const double divisor = __builtin_fabs(b);
   double rest = __builtin_fabs(a), multiple = divisor;
@@ -121,7 +122,8 @@ __attribute__((noinline, unused)) static double fpa_remainder(double a, double b
   return __builtin_signbit(a) ? -rest : rest;
 }
 
-/* The root of a whole number of 54 bits, times 2^27 and cut: one bit of the root for two of the number. */
+/* The integer square root of a 54-bit number times 2^27, truncated: one bit of the root for each two bits of the
+ * number. */
 static inline uint64_t fpa_root_bits(uint64_t number) {
   uint64_t root = 0, rest = 0;
   for (int pair = 26; pair >= -27; pair--) {
@@ -135,8 +137,8 @@ static inline uint64_t fpa_root_bits(uint64_t number) {
   return root;
 }
 
-/* SQT, without a mathematical library, which a supervisor has not. The root has one bit more than a double holds; no root
- * lies just between two doubles, so that bit alone rounds. */
+/* SQT without libm, which a supervisor does not have. The root has one bit more than a double. No root lies exactly
+ * between two doubles, so this bit alone decides the rounding. */
 __attribute__((noinline, unused)) static double fpa_root(double value) {
   double scale = 0x1p-26;
   if (value < 0) return __builtin_nan("");
@@ -146,12 +148,12 @@ __attribute__((noinline, unused)) static double fpa_root(double value) {
   return (double)((fpa_root_bits((uint64_t)value) + 1) >> 1) * scale;
 }
 
-/* FML FDV FRD are MUF DVF RDF, as precise as single: what they gain in time is the accelerator's. */
+/* FML, FDV and FRD are MUF, DVF and RDF with single precision. Only real hardware executes them faster. */
 static inline unsigned fpa_not_fast(unsigned code) {
   return code == 0x09 ? 0x01 : code == 0x0a ? 0x04 : code == 0x0b ? 0x05 : code;
 }
 
-/* In single precision the arithmetic itself is single, as an emulator of the time would do it. */
+/* Single-precision instructions use single-precision arithmetic, as emulators of that time did. */
 #define FPA_COMPUTE(name, Real)                                      \
   static inline bool name(unsigned code, Real a, Real b, Real *to) { \
     switch (code) {                                                  \
@@ -197,12 +199,12 @@ static inline void fpa_compare(struct fpa_core *core, double a, double b) {
   core->cpsr = (core->cpsr & 0x0fffffffu) | flags << 28;
 }
 
-/* Nearest, up, down or toward zero. What no integer can hold becomes the largest of its sign, and no number the largest,
- * as Linux's emulator had it. */
+/* Rounds to nearest, up, down or toward zero. A value out of range becomes the largest integer of its sign, and NaN the
+ * largest integer, as in Linux's emulator. */
 static inline int32_t fpa_to_integer(double value, unsigned rounding) {
   if (!(value < 0x1p31)) return INT32_MAX;
   if (value < -0x1p31 - 1) return INT32_MIN;
-  int64_t whole = (int64_t)value; /* cut toward zero; the rest has the sign of the value, and is exact */
+  int64_t whole = (int64_t)value; /* truncated; the remainder has the sign of the value and is exact */
   const double rest = value - (double)whole;
   if (rounding == 0 && (rest > 0.5 || (rest == 0.5 && whole & 1))) whole++;
   if (rounding == 0 && (rest < -0.5 || (rest == -0.5 && whole & 1))) whole--;
@@ -246,8 +248,8 @@ static inline bool fpa_condition_holds(uint32_t cpsr, unsigned condition) {
   return holds[condition >> 1] != (condition & 1);
 }
 
-/* Decodes and emulates the instruction at r[15] and steps over it. False, with nothing changed but perhaps an accelerator
- * register, for what is no FPA instruction of the covered kinds. */
+/* Decodes and emulates the instruction at r[15], and advances r[15]. False if it is not a covered FPA instruction; then
+ * nothing has changed except possibly an accelerator register. */
 static inline bool fpa_emulate(struct fpa_registers *fpa, struct fpa_core *core) {
   uint32_t instruction = *(const uint32_t *)(uintptr_t)core->r[15];
   unsigned condition = fpa_field(instruction, 28, 4);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tries what the machine may refuse by a signal that would end the program.
+ * Runs code that may end in a signal, and returns the signal in place of ending the program.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ static void on_refusal(int signal_number) {
   siglongjmp(refused, signal_number);
 }
 
-/* Apart from what it must not forget: a jump may clobber the locals of the function that it returns to. */
+/* A function of its own: siglongjmp() may clobber the local variables of the function that it returns to. */
 static int signal_of(void (*act)(void *context), void *context) {
   const int signal_number = sigsetjmp(refused, 1);
   if (!signal_number) act(context);

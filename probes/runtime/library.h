@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a probe says that is compiled with a library (`.library`), where that or the ABI's own C++ library is not there.
+ * The reason that a probe with a library (`.library`) gives if the library, or the ABI's C++ library, is missing.
  *
- * Such a probe compiles for every ABI all the same: it asks by __has_include what it can be made of. TOLL_CXX_LIBRARY is 1
- * where the C++ library of this very ABI is there: its headers are common to several, all but this one.
+ * The probe compiles for every ABI all the same: __has_include tests what is available. TOLL_CXX_LIBRARY is 1 if the
+ * C++ library of this ABI is installed. Several ABIs share its headers, except the one that is tested.
  */
 #ifndef TOLL_LIBRARY_H
 #define TOLL_LIBRARY_H
@@ -24,7 +24,8 @@ static inline enum toll_status toll_library_missing(struct toll_run *r, const ch
       r, "%s is not here for this ABI: ./toll run brings it when it can reach Debian, which may not have it", library);
 }
 
-/* Of an archive in C whose package is pinned for one machine, and links with its glibc alone (probes/libraries.toml). */
+/* For a C library whose package is pinned for one architecture and links with its glibc only
+ * (probes/libraries.toml). */
 static inline enum toll_status toll_archive_missing(struct toll_run *r, const char *library) {
 #if defined(__x86_64__) && defined(__LP64__) && defined(__GLIBC__)
   return toll_library_missing(r, library);

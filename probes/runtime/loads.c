@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The exact number of loads that a batch of a chase makes, whatever the length of the chase's own cycle.
+ * Checks the exact number of loads that a batch makes, independent of the length of the chase's cycle.
  */
 #include "internal.h"
 
@@ -23,9 +23,9 @@ static bool all_move_by(struct toll_run *r, void (*body)(struct toll_run *r), st
   return true;
 }
 
-/* Three short batches end before the ring closes: every other number of loads ends in another cell. The batch that was timed
- * last is run too, since a loop may go wrong after many turns only. Its drop is seen unless it is a multiple of the prime.
- */
+/* Three short batches end before the cycle closes, so that any wrong number of loads ends at another cell. The batch
+ * that was timed last runs too, since a loop may fail only after many turns. A wrong number is seen unless it is off by
+ * a multiple of the prime. */
 enum toll_status toll_check_loads(struct toll_run *r, void (*body)(struct toll_run *r), struct toll_cursors cursors) {
   static struct toll_cursor kept[TOLL_MOST_CURSORS];
   const uint64_t batches[] = {32, 96, 224, r->iterations};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the measured machine says of itself. Nothing here is a measurement: it is what measurements are held against.
- * Whatever cannot be read is left out; without /proc and /sys the CPU itself is asked where it can answer.
+ * What the system and the CPU report about the machine. Nothing here is measured. A fact that cannot be read is left
+ * out. Without /proc and /sys, CPUID is used where it exists.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -53,8 +53,7 @@ static bool hypervisor_says(char *text, size_t room) {
 
 static const char cpuinfo[] = "/proc/cpuinfo";
 
-/* What a core of Arm's architecture says of itself in MIDR_EL1: the implementer and the part, as the manuals of the cores
- * have them. */
+/* The implementer and part numbers of Arm cores in MIDR_EL1, from the manuals of the cores. */
 static const struct part {
   unsigned implementer, part;
   const char *name;
@@ -91,7 +90,7 @@ static const char *after_colon(const char *line) {
   return colon ? colon + 1 : line;
 }
 
-/* Each kind of core by name, in the order of the CPUs. False where one is not in the table. */
+/* Names each kind of core, in the order of the CPUs. False if one is not in the table. */
 static bool arm_says(char *text, size_t room) {
   enum { WHOLE = 16384 };
   static char lines[WHOLE];
@@ -112,7 +111,7 @@ static bool arm_says(char *text, size_t room) {
   return used > 0;
 }
 
-/* The line of a CPU of z/Architecture ends with the machine's type, as its announcement has it. */
+/* On z/Architecture, the line of a CPU ends with the machine type, as in IBM's announcements. */
 static bool z_says(char *text, size_t room) {
   static const struct {
     unsigned type;
@@ -237,7 +236,7 @@ static void put_caches_of_cpuid(void) {}
 static void put_caches(int cpu) {
   char type[32];
   int index = 0;
-  bool any = !toll_counts_instructions(); /* an emulator has none, and those of its host are not its own */
+  bool any = !toll_counts_instructions(); /* an emulator has no caches, and reports those of its host */
   toll_put_open("caches", '[');
   for (; any && index < MOST_INDEXES && cache_text(cpu, index, "type", type, sizeof type); index++)
     put_cache(cpu, index, type);
@@ -245,7 +244,7 @@ static void put_caches(int cpu) {
   toll_put_close(']');
 }
 
-/* The core of cpus[first], unless an earlier CPU has told of it or it has no other of these. */
+/* Writes the core of cpus[first], unless an earlier CPU is of the same core or no other CPU is. */
 static void put_core(const int *cpus, unsigned count, unsigned first) {
   struct toll_set core;
   unsigned others = 0;
@@ -289,8 +288,8 @@ static void put_kind(int first, const int *cpus, unsigned count) {
   toll_put_close('}');
 }
 
-/* Cores of one machine may have different caches, and which of them is measured is the host's choice: each kind by the
- * CPUs that are of it. None where all are alike. */
+/* Cores of one machine may have different caches. Writes each kind of core with its CPUs, for the host to choose from;
+ * nothing if all cores are alike. */
 static void put_kinds(const int *cpus, unsigned count) {
   enum { MOST_KINDS = 8 };
   int firsts[MOST_KINDS];
@@ -365,8 +364,8 @@ static uint64_t memory_bytes(void) {
   return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : 0;
 }
 
-/* From /proc where a sandbox denies uname(2). Its kernel may be too old to tell its architecture there: a probe then names
- * the CPU that it was compiled for. */
+/* Read from /proc if a sandbox denies uname(2). Older kernels do not report the architecture there; then it is the one
+ * that the probe was compiled for. */
 static void name_system(struct utsname *system) {
   if (uname(system) == 0) return;
   memset(system, 0, sizeof *system);

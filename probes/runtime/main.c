@@ -28,7 +28,7 @@ static int visit_of_words(const struct toll_probe *probe, int count, char **word
   return 0;
 }
 
-/* Who reads a wire sees no exit status and no standard error: what went wrong becomes a stream of its own. */
+/* The reader of a serial line sees neither exit status nor standard error, so an error becomes a stream of records. */
 static void emit_failure(const char *status, const char *reason) {
   toll_record_open("fail");
   toll_put_text("status", status);
@@ -59,13 +59,14 @@ static int fate(int status) {
   return WEXITSTATUS(status);
 }
 
-/* A file's offset is shared with every child, and exit() in one puts it back to where that one's copy of standard input
- * stood: nothing is read ahead there. A pipe has no offset. */
+/* Children share a file's offset, and exit() in a child sets it back to the position of that child's buffered standard
+ * input. So a file is read without buffering. A pipe has no offset. */
 static void share_input(void) {
   if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) setvbuf(stdin, NULL, _IONBF, 0);
 }
 
-/* A process of its own for each line, so that one visit's crash, limit or memory is not the next one's. */
+/* Each line is served by a process of its own, so that a crash, a limit or the memory of one visit does not affect the
+ * next. */
 static int visits_of_input(const struct toll_probe *probe) {
   char *line = NULL;
   size_t room = 0;
@@ -107,8 +108,8 @@ static int stay(const struct toll_probe *probe) {
   return 0;
 }
 
-/* From here on this process ends with its parent. That one may have died before this could ask who it was, and so says in
- * the environment who it is. */
+/* From here on this process ends when its parent does. The parent may already have ended, so its process number is
+ * passed in the environment. */
 static bool has_parent(void) {
   const char *told = getenv("TOLL_PARENT");
   pid_t parent = told ? (pid_t)strtol(told, NULL, 10) : getppid();

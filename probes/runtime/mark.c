@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Marks for a clock that is not this machine's: one byte on a line, before and after each timed batch. The process at the
- * other end of the line stamps it (Willcocks, "Speed limits", 2013, timed a kernel that had no clock of its own in this way).
+ * Marks for an external clock: one byte on a serial line before and after each timed batch. The process at the other
+ * end records its time of arrival. Willcocks ("Speed limits", 2013) timed a kernel without a clock in this way.
  *
- * A mark is its number modulo 128 with the highest bit set. A lost mark and one that came twice are then known by their
- * neighbours, and no text of a record is taken for a mark.
+ * A mark is its number modulo 128 with the highest bit set. The sequence shows a lost or repeated mark, and no byte of
+ * a record can be taken for a mark.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,9 +46,9 @@ uint64_t toll_mark(void) {
   return now;
 }
 
-/* Linux hands on a terminal's bytes in an unbound worker of normal priority (tty_flip_buffer_push). The scheduler may queue
- * that worker on this CPU, where it waits for as long as a real-time probe runs. A probe of normal priority shares the CPU
- * anyway, and a sleep would count as time lost. */
+/* Linux delivers a terminal's bytes from an unbound kernel worker of normal priority (tty_flip_buffer_push). The
+ * scheduler may queue that worker on this CPU, where it waits until the real-time probe sleeps. A probe of normal
+ * priority shares its CPU anyway, and its sleep would count as lost CPU time. */
 void toll_marks_let_pass(const struct toll_run *r) {
   const struct timespec pause = {0, 100000};
   if (line != CLOSED && is_terminal && r->visit->real_time) nanosleep(&pause, NULL);

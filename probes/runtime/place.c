@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the timed worker runs, for probes to which it matters. A probe that called the system itself would leave the
- * visit's record, its witness and its companions on the CPU that they were told of.
+ * Moves the timed worker to another CPU, for probes that need it, and updates the visit's record, its evidence and its
+ * companions. A probe must not call sched_setaffinity() itself.
  */
 #include <errno.h>
 #include <string.h>

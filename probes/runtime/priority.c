@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Real-time priority while samples are taken. The kernel's own threads - what ends a process, frees its memory, counts
- * its read-copy-update periods - run on the measured CPU too, and at an ordinary priority they take it in the middle of
- * a sample: a quarter to a half of all samples met them, and one in fifty where they had to wait for the gap between
- * two visits.
+ * Real-time priority while samples are taken. Kernel threads that reap processes, free memory and end RCU grace periods
+ * run on the measured CPU too. At normal priority they preempted a quarter to a half of all samples; at real-time
+ * priority they wait for the gap between two visits and disturb one sample in fifty.
  */
 #include <sched.h>
 #include <sys/syscall.h>
@@ -21,9 +20,8 @@ static bool set(int policy, int priority) {
   return syscall(SYS_sched_setscheduler, 0, policy, &parameter) == 0;
 }
 
-/* A thread that runs for longer than the system leaves to real time is stopped for the rest of the period, in the middle
- * of a sample (sched_rt_runtime_us, Documentation/scheduler/sched-rt-group.rst). Without such a limit a probe that hangs
- * would take its CPU from everybody for ever. */
+/* A real-time thread that exceeds sched_rt_runtime_us is stopped for the rest of the period, in the middle of a sample
+ * (Documentation/scheduler/sched-rt-group.rst). Without that limit a probe that hangs would block its CPU. */
 static bool is_sound(const struct toll_request *request) {
   enum { BATCHES = 4 };
   char text[32];

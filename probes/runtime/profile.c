@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A visit's other half: not how long the body takes but where. The body runs for a while as a visit would run it, and
- * every so often of the timed worker's time the address of the instruction under way is kept.
+ * Profiles the body in place of timing it. The body runs as in a visit, and the address of the current instruction is
+ * sampled at regular intervals of the timed worker's time.
  *
  *   TOLL_PROFILE=MS         in the environment of a visit: profile for so long in place of taking samples
  *   TOLL_PROFILE=MS,signal  likewise, without asking the kernel for its sampler
  *   TOLL_PROFILE=MS+misses  under an emulator that models a cache: a trap is one of the model's, and no reason to skip
  *
- * The sampler is perf's CPU clock where the system permits it: its timer interrupts the kernel's own work too. Elsewhere a
- * timer sends SIGPROF, which sees the program alone. Under an emulator that counts, a plugin keeps how often each
- * instruction is executed while the page of the counter says so, and nothing is sampled. The watch gates all three: what
- * is not timed is not in the profile.
+ * The sampler is perf's CPU clock where the system permits it: it samples the kernel too. Elsewhere a timer sends
+ * SIGPROF, which samples the program only. Under an emulator that counts, a plugin counts the executions of each
+ * instruction while the counter's page enables it, and nothing is sampled. The pause timer gates all three: untimed
+ * parts are not in the profile.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -27,31 +27,32 @@
 
 #include "internal.h"
 
-#ifndef sigev_notify_thread_id /* as its manual page has it; glibc's header does not */
+#ifndef sigev_notify_thread_id /* from the manual page; glibc's header lacks it */
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* Prime numbers of ns: in step with no loop and no other timer. A signal costs several times what the kernel's own sampler
- * does: 20,000 samples in 2 s leave a share of a half uncertain by 0.35 points, and two such apart by 0.5. */
+/* Prime numbers of ns, which are in step with no loop and no other timer. A signal costs several times as much as a
+ * sample of perf. 20,000 samples in 2 s give a share of one half a standard error of 0.35 points, and the difference of
+ * two such shares one of 0.5. */
 enum { PERF_PERIOD_NS = 99991, SIGNAL_PERIOD_NS = 199999 };
 enum { MOST_SAMPLES = 1 << 17, RING_BYTES = 2 << 20, HITS_A_RECORD = 1024, MOST_LOOKS = 64 };
 
-/* Of the ring, where the watch stood still. */
+/* Positions in the ring at which the timer was paused. */
 struct stretch {
   uint64_t begin, end;
 };
 struct sampler {
   const char *source;   /* NULL: nothing is profiled */
-  bool running, paused; /* paused: by the watch, inside a batch */
-  bool gated;           /* it was, once at least */
-  bool sees_kernel;     /* samples of it are taken, and so all are together the time of the program */
+  bool running, paused; /* paused: by the pause timer, inside a batch */
+  bool gated;           /* it was paused at least once */
+  bool sees_kernel;     /* it is sampled, so that all samples together are the program's time */
   int perf;
   struct perf_event_mmap_page *ring;
   timer_t timer;
   uint64_t kernel, lost, iterations, ns;
 };
 static struct sampler sampler;
-/* Before and after each batch: what takes how long is another thing while the core's other thread has work too. */
+/* Before and after each batch, since the distribution of time changes while the sibling hyperthread is busy. */
 static struct toll_burst looks[MOST_LOOKS];
 static unsigned look_count;
 static uintptr_t *addresses;
@@ -80,7 +81,7 @@ static int open_perf(bool with_kernel) {
   return (int)syscall(SYS_perf_event_open, &asked, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Its pages are a power of two, as every page size is, and one is the kernel's header. */
+/* The number of its data pages is a power of two; one more page is the header. */
 static bool begin_perf(void) {
   const size_t bytes = RING_BYTES + toll_page_bytes();
   sampler.perf = open_perf(true);
@@ -88,7 +89,7 @@ static bool begin_perf(void) {
   if (sampler.perf < 0) sampler.perf = open_perf(false);
   if (sampler.perf < 0) return false;
   void *ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, sampler.perf, 0);
-  if (ring == MAP_FAILED) { /* more than this user may lock */
+  if (ring == MAP_FAILED) { /* exceeds this user's limit of locked memory */
     close(sampler.perf);
     sampler.sees_kernel = false;
     return false;
@@ -97,10 +98,10 @@ static bool begin_perf(void) {
   return true;
 }
 
-/* To switch the sampler off and on again takes 13 us in a guest, and what is timed between may be 30: it goes on, and
- * what it puts into the ring while the watch stands still is left out. */
+/* Disabling and enabling the sampler takes 13 us in a guest, and a timed part may last 30 us. So it stays enabled, and
+ * samples taken while the timer is paused are left out. */
 static void pause_ring(bool pause) {
-  /* Put there by this thread's own interrupts; of 32 bits, since a 32-bit program has no single load for more. */
+  /* Written by interrupts of this thread; 32 bits, since a 32-bit program has no single load for more. */
   const uint32_t head = (uint32_t)((const volatile struct perf_event_mmap_page *)sampler.ring)->data_head;
   if (pause)
     stretches[stretch_count].begin = head;
@@ -108,7 +109,7 @@ static void pause_ring(bool pause) {
     stretches[stretch_count++].end = head;
 }
 
-/* Records come in order, and so do stretches. */
+/* Both records and paused stretches are in order. */
 static bool is_left_out(uint64_t at) {
   static unsigned next;
   while (next < stretch_count && stretches[next].end <= at) next++;
@@ -142,7 +143,7 @@ static void read_ring(void) {
 
 /* ---- SIGPROF ---- */
 
-/* Where a signal met the program; 0 where this file does not know how the architecture tells. */
+/* The program counter at which a signal arrived; 0 for an architecture that this file does not support. */
 static uintptr_t address_of(const ucontext_t *context) {
 #if defined(__x86_64__)
   return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
@@ -155,12 +156,12 @@ static uintptr_t address_of(const ucontext_t *context) {
 #elif defined(__riscv)
   return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
 #elif defined(__powerpc64__)
-  enum { NIP = 32 }; /* behind the general registers (asm/ptrace.h) */
+  enum { NIP = 32 }; /* after the general registers (asm/ptrace.h) */
   return (uintptr_t)context->uc_mcontext.gp_regs[NIP];
 #elif defined(__s390x__)
   return (uintptr_t)context->uc_mcontext.psw.addr;
 #elif defined(__sparc__) && defined(__arch64__)
-  /* The kernel hands a handler the frame of the signal there, which begins with its siginfo, and no ucontext. */
+  /* There the kernel passes the signal frame, which begins with siginfo, in place of a ucontext. */
   return (uintptr_t)((const struct sigcontext *)(const void *)context)->sigc_regs.tpc;
 #else
   (void)context;
@@ -173,8 +174,8 @@ static void on_signal(int signal_number, siginfo_t *info, void *context) {
   if (sampler.running && !sampler.paused) keep(address_of(context));
 }
 
-/* Of real time, since a timer of CPU time has no more resolution than the kernel's tick; it goes on after the gate has closed,
- * which on_signal() keeps. */
+/* A real-time timer, since a CPU-time timer has only the resolution of the kernel's tick. It continues while the gate
+ * is closed; on_signal() checks the gate. */
 static bool begin_signal(void) {
   struct sigaction action = {0};
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
@@ -253,7 +254,7 @@ static void emit_looks(void) {
   toll_put_close(']');
 }
 
-/* Each address with how often it was met, in records of bounded length. */
+/* Each address with its number of samples, in records of bounded length. */
 static void emit_hits(void) {
   qsort(addresses, address_count, sizeof *addresses, in_order);
   unsigned written = 0;
@@ -271,7 +272,7 @@ static void emit_hits(void) {
     toll_put_close(']');
   }
   toll_put_close(']');
-  /* Stretches this short are the program's alone: what the kernel does in them is interrupts, more on a busy machine. */
+  /* In stretches this short, the kernel's share is interrupts only, which depend on the load of the machine. */
   toll_put_count("kernel", sampler.gated ? 0 : sampler.kernel);
   toll_put_bool("sees_kernel", sampler.sees_kernel);
   toll_put_count("lost", sampler.lost);
@@ -287,7 +288,8 @@ static uint64_t elapsed_ms(const struct timespec *since) {
   return (uint64_t)((now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000);
 }
 
-/* By the time that was profiled; where others have the CPU, or instructions are counted, by what went by as well. */
+/* Bounded by the profiled time; where other processes have the CPU, or instructions are counted, also by elapsed
+ * time. */
 static bool is_enough(uint64_t wanted_ms, uint64_t elapsed) {
   enum { NS_PER_MS = 1000000, MOST_TIMES = 4 };
   if (toll_stop_asked() || elapsed > MOST_TIMES * wanted_ms) return true;

@@ -16,7 +16,7 @@ unsigned toll_parameter_count(const struct toll_probe *probe) {
   return count;
 }
 
-/* Decimal digits and nothing else; strtoull alone would take blanks, signs and what overflows. */
+/* Decimal digits only; strtoull alone would accept blanks, signs and values that overflow. */
 static bool parse_number(const char *text, uint64_t *number) {
   uint64_t value = 0;
   if (!*text) return false;
@@ -78,7 +78,7 @@ static bool parse_text(const char *text, char *field, size_t room) {
   return true;
 }
 
-/* A path may hold what would end the word or the line: such a byte comes as % and two hexadecimal digits. */
+/* A byte of a path that would end the word or the line is encoded as % and two hexadecimal digits. */
 static bool parse_path(const char *text, char *path, size_t room) {
   size_t length = 0;
   for (; *text && length + 1 < room; text++) {
@@ -106,7 +106,7 @@ static bool parse_ahead(const char *text, struct toll_request *request) {
   return true;
 }
 
-/* Finds the option's field; a bound keeps one visit from running for ever on a damaged line. */
+/* Finds the option's field. Its upper bound ends a visit whose request was damaged. */
 static bool parse_option(const char *name, const char *value, struct toll_request *request) {
   const struct {
     const char *name;

@@ -14,12 +14,13 @@ static uint64_t shortest(toll_batch *batch, void *context, uint64_t iterations, 
   for (int trial = 0; trial < TRIALS; trial++) {
     uint64_t took = batch(context, iterations);
     if (took < least) least = took;
-    if (least > 4 * enough_ns) break; /* interrupted or not, a batch of one iteration will do */
+    if (least > 4 * enough_ns) break; /* a batch of one iteration is enough, interrupted or not */
   }
   return least ? least : 1;
 }
 
-/* What n iterations take beyond what every batch pays once: waking companions would else pass for work. */
+/* The time of n iterations without the fixed cost of a batch: the wake-up of companions would otherwise count as
+ * work. */
 static uint64_t growth(toll_batch *batch, void *context, uint64_t iterations, uint64_t enough_ns) {
   uint64_t once = shortest(batch, context, iterations, enough_ns);
   if (once > 4 * enough_ns) return once;
@@ -27,8 +28,8 @@ static uint64_t growth(toll_batch *batch, void *context, uint64_t iterations, ui
   return twice > once ? twice - once : 1;
 }
 
-/* Growth is bounded, since one interrupted trial would otherwise make a batch far too short or far too long: doubling
- * on a single trial was seen to stop at 2048 iterations once and at 8192 five times on the same code. */
+/* Growth is bounded, since one interrupted trial would otherwise make a batch far too short or far too long. Doubling
+ * on a single trial stopped at 2048 iterations once and at 8192 five times on the same code. */
 static uint64_t calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns,
                           uint64_t deadline_ns) {
   enum { MOST_GROWTH = 16 };
@@ -45,8 +46,8 @@ static uint64_t calibrate(toll_batch *batch, void *context, uint64_t quantum, ui
   return iterations ? iterations : quantum;
 }
 
-/* A body that is slow at first - its pages untouched, its code cold - seems to need few iterations, and then does not. A
- * batch may take too long by accident, but never too little: one that does is too short. */
+/* A body that is slow at first (untouched pages, cold code) seems to need few iterations. A disturbance can only
+ * lengthen a batch, so a batch that takes too little time has too few iterations. */
 uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint64_t target_ns, uint64_t deadline_ns) {
   enum { MOST_TRIES = 4 };
   uint64_t found = calibrate(batch, context, quantum, target_ns, deadline_ns);
@@ -58,9 +59,9 @@ uint64_t toll_calibrate(toll_batch *batch, void *context, uint64_t quantum, uint
   return found;
 }
 
-/* An earlier visit's number, where it still makes a batch of about the wanted length. The first batch may take several
- * times that by accident, or since others had the caches from the layout's last visit until now; too little it takes
- * only where the number is wrong. */
+/* The number of an earlier visit, if its batch still has about the wanted length. The first batch may take several
+ * times as long, by a disturbance or because other programs used the caches since the layout's last visit. It takes
+ * much less only if the number is wrong. */
 static uint64_t settled_on(toll_batch *batch, void *context, uint64_t known, uint64_t target_ns, uint64_t quantum) {
   enum { TRIALS = 3 };
   if (!known || known % quantum) return 0;
@@ -103,8 +104,8 @@ struct sample {
   struct toll_lane *lanes;
 };
 
-/* What ran last - a witness, the other body - has left the caches and the branch predictors its own: a stretch that is
- * long beside that, and short beside a batch, is not timed. */
+/* The code that ran last (the evidence, the other body) has left its data in the caches and branch predictors. So a
+ * part of a batch runs untimed first. */
 static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
   enum { SHARE = 8 };
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
@@ -116,16 +117,15 @@ static void mark(struct sample *s) {
   s->marked_ns[s->mark_count++] = toll_mark();
 }
 
-/* n and 2n change places from sample to sample, so that a drift of the machine does not always lengthen the second. In
- * the middle of what is timed one more look at the core: who shares it comes and goes within a millisecond. Its loop is
- * registers alone, and leaves the caches as the body needs them. Marks are outside of the batches, whose times hold none
- * of what a mark takes. */
+/* n and 2n change their order from sample to sample, so that drift does not always lengthen the second. The width loop
+ * runs once more between the two, since a sibling's workload may start and stop within a millisecond. It uses registers
+ * only, and does not disturb the caches. Marks are sent outside of the timed batches. */
 static void take(struct toll_run *r, struct sample *s) {
   const bool accounts = r->visit->probe->accounts;
   s->first_mark = toll_marks_made();
   s->mark_count = 0;
   mark(s);
-  mark(s); /* behind an empty test: what two marks are apart of themselves */
+  mark(s); /* after an empty test: the time between two marks without a batch */
   toll_marks_let_pass(r);
   warm(r, body_batch, s->body.iterations);
   const struct toll_account before = accounts ? toll_account_read() : (struct toll_account){0, 0, 0};
@@ -189,7 +189,8 @@ static void emit_sample(const struct sample *s) {
 
 /* ---- all samples ---- */
 
-/* A first iteration of a second or more is longer than any sample, and needs no trial: a program that fills a gigabyte. */
+/* A first iteration of a second or more is longer than any sample and needs no trial (a program that fills a
+ * gigabyte). */
 static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
   enum { VERY_LONG_NS = 1000000000 };
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
@@ -197,7 +198,8 @@ static uint64_t body_iterations(struct toll_run *r, uint64_t target_ns) {
                                            : iterations_of(r, body_batch, r->visit->request.iterations, target_ns);
 }
 
-/* A visit of a point that is new takes about a hundred batches, and has to end: a clock of 10 ms is read with less care. */
+/* The first visit of a point takes about a hundred batches and must end in time: with a clock of 10 ms, batches are
+ * shorter than its steps would require. */
 static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clock clock) {
   enum { LEAST_READINGS = 2000, MOST_BATCHES = 128, NS_OF_MS = 1000000 };
   const struct toll_request *request = &r->visit->request;
@@ -213,7 +215,7 @@ static void calibrate_both(struct toll_run *r, struct sample *s, struct toll_clo
                               : iterations_of(r, control_batch, request->control_iterations, target_ns);
 }
 
-/* No core turns a loop a thousand times in a nanosecond. */
+/* No core runs a thousand iterations of a loop in a nanosecond. */
 static bool takes_time(struct toll_run *r, const struct times *found) {
   const uint64_t most = 1ull << 40;
   if (found->iterations < most) return true;
@@ -222,8 +224,8 @@ static bool takes_time(struct toll_run *r, const struct times *found) {
   return false;
 }
 
-/* Twice the time of the requested samples at their requested length. One iteration, or its untimed part, may take longer:
- * such a point gets fewer samples a visit, and not the time of a hundred other points. */
+/* Twice the requested time of all samples. One iteration, or its untimed part, may take longer. Such a point gets fewer
+ * samples per visit. */
 static uint64_t enough_ns(const struct toll_run *r, const struct sample *s) {
   enum { BATCHES = 4, TWICE = 2, BESIDE_NS = 500000 };
   uint64_t timed_ns = r->visit->request.sample_ns * BATCHES * (s->controlled ? 2 : 1);
@@ -236,9 +238,9 @@ static struct toll_look look(void) {
   return seen;
 }
 
-/* The n of a sample. One pair of samples in four has half of it: three lengths show whether a cost is linear, and two
- * do not, since a cost that is paid once looks like a bent line. The first sample is none of them: a later visit is
- * handed its n. */
+/* The n of a sample. One pair of samples in four uses half of it: three lengths show whether a cost is linear; with
+ * two, a fixed cost cannot be distinguished from a nonlinear one. The first sample always uses the full n, which later
+ * visits reuse. */
 static uint64_t length_of(uint64_t n, uint64_t quantum, uint64_t index) {
   enum { HALVED_IN = 4 };
   const uint64_t half = n / 2 - n / 2 % quantum;
@@ -251,7 +253,7 @@ static void set_lengths(struct toll_run *r, struct sample *s, const struct sampl
   s->control.iterations = length_of(found->control.iterations, quantum, s->index);
 }
 
-/* A time that is negative, which no raw monotonic clock should make: a young kernel's may be set. */
+/* A negative time: CLOCK_MONOTONIC_RAW must not go backwards, but that of an incomplete kernel may. */
 static bool clock_went_back(const struct sample *s) {
   bool any = false;
   for (unsigned i = 0; i < 2; i++) any |= s->body.ns[i] > INT64_MAX || (s->controlled && s->control.ns[i] > INT64_MAX);
@@ -259,7 +261,7 @@ static bool clock_went_back(const struct sample *s) {
 }
 
 /* The number of samples is even, so that n and 2n come first equally often, unless one sample takes many seconds. The
- * look at the core after a sample is also the one before the next. */
+ * control and width loops after a sample also serve as those before the next. */
 static void take_all(struct toll_run *r, struct sample *s) {
   enum { MOST_SECONDS = 10 };
   const struct sample found = *s;

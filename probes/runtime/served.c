@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls that a loader makes in the kernel's place, for an ABI that the kernel does not know (emulator/x32_loader).
- * Each takes a signal, some 20 times what the kernel's own would take: a time with many of them is the loader's. It
- * counts them in words whose address is in the environment.
+ * System calls that a loader serves for an ABI that the kernel does not support (emulator/x32_loader). Each takes a
+ * signal, about 20 times the time of a native call, so that a time with many of them is the loader's. The loader counts
+ * them in memory whose address is in the environment.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 enum { CALLS, STARTED };
 
 static double calls, timed_ns;
-static bool has_started; /* another process: what is served to it is not counted here */
+static bool has_started; /* another process: calls that are served to it are not counted here */
 
 static const volatile uint64_t *counter(void) {
   static const volatile uint64_t *found;
@@ -43,7 +43,7 @@ struct toll_served toll_served_read(void) {
   return (struct toll_served){toll_served_calls(), started()};
 }
 
-/* What is resident of the loader, which lies above all addresses of the program. */
+/* The resident memory of the loader, which lies above all addresses of the program. */
 double toll_served_bytes(void) {
   char line[256];
   unsigned long long start, end;
@@ -67,7 +67,7 @@ void toll_served_add(struct toll_served before, uint64_t took_ns) {
   timed_ns += (double)took_ns;
 }
 
-/* The least of some: a served call takes no less. */
+/* The minimum of several trials: a lower bound of a served call's time. */
 static double call_ns(void) {
   enum { TRIALS = 5, CALLS_EACH = 20 };
   uint64_t least = UINT64_MAX;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entry of a probe's executable. Apart from main.c, so that a test can bring its own.
+ * The entry of a probe's executable. In a file of its own, so that a test can replace it.
  */
 #include "internal.h"
 

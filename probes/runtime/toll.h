@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole contract between a probe and the runtime.
+ * The interface between a probe and the runtime.
  *
- * A probe crosses one boundary of the machine and knows nothing else. It offers a description of itself, a body that
- * crosses the boundary `iterations` times, a control that is the same body less the boundary, and a check that proves
- * the work was done. It neither times, prints, parses nor forks: the runtime does.
+ * A probe crosses one boundary of the machine. It has a description, a body that crosses the boundary `iterations`
+ * times, a control that is the same body without the boundary, and a check that verifies the work. The runtime times,
+ * prints, parses and forks; a probe does none of these.
  *
  * The runtime times the body over n and over 2n iterations. The cost of one iteration is the difference divided by n,
- * so the cost of calling the body, of reading the clock and of starting workers cancels without ever being measured
- * apart. Where there is a control, it is timed the same way inside the same sample.
+ * so that the cost of calling the body, of reading the clock and of starting workers cancels and need not be measured.
+ * A control is timed in the same way within the same sample.
  *
- * Beside it stand helpers for what more than one family does: asked.h (sizes that an ABI can address), walk.h (chains of
- * dependent loads), wait.h (futexes and appointments).
+ * Shared by several families: asked.h (sizes that an ABI can address), walk.h (chains of dependent loads), wait.h
+ * (futexes and absolute timeouts).
  *
  * Every file compiles as C11 (or C++20) for 32 and 64 bit and for both byte orders.
  */
@@ -26,13 +26,13 @@
 extern "C" {
 #endif
 
-/* ---- what happened ------------------------------------------------------------------------------------------- */
+/* ---- status -------------------------------------------------------------------------------------------------------- */
 
 enum toll_status {
   TOLL_OK,
-  TOLL_SKIPPED, /* the boundary does not exist here, or may not be crossed; the reason reaches the report */
-  TOLL_WRONG,   /* the work was not done as it should be: a wrong answer has no number */
-  TOLL_FAILED   /* something that the probe needs was refused */
+  TOLL_SKIPPED, /* the boundary does not exist here or may not be crossed; the report prints the reason */
+  TOLL_WRONG,   /* the work was wrong: no number is reported */
+  TOLL_FAILED   /* the system refused a resource that the probe needs */
 };
 
 struct toll_run;
@@ -42,18 +42,18 @@ enum toll_status toll_skip(struct toll_run *r, const char *format, ...) __attrib
 enum toll_status toll_wrong(struct toll_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum toll_status toll_fail(struct toll_run *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- what a probe says of itself ----------------------------------------------------------------------------- */
+/* ---- description of a probe -------------------------------------------------------------------------------------- */
 
 enum toll_better { TOLL_LESS, TOLL_MORE, TOLL_NEITHER };
 
-/* What a metric's value is made of. */
+/* The source of a metric's value. */
 enum toll_source {
-  TOLL_BODY,       /* the body's time for one iteration */
-  TOLL_CONTROL,    /* the control's time for one iteration */
-  TOLL_DIFFERENCE, /* body less control, both taken inside the same sample */
-  TOLL_COMPANIONS, /* what the background companions achieved while the timed worker ran */
-  TOLL_TOGETHER,   /* the timed worker and its background companions, added up (rates only) */
-  TOLL_GAUGE       /* a value that the probe gave with toll_report() */
+  TOLL_BODY,       /* the time of one iteration of the body */
+  TOLL_CONTROL,    /* the time of one iteration of the control */
+  TOLL_DIFFERENCE, /* body minus control, both from the same sample */
+  TOLL_COMPANIONS, /* the work of the background companions while the timed worker ran */
+  TOLL_TOGETHER,   /* the sum of the timed worker and its background companions (rates only) */
+  TOLL_GAUGE       /* a value that the probe reported with toll_report() */
 };
 
 /* Unit is one of: ns cycle instruction B/s bit/s flop/s op/s B fault ratio count.
@@ -64,22 +64,22 @@ struct toll_metric {
   enum toll_better better;
   const char *summary;
   enum toll_source source;
-  const char *means; /* what analysis may use it for: the closed list is in docs/add-a-probe.md; NULL: nothing */
+  const char *means; /* its meaning to the analysis: docs/add-a-probe.md lists all; NULL: none */
   const char *toll;  /* its line in the toll table, `{parameter}` replaced by the value; NULL: no line */
 };
 
 enum toll_kind {
   TOLL_SIZE,  /* bytes */
   TOLL_COUNT, /* how many */
-  TOLL_CHOICE /* one of some words */
+  TOLL_CHOICE /* one of several words */
 };
-/* Of the last two the values are the numbers of the memory nodes that have CPUs, or memory. */
+/* The values of the last two are the numbers of the memory nodes that have CPUs, or memory. */
 enum toll_scale { TOLL_ABSOLUTE, TOLL_TIMES_LAST_CACHE, TOLL_TIMES_CPUS, TOLL_NODES_WITH_CPUS, TOLL_NODES_WITH_MEMORY };
 
 #define TOLL_END UINT64_MAX
 
-/* An axis with its default sweep: either a list of values, or from..to with `per_octave` steps of equal length inside
- * every doubling (1024 1280 1536 1792 2048 ...: whole lines, and the odd sizes that caches really have). */
+/* A parameter with its default sweep: a list of values, or from..to with `per_octave` equal steps within every doubling
+ * (1024 1280 1536 1792 2048 ...: whole cache lines, and sizes of caches that are no power of two). */
 struct toll_parameter {
   const char *name;
   enum toll_kind kind;
@@ -89,22 +89,22 @@ struct toll_parameter {
   unsigned per_octave;
   const uint64_t *values;     /* ends with TOLL_END */
   const char *const *choices; /* ends with NULL */
-  const char *typical;        /* the one value that the toll table shows; NULL: all of them */
+  const char *typical;        /* the value that the toll table shows; NULL: all values */
   bool refine;                /* denser where the curve bends */
 };
 
-/* What one iteration does; the host derives rates from it. */
+/* The work of one iteration, from which the host derives rates. */
 struct toll_work {
   double bytes, flops;
   double bus_bytes;       /* estimated traffic with write-allocate counted; 0: as bytes */
   double operations;      /* 0: one */
-  double footprint_bytes; /* of memory that an iteration touches, each counted once; 0: not told */
+  double footprint_bytes; /* memory that an iteration touches, each byte counted once; 0: unknown */
 };
 
 enum toll_worker { TOLL_PROCESS, TOLL_THREAD };
 enum toll_pace {
   TOLL_LOCKSTEP,  /* runs its body once for each batch, with the same iterations as the timed worker */
-  TOLL_BACKGROUND /* runs its body again and again until the timed worker is done; what it achieved is recorded */
+  TOLL_BACKGROUND /* repeats its body until the timed worker is done; the number of iterations is recorded */
 };
 
 /* A kind of companion to the timed worker (worker 0). Workers are pinned and start after a barrier. */
@@ -131,23 +131,23 @@ struct toll_probe {
   void (*work)(const struct toll_run *r, struct toll_work *work);
   const struct toll_role *roles; /* ends with {0}; NULL: the timed worker alone */
   uint64_t quantum;              /* iterations are a multiple of this; 0: one */
-  bool alike;                    /* the control takes as many iterations as the body: both go round as much memory */
-  bool switches;                 /* being switched out is what the probe does: no evidence against a sample */
-  bool faults;                   /* likewise for page faults */
-  bool sleeps;                   /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
-  unsigned calls;                /* system calls of one operation, which are counted; 0: not told */
-  bool pauses;                   /* the body stops the watch: part of it is not timed by design */
-  bool accounts;                 /* memory, faults and CPU time of the process are part of the answer (account.c) */
-  bool spreads;                  /* what it starts may go to every CPU of the visit, though it has no companions */
-  bool serves;                   /* with TOLL_SERVE in its environment it is the other end on another machine */
-  const char *library;           /* what it is built with beside the C library: names in probes/libraries.toml */
-  int revision;                  /* raised whenever the number means something else */
+  bool alike;          /* the control runs as many iterations as the body, so that both walk through as much memory */
+  bool switches;       /* the probe is switched out by design: a switch does not discard a sample */
+  bool faults;         /* the same for page faults */
+  bool sleeps;         /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
+  unsigned calls;      /* system calls of one operation, verified by counting; 0: not declared */
+  bool pauses;         /* the body pauses the timer: part of it is untimed by design */
+  bool accounts;       /* memory, faults and CPU time of the process are part of the answer (account.c) */
+  bool spreads;        /* processes that it starts may run on every CPU of the visit, although it has no companions */
+  bool serves;         /* with TOLL_SERVE in its environment, it serves as the other end on another machine */
+  const char *library; /* libraries that it is built with, by their names in probes/libraries.toml */
+  int revision;        /* increased whenever the meaning of the number changes */
 };
 
 extern const struct toll_probe toll_probe; /* each probe file defines it */
 
-/* What the build calls this probe, its ABI and its compiler flags. The build defines the three macros for the probe's own
- * file, which so carries its name; the runtime is compiled once for an ABI and knows no name. */
+/* The names of this probe and its ABI, and its compiler flags. The build defines the three macros for the probe's own
+ * file only, since the runtime is compiled once per ABI. */
 extern const char toll_probe_name[], toll_abi_name[], toll_build_flags[];
 #ifdef TOLL_PROBE
 const char toll_probe_name[] = TOLL_PROBE;
@@ -155,7 +155,7 @@ const char toll_abi_name[] = TOLL_ABI;
 const char toll_build_flags[] = TOLL_FLAGS;
 #endif
 
-/* ---- what a probe sees --------------------------------------------------------------------------------------- */
+/* ---- a run, as a probe sees it ----------------------------------------------------------------------------------- */
 
 struct toll_run {
   uint64_t iterations; /* of this batch */
@@ -169,9 +169,9 @@ struct toll_run {
 
 uint64_t toll_number(const struct toll_run *r, const char *parameter); /* a TOLL_SIZE or TOLL_COUNT */
 unsigned toll_choice(const struct toll_run *r, const char *parameter); /* index into the parameter's choices */
-/* Where a probe may make files, and has to remove them: the run's own folder, or what the person named. */
+/* The folder for files, which the probe must remove: the run's folder, or that of --folder. */
 const char *toll_folder(const struct toll_run *r);
-/* Where another machine serves this visit, as the host wrote it; empty where there is none. */
+/* The address of the machine that serves this visit, as the host passed it; empty if there is none. */
 const char *toll_peer(const struct toll_run *r);
 void toll_report(struct toll_run *r, const char *metric, double value);
 
@@ -180,8 +180,8 @@ void toll_report(struct toll_run *r, const char *metric, double value);
 enum toll_pages {
   TOLL_PAGES_SMALL, /* the base page, huge pages refused */
   TOLL_PAGES_HUGE,  /* huge pages: transparent ones, verified after the fact, else explicit ones (hugetlb) */
-  TOLL_PAGES_ANY,   /* as the system likes: what a program gets that asks for nothing */
-  TOLL_PAGES_LARGE  /* huge pages where the system gives them, else small ones: toll_huge_bytes() tells */
+  TOLL_PAGES_ANY,   /* no request: the system's default for a program */
+  TOLL_PAGES_LARGE  /* huge pages if the system gives them, else small ones; toll_huge_bytes() returns which */
 };
 struct toll_buffer_request {
   size_t bytes;
@@ -189,20 +189,21 @@ struct toll_buffer_request {
   size_t misalign; /* bytes past a page boundary */
   unsigned colour; /* moves the start by colour x 576 B, so that two streams differ in their low 12 address bits */
   bool shared;     /* visible to companions that are processes */
-  bool drawn;      /* from more pages than are wanted, where they fit a huge page: each layout gets others */
+  bool drawn;      /* pages chosen at random from more than are needed, so that each layout has different ones */
 };
-/* Touched, zeroed memory, released at the end of the visit. Less than what the system and the control group have to
- * give. NULL after a refusal, whose reason is then recorded: the probe returns toll_refused(r). */
+/* Returns touched, zeroed memory, which is released at the end of the visit, within the limits of the system and the
+ * control group. NULL after a refusal, whose reason is recorded; the probe then returns toll_refused(r). */
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request);
 enum toll_status toll_refused(const struct toll_run *r);
-/* How much of a buffer, rounded up to whole pages, lies in transparent huge pages; 0 where the system does not say. */
+/* The number of bytes of a buffer, rounded up to pages, in transparent huge pages; 0 if the system does not report
+ * it. */
 size_t toll_huge_bytes(const void *buffer);
-/* For prepare, before a program takes so many bytes in its own way: skips, and names both sizes, where the system or this
- * ABI has less. */
+/* For prepare, before a program allocates this many bytes by itself: skips, with both sizes, if the system or the ABI
+ * has less. */
 enum toll_status toll_needs_memory(struct toll_run *r, uint64_t bytes);
 size_t toll_line_bytes(void);       /* of the first data cache as the system says, else 64 */
 size_t toll_last_cache_bytes(void); /* of this CPU's largest cache as the system says, else 32 MiB */
-/* Of all largest caches that the first so many CPUs of the visit have between them. */
+/* The sum of the largest caches of the first `cpus` CPUs of the visit, each cache counted once. */
 size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus);
 size_t toll_page_bytes(void);
 bool toll_share_core(int cpu, int other); /* hardware threads of one core, as the system says */
@@ -218,17 +219,17 @@ enum toll_order {
   TOLL_ORDER_FORWARD,
   TOLL_ORDER_BACKWARD
 };
-/* Threads one cycle of pointers through `bytes` of buffer, one pointer every `stride` bytes, and returns its head.
- * bytes must hold at least one stride. */
+/* Writes one cycle of pointers into `bytes` of buffer, one pointer every `stride` bytes, and returns its head. bytes
+ * must be at least one stride. */
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order);
 
-/* In page-local order a walk goes through all cells of a patch before it comes to another: the patch of the cell with this
- * index, and all of a patch's cells read, none of which waits for another. */
+/* In page-local order, a walk visits all cells of a patch before it enters another. The first function returns the
+ * patch of a cell; the second reads all cells of a patch with independent loads. */
 size_t toll_chase_patch(size_t stride, size_t index);
 void toll_chase_fetch(void *buffer, size_t bytes, size_t stride, size_t patch);
 
-/* A random order of `count` things that is computed, not kept: where the walk stands after so many steps is known without
- * going there. In random order a chase of many cells is laid by it. */
+/* A random permutation of `count` elements that is computed and not stored, so that the position after any number of
+ * steps is known without walking. The random order of a large chase uses it. */
 enum { TOLL_SHUFFLE_ROUNDS = 4 };
 struct toll_shuffle {
   uint64_t count;     /* at most UINT32_MAX */
@@ -239,7 +240,7 @@ bool toll_chase_is_large(size_t count);
 struct toll_shuffle toll_chase_shuffle(const struct toll_run *r, size_t count, size_t stride);
 size_t toll_shuffle_at(const struct toll_shuffle *shuffle, uint64_t place); /* the index of the cell at a place */
 
-/* The place of a chase, and the number of steps that the body counted on the way there. */
+/* A position in a chase, and the number of steps that the body has counted. */
 struct toll_cursor {
   void **at;
   uint64_t steps;
@@ -252,34 +253,35 @@ struct toll_cursors {
   size_t count, stride; /* at most TOLL_MOST_CURSORS, so many bytes from one to the next */
   unsigned loads;       /* of each cursor in one iteration */
 };
-/* For check: the body must move each cursor by exactly the loads that it is asked for. The place of a chase tells its
- * steps only modulo the length of its cycle: a body that drops 32 loads a batch stands at the right place of a cycle of
- * 64 after every second batch. So the body is run on a cycle of its own, whose length is a prime. Afterwards the cursors
- * are as they were. */
+/* For check: the body must move each cursor by exactly the requested number of loads. The position in a chase gives
+ * this number only modulo the length of the cycle: a body that drops 32 loads per batch is at the right position of a
+ * cycle of 64 after every second batch. So the body runs on a separate cycle whose length is a prime. The cursors are
+ * restored afterwards. */
 enum toll_status toll_check_loads(struct toll_run *r, void (*body)(struct toll_run *r), struct toll_cursors cursors);
 
-/* ---- places ---------------------------------------------------------------------------------------------------- */
+/* ---- CPU placement ----------------------------------------------------------------------------------------------- */
 
-/* Pins the calling thread to a CPU by the system's number; false, with errno, where the system refuses. A worker is
- * pinned before its body runs: a probe asks only where its boundary needs another place. */
+/* Pins the calling thread to a CPU by its number; false, with errno, if the system refuses. Workers are pinned before
+ * their bodies run: a probe calls this only if its boundary requires another CPU. */
 bool toll_pin(int cpu);
-/* For prepare: the timed worker goes to another of the visit's CPUs, which becomes r->cpus[0], so that the visit's record
- * tells where it ran. Refusals are recorded. */
+/* For prepare: moves the timed worker to another CPU of the visit, which becomes r->cpus[0] and appears in the visit's
+ * record. A refusal is recorded. */
 enum toll_status toll_move(struct toll_run *r, int cpu);
-/* The calling thread may run on all CPUs of the visit until it is pinned again, and what it starts as well. */
+/* The calling thread, and threads and processes that it starts, may run on all CPUs of the visit until it is pinned
+ * again. */
 bool toll_unpin(const struct toll_run *r);
 
-/* ---- what the machine may refuse --------------------------------------------------------------------------------- */
+/* ---- code that may end in a signal ------------------------------------------------------------------------------- */
 
-/* Calls act(context); returns 0, or the signal (SIGBUS, SIGILL, SIGSEGV) that stopped it on its way. Not for what is
- * timed, nor for more than one thread at a time. */
+/* Calls act(context); returns 0, or the signal (SIGBUS, SIGILL, SIGSEGV) that ended it. Not for timed code, nor for
+ * several threads at once. */
 int toll_guarded(void (*act)(void *context), void *context);
 
-/* ---- what is not timed ---------------------------------------------------------------------------------------- */
+/* ---- pausing the timer ------------------------------------------------------------------------------------------- */
 
-/* Between the two the timed worker's clock stands still, in its body or control: for a state of the machine that has to
- * be made anew before each timed stretch. Each pair leaves the cost of one reading of the clock in the time, so a
- * stretch is long beside that. Neither is for companions. A probe that uses them declares `pauses`. */
+/* Pause and resume the timer in a body or control, to restore a state of the machine before each timed stretch. Each
+ * pair adds the cost of one reading of the clock, so a timed stretch must be much longer. Not for companions. A probe
+ * that uses them declares `pauses`. */
 void toll_timer_pause(void);
 void toll_timer_resume(void);
 
@@ -288,32 +290,32 @@ void toll_timer_resume(void);
 uint64_t toll_random(uint64_t *state);
 uint64_t toll_random_below(uint64_t *state, uint64_t bound);
 
-/* ---- what the system can say ---------------------------------------------------------------------------------- */
+/* ---- facts about the system -------------------------------------------------------------------------------------- */
 
-/* Whether the system's accounts of this process (resident set, faults, switches) are of the program alone. Under an
- * emulator of a CPU they are mostly the emulator's own, and a probe must not report them. */
+/* Whether the system's accounts of this process (resident set, faults, switches) describe the program. Under a
+ * user-mode emulator they describe the emulator, and a probe must not report them. */
 bool toll_accounts_are_own(void);
 
-/* Whether time passes here as on a core. Else it is counted: an addition is no cycle, and memory answers at once, however
- * scattered it is. */
+/* Whether the clock is real time. Otherwise it counts instructions: an addition does not stand for a cycle, and memory
+ * has no latency. */
 bool toll_clock_is_real(void);
 
-/* First in the preparation of a probe, or of a choice of one, whose boundary is the kernel's: skips where the clock counts
- * the program's own instructions and none of its kernel's, and says which place sees both. */
+/* Called first in the preparation of a probe, or of a parameter's value, whose boundary is the kernel: skips if the
+ * clock counts the program's instructions but not the kernel's, and names the targets that count both. */
 enum toll_status toll_needs_kernel(struct toll_run *r);
 
-/* ---- what the CPU can do ------------------------------------------------------------------------------------- */
+/* ---- CPU features ------------------------------------------------------------------------------------------------ */
 
-/* "sse2" "avx2" "avx512f" "erms" "neon" ...: false for what this architecture has never heard of. */
+/* "sse2" "avx2" "avx512f" "erms" "neon" ...; false for a feature of another architecture. */
 bool toll_cpu_has(const char *feature);
 
-/* ---- keeping the compiler honest ----------------------------------------------------------------------------- */
+/* ---- compiler barriers ------------------------------------------------------------------------------------------- */
 
-/* The value is needed in a register, and may have changed: nothing is folded across it. */
+/* The value must be in a register and may have changed, so the compiler folds nothing across this point. */
 #define TOLL_OPAQUE(value) __asm__ volatile("" : "+r"(value))
-/* The value is used: it is computed, and nothing else happens. */
+/* The value counts as used, so the compiler computes it. No instruction is emitted. */
 #define TOLL_USE(value) __asm__ volatile("" : : "r"(value))
-/* All memory may have been read and written. */
+/* All memory counts as read and written. */
 #define TOLL_MEMORY() __asm__ volatile("" : : : "memory")
 #if defined(__GNUC__) && !defined(__clang__)
 #define TOLL_NOINLINE __attribute__((noipa)) /* noinline alone does not stop gcc from hoisting a pure function */
@@ -321,7 +323,7 @@ bool toll_cpu_has(const char *feature);
 #define TOLL_NOINLINE __attribute__((noinline))
 #endif
 
-/* Tells the CPU that this is a spin on a value that another CPU writes. */
+/* A hint to the CPU that this loop spins on a value that another CPU writes. */
 static inline void toll_relax(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __asm__ volatile("pause" ::: "memory");

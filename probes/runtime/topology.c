@@ -29,7 +29,7 @@ static void add_all(struct toll_set *set, const struct toll_set *others) {
   for (size_t i = 0; i < TOLL_MOST_LISTED / WORD_BITS; i++) set->words[i] |= others->words[i];
 }
 
-/* The least member from a number on; TOLL_MOST_LISTED where there is none. */
+/* The least member that is not below a number; TOLL_MOST_LISTED if there is none. */
 static unsigned next_in(const struct toll_set *set, unsigned from) {
   while (from < TOLL_MOST_LISTED && !toll_set_has(set, (int)from)) from++;
   return from;
@@ -41,7 +41,7 @@ static unsigned size_of(const struct toll_set *set) {
   return count;
 }
 
-/* Reads "0-3,8" as the system writes it. False where it names nothing: an empty list, or "(null)". */
+/* Reads a list such as "0-3,8". False if it is empty or "(null)". */
 static bool read_set(const char *text, struct toll_set *set) {
   bool any = false;
   memset(set, 0, sizeof *set);
@@ -56,12 +56,13 @@ static bool read_set(const char *text, struct toll_set *set) {
 }
 
 bool toll_read_set(const char *path, struct toll_set *set) {
-  char text[LIST_BYTES]; /* companions that are threads ask as well */
+  char text[LIST_BYTES]; /* companion threads call this too */
   toll_read_text(path, text, sizeof text);
   return read_set(text, set);
 }
 
-/* "0-3,8-14/2": numbers of equal distance are one term, since some systems number the CPUs of their packages in turn. */
+/* "0-3,8-14/2": numbers of equal distance form one term, since some systems number the CPUs of their packages
+ * alternately. */
 void toll_put_set(const char *key, const struct toll_set *set) {
   static char text[LIST_BYTES];
   size_t used = 0;
@@ -98,7 +99,7 @@ static bool read_cpu_number(int cpu, const char *name, uint64_t *number) {
   return toll_read_number(path, number);
 }
 
-/* Kernels before 5.3 know a core and a package by other names, and no die. */
+/* Kernels before 5.3 use other names for a core and a package, and report no die. */
 bool toll_core_of(int cpu, struct toll_set *set) {
   return read_cpu_set(cpu, "topology/core_cpus_list", set) || read_cpu_set(cpu, "topology/thread_siblings_list", set);
 }
@@ -183,7 +184,7 @@ static void put_kind(const char *name, uint64_t capacity, const struct toll_set 
   toll_put_close('}');
 }
 
-/* By the scheduler's measure of their speed, 1024 for the fastest (Arm, RISC-V). False where the system has none. */
+/* By the scheduler's CPU capacity, 1024 for the fastest (Arm, RISC-V). False if the system reports none. */
 static bool put_kinds_by_capacity(const struct toll_set *online) {
   struct toll_set seen = {{0}};
   uint64_t capacity, other;

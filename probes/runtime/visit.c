@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One visit: prepare, prove, sample, prove again, and say all of it.
+ * One visit: prepares, checks, samples, checks again, and emits the records.
  */
 #include <errno.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ void toll_report(struct toll_run *r, const char *metric, double value) {
   if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
 }
 
-/* The first reason stands: what follows from it explains less. */
+/* The first reason is kept: later ones are often its consequences. */
 static enum toll_status settle(struct toll_run *r, enum toll_status status, const char *format, va_list arguments) {
   struct toll_visit *visit = r->visit;
   if (visit->status == TOLL_OK) {
@@ -93,7 +93,7 @@ static void watch(uint64_t deadline_ms) {
   struct sigaction stop = {0}, deadline = {0};
   struct itimerval timer = {{0, 0}, {(time_t)(deadline_ms / 1000), (suseconds_t)(deadline_ms % 1000 * 1000)}};
   stop.sa_handler = on_stop;
-  stop.sa_flags = SA_RESTART; /* a body that sleeps in the kernel goes on sleeping until its batch is done */
+  stop.sa_flags = SA_RESTART; /* a body that sleeps in the kernel sleeps until its batch ends */
   deadline.sa_handler = on_deadline;
   sigaction(SIGINT, &stop, NULL);
   sigaction(SIGTERM, &stop, NULL);
@@ -152,7 +152,8 @@ static void emit_visit(const struct toll_run *r) {
   toll_put_count("seed", request->seed);
   toll_put_count("samples", request->samples);
   toll_put_count("sample_ns", request->sample_ns);
-  toll_put_count("at_ns", toll_counts_instructions() ? 0 : toll_now_ns()); /* a count is no moment */
+  toll_put_count("at_ns",
+                 toll_counts_instructions() ? 0 : toll_now_ns()); /* a counter of instructions is no time of day */
   toll_put_bool("pinned", r->visit->pinned);
   toll_put_text("priority", r->visit->real_time ? "real-time" : "normal");
   emit_work(r);
@@ -179,7 +180,7 @@ static void emit_trouble(const struct toll_visit *visit) {
 
 /* ---- the visit ---- */
 
-/* Pinning may be refused (a sandbox, a CPU gone offline): the visit goes on, and its witness shows any migration. */
+/* Pinning may be refused (a sandbox, an offline CPU). The visit continues, and its evidence shows any migration. */
 static void choose_cpus(struct toll_run *r) {
   struct toll_request *request = &r->visit->request;
   if (!request->cpu_count) request->cpu_count = toll_allowed_cpus(request->cpus, TOLL_MOST_CPUS);
@@ -203,7 +204,7 @@ static enum toll_status check(struct toll_run *r) {
   return r->visit->probe->check ? r->visit->probe->check(r) : TOLL_OK;
 }
 
-/* A first batch as short as can be, so that there is something to check before anything is timed. */
+/* The shortest possible batch runs first, so that there is a result to check before anything is timed. */
 static void prove(struct toll_run *r) {
   uint64_t quantum = r->visit->probe->quantum;
   r->visit->proof_ns = toll_crew_batch(r, quantum ? quantum : 1, NULL);
@@ -221,7 +222,7 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   const uint64_t trial_ns = steps_ns < TRIAL_NS        ? TRIAL_NS
                             : steps_ns > MOST_TRIAL_NS ? MOST_TRIAL_NS
                                                        : (uint64_t)steps_ns;
-  if (!r->visit->proved) prove(r); /* what the last visit's check found is what this one begins with */
+  if (!r->visit->proved) prove(r); /* the final check of the last visit is the initial check of this one */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
   if (toll_marks_open(r) != TOLL_OK) return;
@@ -235,11 +236,12 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
 static enum toll_status prepare(struct toll_run *r) {
   choose_cpus(r);
   if (make_state(r) == TOLL_OK && r->visit->probe->prepare) r->visit->probe->prepare(r);
-  toll_witness_open(r->cpus, r->cpu_count); /* behind it, since a probe may move to another CPU */
+  toll_witness_open(r->cpus, r->cpu_count); /* after the preparation, since a probe may move to another CPU */
   return r->visit->status;
 }
 
-/* Gauges of companions are whole only once these have ended, and then there is nobody left for another visit. */
+/* Gauges of companions are complete only once the companions have ended; then the process can serve no further
+ * visit. */
 static bool can_stay(const struct toll_probe *probe) {
   return !(probe->roles && probe->finish);
 }
@@ -252,13 +254,13 @@ static void finish(struct toll_run *r) {
   emit_gauges(r->visit);
 }
 
-/* One visit of what is prepared. stays: whether its process waits for another. */
+/* One visit of a prepared layout. stays: whether the process waits for another visit. */
 static void visit_once(struct toll_run *r, bool stays) {
   struct toll_visit *visit = r->visit;
   visit->real_time = visit->status == TOLL_OK && toll_priority_raise(visit->probe, &visit->request);
   emit_visit(r);
   struct toll_clock clock = toll_clock_measure();
-  toll_emit_clock(clock); /* a gap too says where it is one */
+  toll_emit_clock(clock); /* a skipped visit records its CPUs too */
   if (visit->status == TOLL_OK) measure(r, clock);
   if (visit->real_time) toll_priority_drop();
   finish(r);
@@ -266,8 +268,8 @@ static void visit_once(struct toll_run *r, bool stays) {
   toll_emit_end(stop_asked, stays && visit->status == TOLL_OK && !stop_asked);
 }
 
-/* Takes over what a further visit may say: its number, length and deadline. Where it runs is as it was prepared, which may
- * be where the probe has moved to. */
+/* Copies what a further visit may change: its number, length and deadline. Its CPUs stay as prepared, or as the probe
+ * has changed them. */
 static void begin_again(struct toll_run *r, const struct toll_request *request) {
   static struct toll_request before;
   struct toll_request *now = &r->visit->request;
@@ -279,8 +281,8 @@ static void begin_again(struct toll_run *r, const struct toll_request *request) 
   watch(request->deadline_ms);
 }
 
-/* Ahead, beside the visit of another process: a lap of proof may take longer than to prepare. Companions, who begin on CPUs
- * of their own, are left to the visit, and so is what takes them to prove. */
+/* Pre-stages a layout while another process is timed, including its check, which may take longer than the preparation.
+ * Companions run on CPUs of their own, so they and a check that needs them are left to the visit. */
 static bool is_ready_ahead(struct toll_run *r, bool stays) {
   if (!stays || r->visit->status != TOLL_OK) return false;
   if (r->visit->probe->roles) return true;
@@ -290,8 +292,8 @@ static bool is_ready_ahead(struct toll_run *r, bool stays) {
   return r->visit->status == TOLL_OK;
 }
 
-/* What was prepared ahead says that it waits, and begins when it is asked for, where it is to measure. What could not be
- * prepared ends here, and is found out anew by its visit. */
+/* A pre-staged process reports that it waits, and starts its visit on request, on the visit's CPUs. If the preparation
+ * failed, the process ends here, and its visit finds the reason again. */
 static bool is_taken_up(struct toll_run *r, const struct toll_request *first, toll_next_visit *next) {
   static struct toll_request asked;
   const bool ready = is_ready_ahead(r, next && can_stay(r->visit->probe));

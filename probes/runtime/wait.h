@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a worker waits by: a word in memory that another worker changes, or a moment of the system's clock. For the
- * runtime's gate, and for probes whose boundary is waiting itself.
+ * Waiting for a word in memory that another worker changes, or for a time of the system's clock. Used by the runtime's
+ * gate, and by probes whose boundary is waiting.
  */
 #ifndef TOLL_WAIT_H
 #define TOLL_WAIT_H
@@ -14,7 +14,7 @@
 
 /* futex(2); the kernel's own header is not part of every C library. */
 enum { TOLL_FUTEX_WAIT = 0, TOLL_FUTEX_WAKE = 1 };
-/* 32-bit ABIs that began with 64-bit times have it under this name alone. */
+/* 32-bit ABIs that have had 64-bit times from the start define only this name. */
 #if !defined(SYS_futex) && defined(SYS_futex_time64)
 #define SYS_futex SYS_futex_time64
 #endif
@@ -24,12 +24,12 @@ static inline void toll_futex_wait(_Atomic uint32_t *word, uint32_t value) {
   syscall(SYS_futex, word, TOLL_FUTEX_WAIT, value, NULL, NULL, 0);
 }
 
-/* How many it woke; below 0, with errno, where the system refuses it. */
+/* Returns the number of workers that it woke; negative, with errno, if the system refuses. */
 static inline long toll_futex_wake(_Atomic uint32_t *word, int most) {
   return syscall(SYS_futex, word, TOLL_FUTEX_WAKE, most, NULL, NULL, 0);
 }
 
-/* Now, on the clock that the kernel's timers ring by: for appointments, never for a result. */
+/* The current time of the clock that the kernel's timers use: for absolute timeouts, never for a result. */
 static inline uint64_t toll_moment_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A walk along one cycle of pointers, every load needing the result of the load before: the time of one step is the
- * latency of one load, whatever the core could overlap. For probes of every family.
+ * A walk along one cycle of pointers. Each load needs the result of the load before it, so that the time of one step is
+ * the latency of one load, whatever the core could overlap.
  *
- * That a walk did what it claims is proved in two parts. Before the first sample one whole lap is walked: it must come
- * back to its head after exactly as many steps as there are nodes and not before, every step on a node's place, so each
- * line was visited exactly once. That lap is also the one that warms the caches, and it only reads: a lap that wrote
- * would leave dirty lines behind, and the samples would pay for their eviction. After the last sample the walk must
- * stand where the number of steps done says; milestones noted during the lap make that a matter of microseconds. That place
- * is known modulo the length of the lap, so the number of loads of a batch is checked apart (toll_check_loads).
+ * The walk is checked in two parts. Before the first sample one lap is walked: it must return to its head after exactly
+ * as many steps as there are nodes and not before, with every step at a node, so that each line is visited exactly
+ * once. This lap also warms the caches. It only reads: dirty lines would have to be evicted during the samples. After
+ * the last sample, the walk must be at the node that the number of steps implies; milestones recorded during the lap
+ * make this check take microseconds. The node is known modulo the length of the lap, so the number of loads of a batch
+ * is checked separately (toll_check_loads).
  *
- * A large random order can be computed. Its lap is then walked in eight places side by side, none of which waits for another:
- * 79 ms through 32 MiB became 15. The eight are neighbours in the walk, so that the caches are left as one walker leaves them.
+ * A large random order can be computed. Its lap is then walked at eight places at once, with independent loads: 15 ms
+ * in place of 79 for 32 MiB. The eight places are adjacent in the walk, so that the caches end up as after a single
+ * walk.
  *
- * A lap through 128 MiB takes a third of a second, and warms no cache. There the order is one that can be computed, and is
- * one cycle by how it is made: some thousand steps of it are looked up, and the place where the walk must stand is known.
+ * A lap through 128 MiB takes a third of a second and warms no cache. There the order is always computed, and is one
+ * cycle by construction. About a thousand of its steps are verified, and the final node is computed.
  */
 #ifndef TOLL_WALK_H
 #define TOLL_WALK_H
@@ -36,12 +37,12 @@ struct walk {
   uint64_t looked_up; /* steps that prove a computed walk */
   void **milestone[WALK_MILESTONES];
   bool proved, local;
-  bool known, computed; /* known: its order, by the shuffle; computed: that, and larger than any cache */
+  bool known, computed; /* known: the order is computed; computed: also, the buffer exceeds every cache */
   struct toll_shuffle shuffle;
 };
 
-/* Loads in one turn of the loop. 32 keep the loop's own two instructions below one in a dozen on any core, and those
- * run beside the load that everything waits for; more would only widen the quantum at 120 ns a load. */
+/* Loads in one iteration of the loop. With 32, the loop's own two instructions are few and execute while the load is in
+ * flight. More would only increase the quantum, at 120 ns per load. */
 #define WALK_TURN   32
 #define WALK_STEP   at = (void **)*at;
 #define WALK_STEP_8 WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP WALK_STEP
@@ -58,14 +59,15 @@ static inline void **walk_place(const struct walk *w, uint64_t place) {
   return (void **)(void *)(w->base + toll_shuffle_at(&w->shuffle, place % w->nodes) * w->stride);
 }
 
-/* Leaves in the caches what a walk that goes round and round leaves there: its last lines. A pass in order leaves the last
- * half of 64 MiB in an L3 of 32, which a third of the walk's first steps met: a layout's first 50 ms of it took 143 ns a
- * load, and the next ones 148 and 150.
+/* Leaves in the caches what a repeated walk leaves there: its most recent lines. A sequential pass over 64 MiB leaves
+ * the last half of the buffer in an L3 of 32 MiB, where a third of the walk's first steps hit: the first 50 ms of a
+ * layout took 143 ns per load, and later ones 148 and 150.
  *
- * Of a walk that no cache holds, places are computed before they are read. The core then has as many reads under way as
- * it can: the end of 1 GiB takes 0.13 s in place of 0.4. Of a smaller one each place is read as soon as it is known. A
- * faster pass leaves lines that are younger than a lap makes them, and more of them are met in a cache that other
- * machines fill: 64 MiB in an L3 of 260 took 100 ns a load, and 137 in any later lap. */
+ * For a walk that exceeds every cache, addresses are computed before they are read, so that the core keeps as many
+ * reads in flight as it can: the end of 1 GiB takes 0.13 s in place of 0.4. In a smaller walk each address is read as
+ * soon as it is known. A faster pass would leave lines that are more recent than after a lap, and more of them would
+ * hit in a cache that other virtual machines fill: 64 MiB in an L3 of 260 MiB took 100 ns per load, and 137 in any
+ * later lap. */
 static inline void walk_leave_the_end(const struct walk *w, uint64_t lines) {
   size_t cell[WALK_TOGETHER];
   for (uint64_t left = lines; left;) {
@@ -76,7 +78,8 @@ static inline void walk_leave_the_end(const struct walk *w, uint64_t lines) {
   }
 }
 
-/* Lays the cycle into `bytes` at `base`, one node every `stride` bytes. whole: bytes of all walks that go side by side. */
+/* Writes the cycle into `bytes` at `base`, one node every `stride` bytes. whole: bytes of all walks that are made at
+ * once. */
 static inline enum toll_status walk_lay_part(struct toll_run *r, struct walk *w, void *base, size_t bytes,
                                              size_t stride, enum toll_order order, size_t whole) {
   if (stride < sizeof(void *) || bytes < stride)
@@ -105,7 +108,7 @@ static inline bool walk_on_a_node(const struct walk *w, void **at) {
   return offset < w->nodes * w->stride && offset % w->stride == 0;
 }
 
-/* Whether each of the milestones from the first on leads to the next one, and none past the head. */
+/* Whether each milestone leads to the next one, and none beyond the head. */
 static inline bool walk_stretch(const struct walk *w, uint64_t first) {
   void **at[WALK_BESIDE];
   for (unsigned i = 0; i < WALK_BESIDE; i++) at[i] = w->milestone[first + i];
@@ -119,7 +122,7 @@ static inline bool walk_stretch(const struct walk *w, uint64_t first) {
   return true;
 }
 
-/* How many steps of the lap were walked side by side, and are as they should be. */
+/* The number of steps of the lap that were walked at several places at once and found correct. */
 static inline uint64_t walk_stretches(struct walk *w) {
   const uint64_t stretch = WALK_BESIDE * w->spacing;
   uint64_t done = 0;
@@ -128,14 +131,15 @@ static inline uint64_t walk_stretches(struct walk *w) {
   return done;
 }
 
-/* In page-local order, whatever the lap is about to meet: a lap through 128 MiB took 290 ms, and takes 30. */
+/* Reads the lines in page-local order before the lap reaches them: a lap through 128 MiB takes 30 ms in place of
+ * 290. */
 static inline void walk_fetch(const struct walk *w, void **at, size_t *patch) {
   const size_t next = toll_chase_patch(w->stride, (size_t)((char *)at - w->base) / w->stride);
   if (next != *patch) toll_chase_fetch(w->base, (size_t)w->nodes * w->stride, w->stride, next);
   *patch = next;
 }
 
-/* One walker goes on where the many have come to, or met what is wrong, and says what that is. */
+/* A single walk continues where the parallel ones ended, or where they met an error, which it reports. */
 static inline enum toll_status walk_lap(struct toll_run *r, struct walk *w) {
   const uint64_t done = w->known ? walk_stretches(w) : 0;
   void **at = done ? walk_place(w, done) : w->head;
@@ -164,7 +168,7 @@ static inline enum toll_status walk_look_up(struct toll_run *r, struct walk *w) 
   return TOLL_OK;
 }
 
-/* Where the walk must stand after the steps that were done. */
+/* The node at which the walk must be after the steps that were made. */
 static inline void **walk_expected(const struct walk *w) {
   if (w->computed) return walk_place(w, w->cursor.steps);
   uint64_t place = w->cursor.steps % w->nodes;
@@ -173,7 +177,7 @@ static inline void **walk_expected(const struct walk *w) {
   return at;
 }
 
-/* The order of the cycle where it is not proved yet, later the place of the walk. */
+/* Checks the order of the cycle on the first call, later the position of the walk. */
 static inline enum toll_status walk_check_place(struct toll_run *r, struct walk *w) {
   if (!w->proved) return w->computed ? walk_look_up(r, w) : walk_lap(r, w);
   if (w->cursor.at != walk_expected(w))
@@ -181,7 +185,7 @@ static inline enum toll_status walk_check_place(struct toll_run *r, struct walk 
   return TOLL_OK;
 }
 
-/* The lap comes last: it leaves the caches as the samples need them. */
+/* The lap comes last: it leaves the caches in the state that the samples need. */
 static inline enum toll_status walk_check(struct toll_run *r, struct walk *w, void (*body)(struct toll_run *r)) {
   const struct toll_cursors one = {.first = &w->cursor, .count = 1, .loads = 1};
   return toll_check_loads(r, body, one) == TOLL_OK ? walk_check_place(r, w) : toll_refused(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happened beside a sample: switches, faults, migration, time stolen by a hypervisor, the frequency where the
- * system tells it. A sample may later be set aside on this evidence, and on no other.
+ * The evidence of a sample: context switches, page faults, migration, time stolen by a hypervisor, and the frequency if
+ * the system reports it. The analysis discards samples on this evidence only.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +25,7 @@ static struct {
   size_t room;
 } watched = {-1, -1, -1, NULL, 0, NULL, 0};
 
-/* Of the file's lines those of the CPUs are wanted, and they come first; after them stands `intr`. */
+/* The lines of the CPUs come first in the file; the line `intr` follows them. */
 static void make_room_for_cpus(void) {
   enum { FIRST_ROOM = 4096, MOST_ROOM = 1 << 20 };
   for (watched.room = FIRST_ROOM; watched.room <= MOST_ROOM; watched.room *= 2) {
@@ -102,16 +102,17 @@ static uint64_t read_delay(void) {
   return strtoull(rest, NULL, 10);
 }
 
-/* Where an emulator counts instructions, switches and faults would be the emulator's own, and mean nothing to a count. */
+/* Under an emulator that counts instructions, switches and faults are those of the emulator, and do not affect a
+ * count. */
 struct toll_witness toll_witness_read(void) {
   struct rusage use;
   if (toll_counts_instructions()) return (struct toll_witness){.cpu = -1, .delay_ns = TOLL_UNSEEN};
-  const bool told =
-      getrusage(RUSAGE_THREAD, &use) == 0; /* a sandbox may refuse it, and a zero would say that all was calm */
-  return (struct toll_witness){.involuntary = told ? (uint64_t)use.ru_nivcsw : TOLL_UNSEEN,
-                               .voluntary = told ? (uint64_t)use.ru_nvcsw : TOLL_UNSEEN,
-                               .minor_faults = told ? (uint64_t)use.ru_minflt : TOLL_UNSEEN,
-                               .major_faults = told ? (uint64_t)use.ru_majflt : TOLL_UNSEEN,
+  const bool known = getrusage(RUSAGE_THREAD, &use) ==
+                     0; /* a sandbox may refuse the call, and zeros would look like an undisturbed sample */
+  return (struct toll_witness){.involuntary = known ? (uint64_t)use.ru_nivcsw : TOLL_UNSEEN,
+                               .voluntary = known ? (uint64_t)use.ru_nvcsw : TOLL_UNSEEN,
+                               .minor_faults = known ? (uint64_t)use.ru_minflt : TOLL_UNSEEN,
+                               .major_faults = known ? (uint64_t)use.ru_majflt : TOLL_UNSEEN,
                                .steal_ticks = read_steal(),
                                .frequency_khz = read_frequency(),
                                .delay_ns = read_delay(),
