@@ -3,10 +3,10 @@
  * A load that traps at a misaligned address and is made good by a handler in the program: what a kernel's alignment fix-up
  * does, and what an embedded program does that installs its own.
  *
- * x86 traps where the program sets the alignment-check flag. Everything then traps, the C library's own code included, so
- * the flag is set around the probe's loop only, and the handler's first act is to clear it for itself; the return from
- * the signal sets it again. SPARC V9 traps by itself and tells the program; MIPS traps by itself, and its kernel mends the
- * access in silence, unless the program says that it wants the signal.
+ * x86 traps where the program sets the alignment-check flag. Everything then traps, the C library's own code included,
+ * so the flag is set around the probe's loop only, and the handler's first act is to clear it for itself; the return
+ * from the signal sets it again. SPARC V9 always traps and signals the program. MIPS always traps, and its kernel
+ * emulates the access silently unless the program requests the signal.
  *
  * Each load is one instruction of a form that is written down here: the handler decodes those, and refuses any other.
  */

@@ -2,11 +2,11 @@
  *
  * A misaligned load that traps and that the kernel makes good, unseen by the program.
  *
- * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. ARM of today loads a single
- * register from anywhere, but never two at once: LDM and LDRD trap, and Linux mends those, and counts them in
- * /proc/cpu/alignment. On other CPUs nothing traps, or the program is told. The values are compared with the bytes at
- * their addresses; that it was the kernel that put them together is seen by its count, or by the same load being a bus
- * error as soon as the program wants the signal.
+ * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. ARM of today loads a
+ * single register from anywhere, but never two at once: LDM and LDRD trap, and Linux mends those, and counts them in
+ * /proc/cpu/alignment. On other CPUs nothing traps, or the program gets the signal. The values are compared with the
+ * bytes at their addresses; that it was the kernel that put them together is seen by its count, or by the same load
+ * being a bus error as soon as the program wants the signal.
  */
 #include <stdio.h>
 

@@ -45,7 +45,7 @@ static inline uint32_t read_packed(const unsigned char *at) {
   return packed->header.length + packed->header.protocol + packed->header.source + packed->header.target;
 }
 
-/* The halves stay apart, or the compiler would join them to one load again. */
+/* The halves are kept separate; otherwise the compiler would merge them into one load. */
 static inline uint32_t two_halves(const volatile uint16_t *half) {
   uint32_t first = half[0], second = half[1];
   TOLL_OPAQUE(first);

@@ -4,8 +4,8 @@
  * these names.
  * To be included before the library, and after the headers of C and C++, whose own calls are no part of it.
  *
- * Such a program gives all back before it is looked at. So what stands is what was alive when that was
- * most; a probe tells it among HEAP_METRICS.
+ * Such a program gives all back before it is looked at. So the peak of live memory remains; a probe reports it among
+ * HEAP_METRICS.
  */
 #ifndef TOLL_DATAMODEL_BLOCKS_H
 #define TOLL_DATAMODEL_BLOCKS_H

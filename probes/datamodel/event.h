@@ -34,7 +34,7 @@ struct Hit {
 
 enum { PLAIN, LEPTON, HADRON };
 
-/* What a particle is told by, in memory and in a file: the same bytes under every ABI of one byte order. */
+/* The fields that identify a particle, in memory and in a file: the same bytes under every ABI of one byte order. */
 struct Fields {
   int32_t kind, momentum, isolation, charges[HITS_OF_PARTICLE];
 };

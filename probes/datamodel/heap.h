@@ -32,7 +32,7 @@ inline void *take(size_t bytes) {
   return object;
 }
 
-/* For a delete that does not tell the size: what malloc gave stands for it, which is a few bytes more. */
+/* For a delete without a size: the size of malloc's block is used, which is a few bytes more. */
 inline void give_unsized(void *object) {
   if (!object) return;
   const size_t usable = malloc_usable_size(object);

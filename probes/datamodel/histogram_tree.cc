@@ -63,8 +63,8 @@ Bin *in_order(Bin *list) {
   return list;
 }
 
-/* A treap of such a list: the bins from the root to the right are at hand, and whoever comes next takes those of less
- * priority as its left (Vuillemin 1980). Of n bins there are about ln n of them. */
+/* A treap of such a list: the bins on the path from the root to the right are kept, and the next bin takes those of
+ * lower priority as its left subtree (Vuillemin 1980). Of n bins there are about ln n of them. */
 Bin *link_up(Bin *list) {
   enum { MOST = 256 };
   Bin *spine[MOST];

@@ -28,7 +28,7 @@ static const size_t most = sizeof(void *) == 4 ? (size_t)64 << 20 : (size_t)256 
 struct blocks {
   size_t bytes, page;
   uint64_t first, adapted, ceiling;    /* 0: none was found */
-  double given_back, given_back_below; /* shares; below nothing: not told */
+  double given_back, given_back_below; /* shares; negative: unknown */
   uint64_t refused, marks;
 };
 

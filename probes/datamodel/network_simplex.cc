@@ -117,8 +117,9 @@ void work_on(struct toll_run *r) {
   state->asked += r->iterations;
 }
 
-/* Whether flow goes only where it may and pays: an arc that would make it cheaper is full, one that would make it dearer
- * is empty (Ahuja, Magnanti and Orlin 1993, theorem 9.4). That proves the optimum, whoever found it. */
+/* Whether the flow is feasible and optimal: every arc with a negative reduced cost is full, every arc with a positive
+ * one is empty (Ahuja, Magnanti and Orlin 1993, theorem 9.4). This proves the optimum independently of the
+ * algorithm. */
 bool arc_is_optimal(const Network &network, Graph::Arc arc) {
   const int64_t flow = network.simplex.flow(arc);
   const int64_t reduced = int64_t{network.cost[arc]} + network.simplex.potential(network.graph.source(arc)) -

@@ -3,9 +3,9 @@
  * A virtual method, called on objects that are reached by pointer: load the object's table, load the method's address,
  * jump there. The control calls one method by its name on the same objects, in the same order.
  *
- * With one class the CPU predicts the jump, and what is left are two loads that run ahead of it. With several in random
- * order each call asks for a prediction that cannot be made; how long a pattern the CPU remembers is told by the number
- * of objects at which that begins to cost.
+ * With one class the CPU predicts the jump, and what is left are two loads that run ahead of it. With several classes
+ * in random order no call can be predicted. The number of objects at which the cost rises shows how long a pattern the
+ * CPU remembers.
  */
 #include "toll.h"
 

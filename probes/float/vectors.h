@@ -89,9 +89,9 @@ inline void vectors_forget(const struct toll_run *r, void *array, size_t count) 
   for (size_t i = 0; i < count; i++) vectors_put(r, array, i, static_cast<double>(NAN));
 }
 
-/* Rounding errors of a sum of n terms of total size `magnitude` are a random walk: they stay within lambda sqrt(n) u of it
- * but for a probability that falls as exp(-lambda^2 / 2) (Higham and Mary 2019). The worst case n u would hide a missing
- * term of a long vector. lambda is 8. */
+/* Rounding errors of a sum of n terms of total size `magnitude` are a random walk: they stay within lambda sqrt(n) u of
+ * it but for a probability that falls as exp(-lambda^2 / 2) (Higham and Mary 2019). With the worst-case bound n u, a
+ * missing term of a long vector would go unnoticed. lambda is 8. */
 inline long double vectors_tolerance(const struct toll_run *r, size_t terms, long double magnitude) {
   const double epsilon = vectors_single(r) ? static_cast<double>(FLT_EPSILON) : DBL_EPSILON;
   return 8 * sqrtl(static_cast<long double>(terms)) * epsilon / 2 * magnitude;

@@ -134,7 +134,7 @@ inline emulated<Real> operator/(emulated<Real> a, emulated<Real> b) {
 /* ---- trapped ---- */
 
 #if WAYS_TRAP
-/* The operation's number, in the instruction: bit 2 tells double from float. */
+/* The operation's number in the instruction: bit 2 distinguishes double from float. */
 enum { TRAP_ADD = 0, TRAP_SUB = 1, TRAP_MUL = 2, TRAP_DIV = 3, TRAP_DOUBLE = 4 };
 
 namespace trap {
@@ -275,7 +275,7 @@ inline void on_accelerator(int number, siginfo_t *, void *context) {
   static struct fpa_registers registers;
   mcontext_t *m = &((ucontext_t *)context)->uc_mcontext;
   struct fpa_core core;
-  memcpy(core.r, &m->arm_r0, sizeof core.r); /* r0 to r15 stand side by side (asm/sigcontext.h) */
+  memcpy(core.r, &m->arm_r0, sizeof core.r); /* r0 to r15 are adjacent (asm/sigcontext.h) */
   core.cpsr = (uint32_t)m->arm_cpsr;
   if (!fpa_emulate(&registers, &core)) {
     signal(number, SIG_DFL); /* the next attempt ends the program, as an unknown instruction should */

@@ -31,7 +31,7 @@ struct channel_slot {
   _Atomic uint32_t sleeps; /* the reading side can't be reached but by a wake-up */
   uint32_t last;           /* the word that the reading side has taken */
   uint32_t sent, taken;    /* how many, where the way itself doesn't keep them apart */
-  _Atomic uint32_t parked; /* never changes: who lies down here is woken, and finds no reason to stay up */
+  _Atomic uint32_t parked; /* never changes: a process that sleeps on it is woken and goes back to sleep */
   char padding[CHANNEL_LINE - 24];
 };
 /* What one side reads from and writes to, and who it is. */

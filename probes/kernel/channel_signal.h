@@ -2,7 +2,7 @@
  *
  * Channels by a real-time signal that carries the word: taken by the side that waits for it, or read from a file.
  *
- * The signal is blocked, so that no handler runs: what a handler costs is told by signal_self. It is sent to the other
+ * The signal is blocked, so that no handler runs: signal_self measures the cost of a handler. It is sent to the other
  * side's thread, and each direction has a signal of its own, so that one thread may be both sides.
  */
 #ifndef TOLL_KERNEL_CHANNEL_SIGNAL_H

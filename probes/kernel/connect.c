@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A connection to another process and its end, before anything is said: over TCP and over a socket of the Unix domain
+ * A connection to another process and its end, before any data are sent: over TCP and over a socket of the Unix domain
  * (lmbench: lat_connect, lat_unix_connect).
  *
  * The server takes each connection and ends it, and the client reads that it has ended: so no two are under way, and the

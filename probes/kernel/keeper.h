@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removes what would stay when every process that knew of it was killed: files with names, what System V numbers.
+ * Removes resources that outlive the processes that created them, if all of these are killed: files with names, what
+ * System V numbers.
  *
  * A keeper waits, in a session of its own that no signal to the visit's reaches, until no process of the visit is left that
  * holds the other end of a socket: the kernel closes what a killed process held.
@@ -32,8 +33,8 @@ static inline void keep(int life, void (*remove)(const void *what), const void *
   _exit(0);
 }
 
-/* For prepare, before there is something to remove: what is told of it lies in memory that both share. False where there
- * can be no keeper. */
+/* For prepare, before the resource exists: it is described in memory that both processes share. False if no keeper can
+ * be started. */
 static inline bool keep_until_end(void (*remove)(const void *what), const void *what) {
   int life[2];
   char ready;
@@ -42,7 +43,7 @@ static inline bool keep_until_end(void (*remove)(const void *what), const void *
   keeper.life = life[1];
   keeper.process = fork();
   if (keeper.process == 0) {
-    if (close(life[1]) < 0) _exit(EXIT_FAILURE); /* who holds the owner's end himself would wait for ever */
+    if (close(life[1]) < 0) _exit(EXIT_FAILURE); /* a keeper that held the owner's end of the pipe would wait forever */
     keep(life[0], remove, what);
   }
   if (close(life[0]) < 0 || keeper.process < 0) return false;

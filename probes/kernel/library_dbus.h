@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * D-Bus by libdbus-1, as Debian packages it: a question is a method call with one word, to a server of our own at an
- * address without a name in the file system. No bus daemon stands between, which would hand on every message and so double
- * what is told here.
+ * address without a name in the file system. No bus daemon is involved: it would forward every message and so double
+ * the time.
  *
  * The archive refers to systemd's way of handing over sockets, of which Debian has no archive: there are none.
  */

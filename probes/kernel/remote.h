@@ -30,7 +30,7 @@ static inline void echo_until_end(int file) {
   reset(file);
 }
 
-/* How many bytes there are comes first; that all are there is said by one. */
+/* The number of bytes is sent first; one byte acknowledges that all have arrived. */
 static inline void take_until_end(int file) {
   static char chunk[REMOTE_CHUNK];
   uint32_t left;
@@ -129,7 +129,7 @@ __attribute__((constructor)) static void serve_another_machine(void) {
 
 /* ---- here ---- */
 
-/* Where the service is; the peer is told as ADDRESS,PORT,... in the services' order. */
+/* The address of the service; the peer is given as ADDRESS,PORT,... in the order of the services. */
 static inline enum toll_status find_service(struct toll_run *r, enum service service, struct address *address) {
   const char *told = toll_peer(r), *ports = strchr(told, ',');
   char host[INET_ADDRSTRLEN] = "";

@@ -3,8 +3,8 @@
  * A word there and back, a connection, or a page, with the other end on another machine (lmbench: lat_tcp, lat_udp,
  * lat_connect and lat_http with a host's name).
  *
- * The host tool starts the other end over ssh and tells where it serves; nothing of ssh is on the way of what is timed. A
- * datagram that doesn't come back within seconds is lost, and takes the number away.
+ * The host tool starts the other end over ssh and passes its address; ssh is not part of the timed path. A datagram
+ * that doesn't come back within seconds is lost, and takes the number away.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

@@ -2,10 +2,10 @@
  *
  * Finding the one file of many that has something to read: select, poll and epoll over 10 to 500 descriptors.
  *
- * select and poll are told all descriptors at each call and look at every one; epoll was told before, and is handed the
- * ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason why epoll
- * exists. The ready one is the last, so that no search finds it early by chance. lmbench's lat_select instead asks, with a
- * time limit of zero, which of the files can be written to: all of them.
+ * select and poll receive all descriptors at each call and test every one; epoll has registered them before, and
+ * returns the ready one. The slope over the descriptors is what a server pays for each idle connection, and the reason
+ * why epoll exists. The ready one is the last, so that no search finds it early by chance. lmbench's lat_select instead
+ * asks, with a time limit of zero, which of the files can be written to: all of them.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>

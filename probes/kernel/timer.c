@@ -5,8 +5,8 @@
  *
  * Most of it is the slack that the kernel allows itself (50 us for an ordinary program, so that timers may share an
  * interrupt), the way out of idle, and in a guest the hypervisor's own timer. A distribution whose tail matters more
- * than its middle: the middle, the 99th of a hundred and the worst are told for each visit, out of 1000 or more. An appointment that has
- * passed already is late by as much, and the row begins anew after it.
+ * than its middle: the median, the 99th percentile and the maximum of each visit are reported, of 1000 samples or more.
+ * An appointment that has passed already is late by as much, and the row begins anew after it.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -70,8 +70,8 @@ static int by_size(const void *first, const void *second) {
   return (a > b) - (a < b);
 }
 
-/* Where the samples were too few for one in a hundred to mean anything, more are kept; where those would take too long,
- * nothing is told. The next visit begins its own row. */
+/* With too few samples for a 99th percentile, more are collected; if that would take too long, none is reported. The
+ * next visit starts a row of its own. */
 static void finish(struct toll_run *r) {
   struct timer *timer = r->state;
   const uint64_t missing = timer->kept < LEAST_APPOINTMENTS ? LEAST_APPOINTMENTS - timer->kept : 0;

@@ -3,11 +3,13 @@
  * The same round trip as fault_trap's, in its three parts: the entry, until the kernel knows which signal it owes; the
  * delivery, until the handler's first instruction; the return, from its last to the one after the trap.
  *
- * The program sees two moments from inside, the handler's first and last. What lies before the first is entry and delivery
- * together. A signal that the program sends to itself is delivered by the same code, and costs on top what a send costs that
- * is ignored; so that much less is the delivery, and the entry is the rest. Where that leaves nothing, no entry is told.
+ * The program sees two moments from inside, the handler's first and last. What lies before the first is entry and
+ * delivery together. A signal that the program sends to itself is delivered by the same code, and costs on top what a
+ * send costs that is ignored; so that much less is the delivery, and the entry is the rest. If nothing is left, no
+ * entry is reported.
  *
- * Moments are medians of many rounds, less what reading the clock takes: no sum over a batch could tell the parts apart.
+ * Moments are medians of many rounds, less what reading the clock takes: no sum over a batch could separate the
+ * parts.
  */
 #define _GNU_SOURCE 1
 #include <stdlib.h>

@@ -43,7 +43,7 @@ static bool vectors_run(struct vectors *vectors, uint64_t turns) {
   return true;
 }
 
-/* Nobody stands between a program and the board's supervisor. */
+/* There is no layer between a program and the board's supervisor. */
 static double vectors_exits(void) {
   return 0;
 }

@@ -49,7 +49,7 @@ static struct {
   char *memory;
   int cpu;
   struct kvm_run *run;
-  bool has_numbers; /* PCID: maps have numbers, and translations stay when they change */
+  bool has_numbers; /* PCID: address spaces have numbers, and translations survive a switch */
   int stats;        /* what KVM counts of this processor; -1: nothing */
   uint64_t exits_at, exits, turns;
 } guest;
@@ -246,8 +246,9 @@ static bool vectors_run(struct vectors *vectors, uint64_t turns) {
   return true;
 }
 
-/* Whether the guest stands where a fault at the handler of calls left it: fetched as the program fetches, refused, and the
- * fault's own handler halted. kvm_pvm does so: it jumps to where SYSCALL goes, and stays in the program's mode. */
+/* Whether the guest is where a fault at the system call handler left it: the instruction fetch was made in user mode
+ * and refused, and the fault's own handler halted. kvm_pvm behaves so: it jumps to the target of SYSCALL but stays in
+ * user mode. */
 static bool guest_called_as_program(void) {
   enum { FRAME = 40, MODE = 3 };
   const uint64_t handler = guest_address(guest_call);
