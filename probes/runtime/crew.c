@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Companions of the timed worker: pinned processes or threads, started once per visit. A gate releases them for each
- * batch. They wait on a futex and never spin: a spinning worker would keep other workers of the same CPU from running.
- * The cost of a wake-up is the same for n and for 2n iterations, and cancels.
+ * batch. They wait for it on a futex: a spinning worker would keep other workers of the same CPU from running. Only one
+ * that is alone on its CPU spins, from its wake-up until the timed worker's clock starts. The cost of a wake-up is the
+ * same for n and for 2n iterations, and cancels.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -34,6 +35,7 @@ struct member {
 static struct crew {
   struct gate start, done;
   uint64_t iterations;       /* of the next batch, published by the gate; 0: the end */
+  bool real_time;            /* the timed worker's priority in that batch */
   _Atomic uint32_t awake;    /* companions that have come through the gate */
   _Atomic uint32_t go;       /* the timed worker's clock is about to start */
   _Atomic uint32_t counting; /* every background companion has begun */
@@ -111,9 +113,9 @@ bool toll_crew_is_spread(void) {
 
 /* Wake-up time is not part of a batch. A companion with a CPU of its own spins until the clock starts. Any other goes
  * on at once, since it would occupy the timed worker's CPU. */
-static void await_clock(unsigned worker) {
+static void await_clock(bool is_alone) {
   atomic_fetch_add(&crew->awake, 1);
-  if (!has_own_cpu(worker)) return;
+  if (!is_alone) return;
   while (!atomic_load_explicit(&crew->go, memory_order_acquire)) toll_relax();
 }
 
@@ -124,6 +126,16 @@ static void await_companions(void) {
 }
 
 /* ---- companions ---- */
+
+/* The timed worker decides anew for each visit. A companion keeps its priority between batches, while it sleeps. */
+static void follow_priority(bool *raised) {
+  if (crew->real_time == *raised) return;
+  *raised = crew->real_time;
+  if (*raised)
+    toll_priority_join();
+  else
+    toll_priority_drop();
+}
 
 /* Turns repeat until the timed worker is done. Turns before every companion has begun are warm-up: work is counted in a
  * time window that all companions share. */
@@ -141,17 +153,23 @@ static void run_background(struct toll_run *run, const struct toll_role *role) {
   member->lane = (struct toll_lane){turns * run->iterations, toll_now_ns() - start};
 }
 
+static bool is_placed(unsigned worker) {
+  if (worker_cpus[worker] < 0 || toll_pin(worker_cpus[worker])) return true;
+  atomic_fetch_add(&crew->unpinned, 1);
+  return false;
+}
+
 static void companion(unsigned worker) {
   struct toll_run *run = &workers[worker].run;
   const struct toll_role *role = workers[worker].role;
-  int cpu = worker_cpus[worker];
-  if (cpu >= 0 && !toll_pin(cpu)) atomic_fetch_add(&crew->unpinned, 1);
-  toll_priority_raise(run->visit->probe, &run->visit->request); /* for good: it sleeps between batches */
-  for (;;) {
+  /* On the timed worker's CPU it would keep that one from running for ever, the more at real-time priority. */
+  const bool placed = is_placed(worker), is_alone = placed && has_own_cpu(worker);
+  for (bool raised = false;;) {
     pass(&crew->start);
     run->iterations = crew->iterations;
     if (!run->iterations) return;
-    await_clock(worker);
+    if (placed) follow_priority(&raised);
+    await_clock(is_alone);
     if (role->pace == TOLL_BACKGROUND)
       run_background(run, role);
     else
@@ -275,13 +293,26 @@ static enum toll_status try_to_wait(struct toll_run *r) {
   return TOLL_OK;
 }
 
+static enum toll_status refuse_places(struct toll_run *r, unsigned unpinned) {
+  return toll_skip(r, "the system does not let %u of its workers be kept on the CPU that this is about", unpinned);
+}
+
+/* Moves the timed worker to every worker's CPU, and to its own in the end. A CPU may be offline, or outside of the
+ * control group's. */
+static enum toll_status try_places(struct toll_run *r) {
+  unsigned refused = 0;
+  for (unsigned worker = worker_count; worker-- > 0;)
+    refused += worker_cpus[worker] >= 0 && !toll_pin(worker_cpus[worker]);
+  return refused ? refuse_places(r, refused) : TOLL_OK;
+}
+
 enum toll_status toll_crew_start(struct toll_run *r) {
   worker_cpus[0] = r->cpus ? r->cpus[0] : -1;
   enum toll_status status = assign(r);
   if (status != TOLL_OK || worker_count == 1) return status;
   if (toll_counts_instructions())
     return toll_skip(r, "instructions are counted for one worker, and this has companions");
-  if ((status = try_to_wait(r)) != TOLL_OK) return status;
+  if ((status = try_to_wait(r)) != TOLL_OK || (status = try_places(r)) != TOLL_OK) return status;
   crew = mmap(NULL, sizeof *crew, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (crew == MAP_FAILED) return toll_fail(r, "no shared memory for the workers' gate: %s", strerror(errno));
   watch_processes();
@@ -329,6 +360,7 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
   atomic_store(&crew->go, 0);
   atomic_store(&crew->counting, 0);
   crew->iterations = iterations;
+  crew->real_time = r->visit->real_time;
   pass(&crew->start);
   await_companions();
   await_background();
@@ -341,8 +373,7 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 
 enum toll_status toll_crew_placed(struct toll_run *r) {
   unsigned unpinned = crew ? atomic_load(&crew->unpinned) + !r->visit->pinned : 0;
-  if (!unpinned) return TOLL_OK;
-  return toll_skip(r, "the system does not let %u of its workers be kept on the CPU that this is about", unpinned);
+  return unpinned ? refuse_places(r, unpinned) : TOLL_OK;
 }
 
 void toll_crew_stop(struct toll_run *r) {

@@ -293,9 +293,11 @@ double toll_served_share(void);
 
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 
-/* Gives this thread, the timed worker or a companion, the least real-time priority, where that is asked for, permitted and
- * sound. False where it is not. */
+/* Gives this thread, the timed worker, the least real-time priority, where that is asked for, permitted and sound. False
+ * where it is not. */
 bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request);
+/* Gives it to a companion of a timed worker that has it. */
+bool toll_priority_join(void);
 void toll_priority_drop(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */

@@ -34,7 +34,11 @@ static bool is_sound(const struct toll_request *request) {
 bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request) {
   if (request->priority != TOLL_PRIORITY_REAL_TIME || !toll_clock_is_real()) return false;
   if (probe->switches || probe->sleeps || !toll_crew_is_spread()) return false;
-  return is_sound(request) && set(SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
+  return is_sound(request) && toll_priority_join();
+}
+
+bool toll_priority_join(void) {
+  return set(SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
 }
 
 void toll_priority_drop(void) {

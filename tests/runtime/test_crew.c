@@ -99,7 +99,8 @@ static void see_priority(struct toll_run *r) {
   atomic_store(&s->followed, sched_getscheduler(0) & ~SCHED_RESET_ON_FORK);
 }
 
-/* All workers of a visit sample at one priority, and at an ordinary one where two of them share a CPU. */
+/* All workers of a visit sample at one priority, and at an ordinary one where two of them share a CPU. A later visit of
+ * the same workers may be at another. */
 static void expect_priority(enum toll_worker worker, bool has_own_cpu) {
   const struct toll_role roles[] = {
       {"follower", see_priority, worker, TOLL_LOCKSTEP, NULL, has_own_cpu ? NULL : first_cpu, 0}, {0}};
@@ -107,14 +108,34 @@ static void expect_priority(enum toll_worker worker, bool has_own_cpu) {
   struct state *s;
   struct toll_run r = run_with(&probe, &s);
   visit.request.samples = 4;
-  visit.request.priority = TOLL_PRIORITY_REAL_TIME;
   EXPECT(toll_crew_start(&r) == TOLL_OK);
-  bool is_raised = toll_priority_raise(&probe, &visit.request);
-  EXPECT(has_own_cpu || !is_raised);
-  toll_crew_batch(&r, 1, NULL);
+  for (int turn = 0; turn < 4; turn++) {
+    visit.request.priority = turn % 2 ? TOLL_PRIORITY_NORMAL : TOLL_PRIORITY_REAL_TIME;
+    visit.real_time = toll_priority_raise(&probe, &visit.request);
+    EXPECT(has_own_cpu || !visit.real_time);
+    toll_crew_batch(&r, 1, NULL);
+    toll_priority_drop();
+    EXPECT(s->followed == (visit.real_time ? SCHED_FIFO : SCHED_OTHER));
+  }
   toll_crew_stop(&r);
-  toll_priority_drop();
-  EXPECT(s->followed == (is_raised ? SCHED_FIFO : SCHED_OTHER));
+}
+
+/* A CPU that is not there is a skip before any worker waits for another, and leaves the timed worker where it was. */
+static void expect_absent_cpu(enum toll_worker worker) {
+  enum { ABSENT = 65535 };
+  const struct toll_role roles[] = {{"follower", follow, worker, TOLL_LOCKSTEP, NULL, NULL, 0}, {0}};
+  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
+  struct state *s;
+  struct toll_run r = run_with(&probe, &s);
+  const int first = r.cpus[0], cpus[] = {first, ABSENT};
+  r.cpus = cpus;
+  r.cpu_count = 2;
+  visit.request.samples = 4;
+  visit.request.priority = TOLL_PRIORITY_REAL_TIME;
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) _exit(toll_crew_start(&r) != TOLL_SKIPPED || !visit.reason[0] || sched_getcpu() != first);
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
 static void expect_background(enum toll_worker worker) {
@@ -191,6 +212,8 @@ int main(void) {
       expect_priority((enum toll_worker)worker, has_own_cpu);
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
+  expect_absent_cpu(TOLL_PROCESS);
+  expect_absent_cpu(TOLL_THREAD);
   expect_no_place();
   expect_limit_of_processes(TOLL_PROCESS);
   expect_limit_of_processes(TOLL_THREAD);
