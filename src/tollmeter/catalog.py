@@ -185,7 +185,7 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Fai
     ones."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
-    is_family = any(candidate.startswith(f"{name}.") for candidate in known)
+    is_family = "probe" in kind and any(candidate.startswith(f"{name}.") for candidate in known)
     near = [f"'{clean(name)}.*'"] if is_family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
     listed = advice or (f"known: {_first(known)}" if known else "there is none")

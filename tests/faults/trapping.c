@@ -17,7 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define SUPERVISOR ((volatile int *)0xc0010000) /* probes/runtime/bare/places.h */
+#define SUPERVISOR ((volatile int *)0xc0010000) /* probes/runtime/bare/arm/places.h */
 
 static volatile sig_atomic_t handled;
 

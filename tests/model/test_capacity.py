@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
@@ -45,6 +46,11 @@ def test_a_count_elsewhere_changes_nothing() -> None:
     far = tuple(Knee(size_bytes=8 * knee.high, low=7 * knee.high, high=9 * knee.high) for knee in WIDE.knees)
     other = CurveFit(knees=far, latencies=WIDE.latencies, spreads=WIDE.spreads)
     assert counted(other, capacity_rows(GUEST), described()) == other
+
+
+def test_a_count_of_nothing_changes_nothing() -> None:
+    none = [msgspec.structs.replace(row, low=0.0) for row in capacity_rows(GUEST)]
+    assert counted(WIDE, none, described()) == WIDE
 
 
 def test_a_boundary_between_two_counts_is_none() -> None:

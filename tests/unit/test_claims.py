@@ -276,6 +276,7 @@ def of_interval(made: Published, low: float, high: float) -> Claim:
     (claim("about", 2.0), 1.02, 1.04, "does not hold"), (claim("change", 0.98), 0.54, 0.56, "same direction"),
     (claim("change", 0.8), 0.7, 1.4, "cannot tell"), (claim("about", 1.5), 1.15, 1.33, "same direction"),
     (claim("about", 10.0), 1.2, 30, "cannot tell"), (claim("about", 10.0), 0.5, 2.0, "does not hold"),
+    (claim("about", 2.0), 1.3, 50.0, "cannot tell"),
     (claim("change", 0.714), 0.872, 0.946, "same direction"), (claim("change", 0.714), 0.94, 0.99, "does not hold"),
     (claim("change", 0.714), 0.87, 1.01, "does not hold"), (claim("change", 0.62), 0.83, 0.84, "same direction"),
     (claim("more"), 1.01, 4.0, "holds"),

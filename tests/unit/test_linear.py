@@ -87,6 +87,12 @@ def test_batches_within_the_cost_of_the_clock_are_not_judged() -> None:
     assert bent(times, lengths, owner, 1e308, EXPONENT_OFF) is None
 
 
+def test_one_batch_within_the_cost_of_the_clock_excuses_no_other() -> None:
+    times, lengths, owner = point(np.random.default_rng(1), 2.0)
+    times[0, 0] = READING_NS / 2
+    assert bent(times, lengths, owner, READING_NS, EXPONENT_OFF)
+
+
 def test_seven_samples_are_too_few() -> None:
     times, lengths, owner = point(np.random.default_rng(1), 2.0)
     assert bent(times[:7], lengths[:7], owner[:7], 0.0, EXPONENT_OFF) is None

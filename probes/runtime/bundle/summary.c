@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * lmbench's summary from what was measured, in the sections and columns of the file `summary`
- * (src/tollmeter/report/portable_summary.py).
+ * (src/tollmeter/report/lmbench.py).
  */
 #include <math.h>
 #include <stdio.h>

@@ -34,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 VERBS: dict[str, Callable[..., Any]] = {
     "run": run.run,
@@ -100,7 +101,6 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"tollmeter {tollmeter.__version__}{f' (commit {of})' if of else ''}", flush=True)
             return 0
         _check_whole(given)
-        given = [*given[:-1], "--help"] if given[-1:] == ["-h"] else given
         given = time_.joined(given) if given[:1] == ["time"] else given
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()

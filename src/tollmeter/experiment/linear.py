@@ -31,7 +31,9 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
     """Why the cost of one iteration cannot be stated; None where it is linear as far as the samples show. times: a row
     a sample, columns t(n) and t(2n); visits: of each sample; expected_ns: what a batch pays once; off: EXPONENT_OFF or
     WAITING_OFF."""
-    if len(times) < LEAST_SAMPLES or not (times > max(0.0, expected_ns)).all():
+    longer = (times > max(0.0, expected_ns)).all(axis=1)
+    times, iterations, visits = times[longer], iterations[longer], visits[longer]
+    if len(times) < LEAST_SAMPLES:
         return None
     once = 2 * times[:, 0] - times[:, 1] - expected_ns
     shares = once / times[:, 1]

@@ -20,7 +20,7 @@ LEVELS = ("first", "second")
 
 def counted(fit: CurveFit, rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
     """The fit with the sizes of rows that mean `capacity`, where they agree with its boundaries."""
-    by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity")}
+    by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for row in (by_level[level] for level in LEVELS if level in by_level):
         knee = _counted(row)

@@ -69,8 +69,9 @@ def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
         whole, part = _each(body, found), _each(control, found)
         if whole is not None and part is not None and whole >= 0 and part > whole * (1 + _TOLERANCE):
             return f"its control makes {part:g} {what} an iteration, and its body {whole:g}"
-    calls = _each(found.control_calls, found)
-    return f"its control makes {calls:g} of the body's system calls an iteration" if probe.calls and calls else None
+    calls = _each(found.control_calls, found) or 0.0
+    is_body = probe.calls and calls > _TOLERANCE * probe.calls
+    return f"its control makes {calls:g} of the body's system calls an iteration" if is_body else None
 
 
 def _turns(found: Counted, _: Outcome, probe: Probe) -> str | None:

@@ -92,9 +92,10 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Ju
     if ends[0] <= low and high <= ends[1]:
         return Judged("holds")
     overlaps = low < ends[1] and high > ends[0]
+    contains = low < ends[0] and high > ends[1]
     shares = [_share(claim, number) for number in (low, here, high)]
     least = min(shares)
-    if least > 0 and (least if overlaps else shares[1]) >= _LEAST_SHARE:
+    if not contains and least > 0 and (least if overlaps else shares[1]) >= _LEAST_SHARE:
         return Judged("same direction", _times(claim, here))
     if overlaps:
         return Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
@@ -208,13 +209,15 @@ def tally(claims: Iterable[Claim]) -> Tally:
 
 
 def judge(claim: Published, number: Measured) -> Claim:
-    """here: the middle one of several rows; low, high: the ends of them all."""
+    """here: the middle one of several rows; low, high: the ends of them all, and here where there is no interval."""
     values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
     low, high = (
         min((estimate.low for estimate in values), default=None),
         max((estimate.high for estimate in values), default=None),
     )
+    if number.thin:
+        low = high = here
     verdict, times, reason = _verdict(claim, number, here, low, high)
     return Claim(
         what=claim.what, figure=claim.figure, value=claim.value, verdict=verdict, reason=reason, here=here, low=low,
