@@ -23,16 +23,25 @@ struct capacity {
   uint16_t order[TOGETHER * (CELL / LEAST_LINE)]; /* a cell of a group and a line in it */
   char *base;
   size_t line;
-  unsigned lines; /* of a cell */
-  double deadline;
+  unsigned lines;  /* of a cell */
+  double deadline; /* in seconds of this thread's CPU time */
   void **head;
   struct toll_cursor cursor;
 };
 
-static double seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+static double seconds_of(clockid_t clock) {
+  struct timespec now = {0, 0};
+  clock_gettime(clock, &now);
   return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double seconds(void) {
+  return seconds_of(CLOCK_MONOTONIC_RAW);
+}
+
+/* While the process is stopped or waits for a CPU, no time of the search passes. */
+static double seconds_worked(void) {
+  return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static void **node(const struct capacity *c, unsigned group, unsigned place) {
@@ -59,13 +68,20 @@ static void thread(struct capacity *c, unsigned changed, unsigned count) {
   *last = c->head;
 }
 
-/* The first lap brings the lines. Few cells are walked several times, or the clock's own step would tell. */
+/* Few cells are walked several times in a lap, or the clock's own step would tell. A lap is a whole number of the
+ * walk's turns: a cell of long lines may be half of one. */
+static uint64_t repeats_of(const struct capacity *c, unsigned count) {
+  const uint64_t parts = c->lines < WALK_TURN ? WALK_TURN / c->lines : 1;
+  return (FEW / count + parts) / parts * parts;
+}
+
+/* The first lap brings the lines. */
 static double lap(void *context, const uint32_t *cells, unsigned changed, unsigned count) {
   struct capacity *c = context;
-  const uint64_t repeats = 1 + FEW / count, loads = repeats * count * c->lines;
   double least = DBL_MAX;
   (void)cells;
-  if (seconds() > c->deadline) return least;
+  if (seconds_worked() > c->deadline) return least;
+  const uint64_t repeats = repeats_of(c, count), loads = repeats * count * c->lines;
   thread(c, changed, count);
   void **at = c->head;
   for (unsigned i = 0; i <= LAPS; i++) {
@@ -92,8 +108,20 @@ static void shuffle(struct toll_run *r, struct capacity *c) {
   }
 }
 
+static enum toll_status search(struct toll_run *r, struct capacity *c) {
+  c->deadline = seconds_worked() + MOST_SECONDS;
+  c->pack = (struct pack){.lap = lap, .context = c, .cells = c->cells, .candidates = CANDIDATES};
+  const bool found = pack_level(&c->pack, toll_choice(r, "level"));
+  if (c->pack.ended) return toll_skip(r, "the pages that fit were not found in %d s of CPU time", MOST_SECONDS);
+  if (!found) return toll_skip(r, "%d MiB do not exceed that cache", CANDIDATES * CELL >> 20);
+  thread(c, 0, c->pack.held);
+  c->cursor.at = c->head;
+  return TOLL_OK;
+}
+
 static enum toll_status prepare(struct toll_run *r) {
   struct capacity *c = r->state;
+  if (toll_prepare_in_place(r) != TOLL_OK) return toll_refused(r);
   if (!toll_clock_is_real()) return toll_skip(r, "pages that fit are told by the time of a lap, and here is none");
   c->line = toll_line_bytes();
   if (c->line < LEAST_LINE) return toll_skip(r, "lines of %zu bytes are too short", c->line);
@@ -101,14 +129,7 @@ static enum toll_status prepare(struct toll_run *r) {
   c->base = toll_buffer(r, (struct toll_buffer_request){.bytes = CANDIDATES * CELL, .pages = TOLL_PAGES_LARGE});
   if (!c->base) return toll_refused(r);
   shuffle(r, c);
-  c->deadline = seconds() + MOST_SECONDS;
-  c->pack = (struct pack){.lap = lap, .context = c, .cells = c->cells, .candidates = CANDIDATES};
-  const bool found = pack_level(&c->pack, toll_choice(r, "level"));
-  if (seconds() > c->deadline) return toll_skip(r, "the pages that fit were not found in %d s", MOST_SECONDS);
-  if (!found) return toll_skip(r, "%d MiB do not exceed that cache", CANDIDATES * CELL >> 20);
-  thread(c, 0, c->pack.held);
-  c->cursor.at = c->head;
-  return TOLL_OK;
+  return search(r, c);
 }
 
 static void load(struct toll_run *r) {

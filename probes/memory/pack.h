@@ -24,17 +24,20 @@
 /* Times are of all lines of a cell. cells: all candidates in random order, of which the first `held` are in the set. */
 struct pack {
   /* The least time of some laps through the first `count` cells, of which those before `changed` are the same as in the
-   * last call. */
+   * last call. DBL_MAX where there is no time left: the search ends. */
   double (*lap)(void *context, const uint32_t *cells, unsigned changed, unsigned count);
   void *context;
   uint32_t *cells;
   unsigned candidates, held;
   double hit, miss; /* in the level that is filled; what is added where it misses */
   double least;     /* lap through the set */
+  bool ended;       /* without a result: a lap was DBL_MAX */
 };
 
-static inline double pack_lap(const struct pack *p, unsigned changed, unsigned count) {
-  return p->lap(p->context, p->cells, changed, count);
+static inline double pack_lap(struct pack *p, unsigned changed, unsigned count) {
+  const double lap = p->ended ? DBL_MAX : p->lap(p->context, p->cells, changed, count);
+  p->ended = lap >= DBL_MAX;
+  return lap;
 }
 
 static inline void pack_swap(struct pack *p, unsigned a, unsigned b) {
@@ -44,7 +47,7 @@ static inline void pack_swap(struct pack *p, unsigned a, unsigned b) {
 }
 
 /* Of one cell among the first `count`; the rest of the search hangs on it, so that no time which was disturbed may pass. */
-static inline double pack_mean(const struct pack *p, unsigned count) {
+static inline double pack_mean(struct pack *p, unsigned count) {
   double least = DBL_MAX;
   for (unsigned turn = 0; turn < 3; turn++) {
     const double lap = pack_lap(p, 0, count);
@@ -57,7 +60,7 @@ static inline double pack_mean(const struct pack *p, unsigned count) {
  * the former, to a factor of two; 0 where none do. */
 static inline unsigned pack_overflow(struct pack *p, unsigned from) {
   p->hit = pack_mean(p, from);
-  for (unsigned count = 2 * from; 2 * count <= p->candidates; count *= 2)
+  for (unsigned count = 2 * from; !p->ended && 2 * count <= p->candidates; count *= 2)
     if (pack_mean(p, count) > PACK_LEAST_RATIO * p->hit) {
       p->miss = pack_mean(p, 2 * count) - p->hit;
       return count;
@@ -92,7 +95,7 @@ static inline void pack_grow(struct pack *p) {
   enum { SEEN = 128, AGAIN = 16 };
   unsigned step = 1, refused = 0;
   p->least = pack_lap(p, 0, p->held);
-  for (unsigned next = p->held; next < p->candidates && refused < SEEN;) {
+  for (unsigned next = p->held; !p->ended && next < p->candidates && refused < SEEN;) {
     const unsigned more = step < p->candidates - next ? step : p->candidates - next;
     for (unsigned i = 0; i < more; i++) pack_swap(p, p->held + i, next + i);
     if (pack_fits(p, more)) {
@@ -118,7 +121,7 @@ static inline bool pack_suffers(struct pack *p) {
 }
 
 static inline void pack_prune(struct pack *p) {
-  for (unsigned i = p->held; i-- > 0;) {
+  for (unsigned i = p->held; !p->ended && p->held > 1 && i-- > 0;) {
     pack_swap(p, i, p->held - 1);
     p->held -= pack_suffers(p);
   }
@@ -136,7 +139,7 @@ static inline bool pack_level(struct pack *p, bool second) {
     pack_prune(p);
   }
   pack_grow(p);
-  return pack_lap(p, 0, p->held) < PACK_LEAST_RATIO * p->hit * p->held;
+  return pack_lap(p, 0, p->held) < PACK_LEAST_RATIO * p->hit * p->held && !p->ended;
 }
 
 #endif

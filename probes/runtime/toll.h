@@ -264,6 +264,9 @@ enum toll_status toll_check_loads(struct toll_run *r, void (*body)(struct toll_r
 /* Pins the calling thread to a CPU by its number; false, with errno, if the system refuses. Workers are pinned before
  * their bodies run: a probe calls this only if its boundary requires another CPU. */
 bool toll_pin(int cpu);
+/* For a prepare that already measures. Fails where the visit is prepared ahead, on another CPU and beside another
+ * measurement; the visit then prepares once more, on its own CPU. */
+enum toll_status toll_prepare_in_place(struct toll_run *r);
 /* For prepare: moves the timed worker to another CPU of the visit, which becomes r->cpus[0] and appears in the visit's
  * record. A refusal is recorded. */
 enum toll_status toll_move(struct toll_run *r, int cpu);

@@ -46,6 +46,10 @@ static void expect_no_move_ahead(void) {
   struct toll_run r = run_of_visit();
   visit.request.ahead = true;
   EXPECT(toll_move(&r, r.cpus[0]) == TOLL_FAILED && visit.reason[0]);
+  r = run_of_visit();
+  EXPECT(toll_prepare_in_place(&r) == TOLL_OK);
+  visit.request.ahead = true;
+  EXPECT(toll_prepare_in_place(&r) == TOLL_FAILED && visit.reason[0]);
 }
 
 int main(void) {
