@@ -69,8 +69,11 @@ BARE_DEVICES_riscv64 := ns16550
 BARE_SHARED  := $(addprefix $(BARE)/,board.c calls.c files.c load.c main.c memory.c signals.c text.c timer.c told.c)
 BARE_FOLDER_aarch64  := $(BARE)/bits64
 BARE_FOLDER_riscv64  := $(BARE)/bits64
+# GNU ld warns of the one segment from 2.39 on, and refuses the option before.
+comma        := ,
+BARE_QUIET    = $(if $(findstring no-warn-rwx-segments,$(shell $1 -Wl,--help 2>/dev/null)),-Wl$(comma)--no-warn-rwx-segments)
 bare_sources  = $(BARE_SHARED) $(BARE_DEVICES_$1:%=$(BARE)/%.c) $(wildcard $(BARE_FOLDER_$1:%=%/*.c) $(BARE)/$1/*.[cS] $(BARE)/$1/*/*.[cS])
 $(EMULATOR)/bare.%: $(wildcard $(BARE)/*.* $(BARE)/*/*.* $(BARE)/*/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(BARE_FLAGS) $(BARE_$*) -I $(BARE) -I $(BARE)/$* $(BARE_FOLDER_$*:%=-I %) \
-	  -Wl,--no-warn-rwx-segments -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.elf && \
+	  $(call BARE_QUIET,$(CC_FOR_$*)) -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.elf && \
 	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -O binary $@.elf $@
