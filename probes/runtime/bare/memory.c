@@ -58,7 +58,7 @@ static bool allows(unsigned may, unsigned use) {
 static void set(uintptr_t index, page_entry entry) {
   const bool was_real = page_is_real(bare_page_table[index]);
   bare_page_table[index] = entry;
-  pages_written();
+  page_written(index * PAGE_BYTES);
   if (was_real) pages_forget(index * PAGE_BYTES);
 }
 

@@ -50,7 +50,8 @@ static inline uintptr_t page_in_board(page_entry entry) {
   return entry & ADDRESS;
 }
 
-static inline void pages_written(void) {
+static inline void page_written(uintptr_t address) {
+  (void)address;
   __asm__ volatile("dsb ishst\n\tisb" ::: "memory");
 }
 static inline void pages_forget(uintptr_t address) {

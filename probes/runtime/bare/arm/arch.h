@@ -60,7 +60,8 @@ static inline uintptr_t page_in_board(page_entry entry) {
 }
 
 /* Walks look into the caches, so that a table's word needs no cleaning; but it must be there before the next access. */
-static inline void pages_written(void) {
+static inline void page_written(uintptr_t address) {
+  (void)address;
   __asm__ volatile("dsb" ::: "memory");
 }
 

@@ -34,7 +34,6 @@ void pages_open(void) {
   for (uintptr_t i = 0; i < PROGRAM_TABLES; i++)
     program_table[i] = entry_of_table(memory_in_board(bare_page_table + i * ENTRIES));
   root[0] = entry_of_table(memory_in_board(program_table));
-  pages_written();
 }
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */

@@ -45,12 +45,13 @@ static inline uintptr_t page_in_board(page_entry entry) {
   return entry >> 10 << 12 & 0x00fffffffffff000;
 }
 
-static inline void pages_written(void) {
-  __asm__ volatile("fence rw, rw" ::: "memory");
-}
 /* An implementation may remember that there was no page. */
 static inline void pages_forget(uintptr_t address) {
   __asm__ volatile("sfence.vma %0, zero" ::"r"(address) : "memory");
+}
+/* No fence of loads and stores orders an entry before the walks through the tables (4.2.1). */
+static inline void page_written(uintptr_t address) {
+  pages_forget(address);
 }
 static inline void pages_forget_all(void) {
   __asm__ volatile("sfence.vma" ::: "memory");
