@@ -150,6 +150,7 @@ static _Noreturn void run(void) {
   calls_clear(file, archive);
   core_forget_fpu();
   core_set_thread(0);
+  bare_hear(); /* what came behind the command, of which no interrupt may tell again */
   clock_restart();
   bare_enter(&core);
 }

@@ -63,29 +63,39 @@ void timer_quiet(void) {
 
 /* ---- interrupts (RISC-V Platform-Level Interrupt Controller 1.0.0) -------------------------------------------------- */
 
-enum { ALLOWED = 0x2000, ALLOWED_BYTES = 0x80, CORES = 0x200000, CORE_BYTES = 0x1000, CLAIM = 4, SOURCES = 64 };
+enum { WAITING = 0x1000, ALLOWED = 0x2000, ALLOWED_BYTES = 0x80, CORES = 0x200000, CORE_BYTES = 0x1000 };
+enum { CLAIM = 4, SOURCES = 64 };
 
-static uintptr_t own;
+static uintptr_t own, allowed;
 
 /* Each core has a place for machine mode and one for supervisor mode. No device's number is known here: all are let
  * through, and each speaks only when it is told to. */
 static void open_interrupts(void) {
   const uint64_t place = 2 * bare_hart + 1;
-  const uintptr_t allowed = DEVICES_AT + PLIC + ALLOWED + place * ALLOWED_BYTES;
+  allowed = DEVICES_AT + PLIC + ALLOWED + place * ALLOWED_BYTES;
   own = DEVICES_AT + PLIC + CORES + place * CORE_BYTES;
   for (uint32_t source = 1; source < SOURCES; source++) *device(DEVICES_AT + PLIC + 4 * source) = 1;
   for (uint32_t word = 0; word < SOURCES / 32; word++) *device(allowed + 4 * word) = UINT32_MAX;
   *device(own) = 0; /* every priority */
 }
 
+/* A source that asks again at once, while the line has nothing, is a device that is not known here: it would ask for
+ * ever. */
+static void drop_if_unknown(uint32_t source) {
+  const uint32_t word = source / 32 * 4, bit = 1u << source % 32;
+  if (*device(DEVICES_AT + PLIC + WAITING + word) & bit && !lines_attend()) *device(allowed + word) &= ~bit;
+}
+
+/* One source at a time. The line's goes on asking while a whole command waits, which the caller takes. */
 void board_attend_interrupts(void) {
   uint64_t pending;
   __asm__ volatile("csrr %0, sip" : "=r"(pending));
   if (pending & 1 << 5) timer_quiet();
-  for (uint32_t source; (source = *device(own + CLAIM));) {
-    lines_attend(); /* what came may have been read since */
-    *device(own + CLAIM) = source;
-  }
+  const uint32_t source = *device(own + CLAIM);
+  if (!source) return;
+  const bool ours = lines_attend(); /* or what came was read since */
+  *device(own + CLAIM) = source;
+  if (!ours) drop_if_unknown(source);
 }
 
 void board_wait(void) {
