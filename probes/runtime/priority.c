@@ -41,6 +41,7 @@ bool toll_priority_join(void) {
   return set(SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
 }
 
+/* A user whose limit allows real-time priority may not take back that children begin without it (sched(7)). */
 void toll_priority_drop(void) {
-  set(SCHED_OTHER, 0);
+  if (!set(SCHED_OTHER, 0)) set(SCHED_OTHER | SCHED_RESET_ON_FORK, 0);
 }

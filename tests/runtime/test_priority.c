@@ -4,6 +4,8 @@
  * Whether it is permitted is the machine's to say; that it is not taken where it would be unsound is not.
  */
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "expect.h"
 
@@ -35,6 +37,20 @@ static bool raised(const struct toll_probe *probe, const struct toll_request *re
   return told;
 }
 
+/* An ordinary user may not change all that root has set. */
+static void expect_drop_without_privilege(void) {
+  enum { NOBODY = 65534 };
+  int status = -1;
+  pid_t child = fork();
+  if (child == 0) {
+    toll_priority_join();
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0) _exit(0);
+    toll_priority_drop();
+    _exit((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER);
+  }
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(void) {
   struct toll_request request = asked(&alone, TOLL_PRIORITY_REAL_TIME), normal = asked(&alone, TOLL_PRIORITY_NORMAL);
   raised(&alone, &request);
@@ -43,5 +59,6 @@ int main(void) {
   EXPECT(!raised(&switching, &request));
   request.sample_ns = 1000000000; /* sixteen seconds at a stretch, of the second that a period has */
   EXPECT(!raised(&alone, &request));
+  expect_drop_without_privilege();
   return failures;
 }
