@@ -65,13 +65,13 @@ format: set-up-tests
 	@$(PYTHON) -m ruff format -q $(PYTHON_FILES)
 
 # What measures has the machine to itself, and only its files are collected for it: all take 8 s. All else shares it: many tests wait for other processes and emulators, so there
-# are three workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
+# are two workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
 # Those that take longest come first in the alphabet (browser, faults, model), and the many short ones fill the end.
 # What fails, up to three tests, is tried once more, alone.
 test-python:
 	@rm -rf $(FAILED)
 	@$(PYTHON) -m pytest -m machine $$(grep -rl --include='test_*.py' mark.machine tests); machine=$$?; \
-	  $(PYTHON) -m pytest -m 'not machine and not fleet' -n $$(($$(nproc) * 3)) --dist loadfile --no-loadscope-reorder; \
+	  $(PYTHON) -m pytest -m 'not machine and not fleet' -n $$(($$(nproc) * 2)) --dist loadfile --no-loadscope-reorder; \
 	  rest=$$?; \
 	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/alone.py $(FAILED) ;; *) exit 1 ;; esac
 

@@ -69,7 +69,7 @@ static void thread(struct capacity *c, unsigned changed, unsigned count) {
 }
 
 /* Few cells are walked several times in a lap, or the clock's own step would tell. A lap is a whole number of the
- * walk's turns: a cell of long lines may be half of one. */
+ * walk's turns: a cell with few, long lines may be half of one. */
 static uint64_t repeats_of(const struct capacity *c, unsigned count) {
   const uint64_t parts = c->lines < WALK_TURN ? WALK_TURN / c->lines : 1;
   return (FEW / count + parts) / parts * parts;
