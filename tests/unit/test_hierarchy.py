@@ -16,6 +16,7 @@ import pytest
 import caches
 from caches import KIB, MIB
 from made import metric, probe, row
+from tollmeter.inference import hierarchy as hierarchy_module
 from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Cache, Level, Machine, Row, State, Value
@@ -404,3 +405,22 @@ def test_a_level_is_read_by_the_fastest_kernel_or_has_a_gap() -> None:
 def test_reading_that_never_falls_says_nothing_of_a_size() -> None:
     level = named(hierarchy(walk(64 * MIB) + shared_cache(128 * MIB), PROBES, SOUND))["L3"]
     assert (level.reading_low, level.reading_high) == (None, None)
+
+
+def test_a_fit_whose_first_level_is_faster_than_every_size_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two kinds of pages the curve of the other one gives the levels."""
+    sizes = [1 << power for power in range(12, 27)]
+    rows = [
+        row(latency(size, 0), of="any.walk", name="load", parameters={"size": size, "pages": pages})
+        for pages in ("huge", "small") for size in sizes
+    ]  # fmt: skip
+    right, fitted = hierarchy(rows, PROBES, SOUND), hierarchy_module._fit
+
+    def joined(sweep: Any, pages: str, known: Machine) -> Any:
+        fit = fitted(sweep, pages, known)
+        halved = (fit.latencies[0] / 2, *fit.latencies[1:])
+        return msgspec.structs.replace(fit, latencies=halved) if pages == "huge" else fit
+
+    monkeypatch.setattr(hierarchy_module, "_fit", joined)
+    assert right[0].level == "L1d"
+    assert hierarchy(rows, PROBES, SOUND)[0].latency_ns == pytest.approx(right[0].latency_ns, rel=0.05)

@@ -43,6 +43,7 @@ MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
 MOST_MISSED = 2
 """What the farthest size takes, over the last level's latency: beyond, the fit has joined several steps into one."""
+LEAST_OF_FASTEST = 0.75
 SEEN = 0.25
 BEYOND_UNTOLD = 8 << 20
 
@@ -86,8 +87,10 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     curves = latency_rows(own, probes)
     if not curves:
         return ()
-    best = best_pages(curves)
     fits = {pages: _fit(sweep, pages, machine) for pages, sweep in curves.items()}
+    curves = {pages: sweep for pages, sweep in curves.items() if _is_possible(fits[pages], sweep)} or curves
+    fits = {pages: fits[pages] for pages in curves}
+    best = best_pages(curves)
     others = [fit for pages, fit in fits.items() if pages != best]
     joined = _joined(fits[best], others)
     if best == "small" and "local" in fits:
@@ -114,6 +117,12 @@ def beyond_bytes(machine: Machine) -> float:
     """The least buffer that exceeds every cache that the system reports."""
     known = [cache.size_bytes for cache in os_sizes(machine)]
     return BEYOND * max(known) if known else BEYOND_UNTOLD
+
+
+def _is_possible(fit: CurveFit, rows: Sequence[Row]) -> bool:
+    """Whether the first level is about as fast as the fastest size: a fit that joins the first two caches puts its
+    first latency far below all that was measured."""
+    return fit.latencies[0] > LEAST_OF_FASTEST * min(row.median or inf for row in rows)
 
 
 def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
