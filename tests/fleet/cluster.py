@@ -26,6 +26,7 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch", "ip", "nsenter", "unshare
 _TICK_S = 0.02
 _JOBS = "%i|%j|%T|%n|%N|%r"
 NETWORK = "10.213.9"
+REQUEUE_S = 20  # a requeued job waits as long: messages that end its first attempt would end its second (slurm.conf(5))
 CONFIGURATION = """\
 ClusterName=toll
 SlurmctldHost=controller({network}.1)
@@ -33,7 +34,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={folder}/munge/socket
+AuthInfo=socket={folder}/munge/socket,cred_expire={requeue_s}
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -97,7 +98,8 @@ class Cluster:
         places = enumerate(self.nodes, start=11)
         lines = [f"NodeName={node} NodeAddr={NETWORK}.{place} CPUs=1 RealMemory=100" for place, node in places]
         (self.folder / "slurm.conf").write_text(
-            CONFIGURATION.format(folder=self.folder, network=NETWORK, nodes="\n".join(lines)) + self._more
+            CONFIGURATION.format(folder=self.folder, network=NETWORK, requeue_s=REQUEUE_S, nodes="\n".join(lines))
+            + self._more
         )
         self._wire()
         self._munged = subprocess.Popen(

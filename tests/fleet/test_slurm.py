@@ -84,10 +84,7 @@ def test_a_node_that_dies_is_named_and_the_requeued_job_counts_once(cluster: Clu
     assert code == 1 and rows["node1"]["run"] and not rows["node2"]["run"]
     assert "the node is down" in rows["node2"]["remarks"] and "before left" in rows["node2"]["remarks"]
     assert in_time(lambda: "down" not in " ".join(cluster.states()))
-    cluster.ask("scontrol", "update", f"jobid={rows['node2']['remarks'].split()[1]}", "StartTime=now")
-    assert in_time(lambda: states(cluster, tmp_path)["node2"] == "measured"), cluster.ask(
-        "scontrol", "show", "job"
-    ).stdout
+    assert in_time(lambda: states(cluster, tmp_path)["node2"] == "measured"), cluster.told()
     assert "2 attempts" in told(cluster, "collect", tmp_path)[1]["node2"]["remarks"]
     assert len(list(tmp_path.glob("journals/node2/*"))) == 2 and len(list((tmp_path / "runs").iterdir())) == 2
     cluster.ask("scontrol", "reconfigure")  # Slurm 22.05 may count the CPU of a node that died as taken until then
