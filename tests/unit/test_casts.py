@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts that a strict CPU would trap at, on a tree with some planted: found by file and line, and nothing else."""
+"""Casts that a strict CPU would trap at, and lines that other widths break, on a tree with some planted: found by file
+and line, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +11,14 @@ import pytest
 
 from debians import program
 from tollmeter.cli.main import main
+from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain.misaligned_casts import Cast, casts, ranked, units_of
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.build import find_compiler
+from tollmeter.toolchain.compiled_units import Cast, units_of
+from tollmeter.toolchain.misaligned_casts import casts, ranked
 from tollmeter.toolchain.symbols import Met
+from tollmeter.toolchain.width_casts import LANGUAGES, width_casts
 
 PLANTED = """#include <stdint.h>
 struct header { uint32_t address; };
@@ -34,6 +40,48 @@ header_t *returned(struct packet *p) { return p->payload; }
 const char *bytes(struct packet *p) { const char *at = p->payload; return at ? at : NULL; }
 struct header *made(void) { struct header *at = malloc(4), *none = NULL; return at ? at : (struct header *)malloc(8); }
 void handed_on(struct header *at, void (*with)(void *)) { with(at); }
+"""
+WIDTHS = """#include <inttypes.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+long taken(void) { long now = time(NULL); return now; }
+long cast(struct timespec t) { return (long)t.tv_sec; }
+unsigned long late(time_t t) { return (unsigned long int)(t + 1) > 5; }
+long counted(struct timespec t) { return t.tv_sec * 1000000000L + t.tv_nsec; }
+long *aliased(time_t *t) { return t; }
+void printed_time(time_t t) { printf("%ld\\n", t); }
+void printed_size(size_t n) { printf("%lu\\n", n); }
+int scanned(int64_t *n) { return scanf("%ld", n); }
+uint64_t kept(const void *p) { return (uint64_t)p; }
+unsigned long bit(void) { return 1UL << 40; }
+"""
+ANY_WIDTH = """#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+int64_t taken(void) { return time(NULL); }
+void printed_time(time_t t) { printf("%lld %ld\\n", (long long)t, (long)5); }
+void printed_size(size_t n) { printf("%zu %zd\\n", n, (ssize_t)n); }
+void printed_fixed(uint64_t n) { printf("%" PRIu64 "\\n", n); }
+uintptr_t kept(const void *p) { return (uintptr_t)p; }
+long as_wide(const void *p) { return (long)p; }
+ptrdiff_t apart(const char *a, const char *b) { return a - b; }
+long wider(int n, short m) { return (long)n + (long)m; }
+long rounded(double d) { return (long)d; }
+size_t scaled(int n) { return sizeof(long) * (size_t)n + strlen("length"); }
+unsigned long bit(int n) { return 1UL << n; }
+int order(const void *a, const void *b) { return (*(const long *)a > *(const long *)b); }
+void sort(long *a, size_t n) { qsort(a, n, sizeof *a, order); }
+"""
+TO_64 = """#include <stdio.h>
+int kept(const void *p) { return (int)p; }
+void *back(int n) { return (void *)n; }
+void printed(size_t n) { printf("%u\\n", n); }
+long wide(int n) { return (long)n; }
 """
 LAID = "  const volatile struct ip_header *header = (const void *)at;"
 # Up to version 13 gcc writes its JSON in one line, and then in many. The words that it adds are no JSON.
@@ -84,14 +132,14 @@ def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path)
     """Four lines lay a header over bytes; text, what malloc made, null and what is only handed on are none."""
     found = casts(units_of(tree(tmp_path, planted=THROUGH_VOID)), HOST, "gcc")
     assert not found.troubles
-    assert [one.line for one in found.casts if one.through_void] == [6, 7, 9, 10] == [one.line for one in found.casts]
+    assert [one.line for one in found.casts if one.hidden] == [6, 7, 9, 10] == [one.line for one in found.casts]
     assert "const header_t *" in next(one.message for one in found.casts if one.line == 7)
 
 
-def test_a_cast_by_way_of_void_is_one_through_void_and_a_plain_one_is_not(tmp_path: Path) -> None:
+def test_a_cast_by_way_of_void_is_one_hidden_and_a_plain_one_is_not(tmp_path: Path) -> None:
     text = "int a(char *p) { return *(int *)(void *)p; }\nint b(char *p) { return *(int *)p; }\n"
     found = casts(units_of(tree(tmp_path, planted=text)), HOST, "gcc").casts
-    assert {(one.line, one.through_void) for one in found} == {(1, True), (2, False)}
+    assert {(one.line, one.hidden) for one in found} == {(1, True), (2, False)}
 
 
 def test_a_type_that_ends_with_its_function_is_taken_for_one_that_wants_more(tmp_path: Path) -> None:
@@ -129,6 +177,47 @@ def test_what_ran_most_comes_first() -> None:
     found = [Cast("a/x.c", 1, ""), Cast("a/x.c", 2, ""), Cast("b/y.c", 7, "")]
     met = Met({("y.c", 8): 9, ("x.c", 2): 3}, {"y.c": frozenset({6}), "x.c": frozenset({1, 2})})
     assert [(one.line, one.hits) for one in ranked(found, met)] == [(7, 9), (2, 3), (1, 0)]
+
+
+def broken(folder: Path, source: str, target: str) -> list[tuple[str, int]]:
+    """Places that are right on one ABI and wrong on the other."""
+    known = find(ROOT).abis
+    pair = [(known[name], find_compiler(known[name])) for name in (source, target)]
+    ready = [(abi, compiler) for abi, compiler in pair if isinstance(compiler, str)]
+    if len(ready) < len(pair):
+        pytest.skip(f"no compilers of {source} and {target}")
+    found = width_casts(units_of(folder, LANGUAGES), *ready)
+    assert not found.troubles
+    return sorted((Path(one.file).name, one.line) for one in found.casts)
+
+
+def test_ten_of_ten_lines_that_x32_breaks_are_found_and_none_of_a_clean_tree(tmp_path: Path) -> None:
+    assert broken(tree(tmp_path, widths=WIDTHS, clean=ANY_WIDTH), "x86_64", "x32") == [
+        ("widths.c", line) for line in range(6, 16)
+    ]
+
+
+def test_a_pointer_in_an_int_is_found_where_pointers_become_wider(tmp_path: Path) -> None:
+    assert broken(tree(tmp_path, widths=TO_64, clean=ANY_WIDTH), "x32", "x86_64") == [
+        ("widths.c", n) for n in (2, 3, 4)
+    ]
+
+
+def test_lines_of_cxx_are_found_too(tmp_path: Path) -> None:
+    text = 'long one(long long t) { return t + 1; }\nint two() { return __builtin_printf("%lu", sizeof 1); }\n'
+    folder = tree(tmp_path, plain=text)
+    (folder / "plain.c").rename(folder / "plain.cc")
+    database = folder / "compile_commands.json"
+    database.write_text(database.read_text().replace("plain.c", "plain.cc"))
+    assert broken(folder, "x86_64", "x32") == [("plain.cc", 1), ("plain.cc", 2)]
+
+
+def test_the_pair_of_abis_is_given_by_options(
+    tmp_path: Path, own_abi_name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["casts", str(tree(tmp_path, widths=WIDTHS)), "--from", own_abi_name, "--abi", own_abi_name]
+    assert main(words) == 0
+    assert f"0 places in 1 files are right on {own_abi_name} and wrong on {own_abi_name}" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("content", [None, "{", '[{"file": 3}]'])

@@ -24,7 +24,7 @@ from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.misaligned_casts import Cast
+    from tollmeter.toolchain.compiled_units import Cast, CastSurvey
 
 from tollmeter.cli.printing import write
 from tollmeter.library.options import names, seconds
@@ -138,19 +138,20 @@ def casts(
     abi: Annotated[
         str | None, typer.Option(help=f"a strict ABI [the first of {', '.join(STRICT)} that is here]")
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="list what is right on this ABI and wrong on that of --abi, as x86_64 and x32"),
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(help="a probe of this tree, and NAME=VALUE: the casts that it runs most come first"),
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """List C casts that trap on strict-alignment CPUs, worst first."""
-    from tollmeter.toolchain.misaligned_casts import casts as found_casts
-    from tollmeter.toolchain.misaligned_casts import ranked, units_of
+    """List C casts that trap on strict-alignment CPUs, worst first; or what breaks where types are of other widths."""
+    from tollmeter.toolchain.misaligned_casts import ranked
 
-    units = units_of(folder)
-    chosen, compiler = _compiler(abi)
-    survey = found_casts(units, chosen, compiler)
+    survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
     met = None
     if by:
         from tollmeter.library.profiling import lines_of
@@ -158,26 +159,48 @@ def casts(
         met = lines_of(by.split())
     rows = ranked(survey.casts, met)
     if rows or form != "table":
-        cells = [_casts_cells(cast) for cast in rows]
+        cells = [_casts_cells(cast, "explicit" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")
         first = 0 if by else 1
         shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
         print_columns(shown, form)
     for file, trouble in survey.troubles.items():
-        print_notice(f"{file} cannot be read as {chosen.name} has it: {trouble}")
+        print_notice(f"{file} cannot be read: {trouble}")
     unread = len(survey.troubles)
     read = f"{survey.units - unread} of {survey.units}" if unread else str(survey.units)
-    through = sum(cast.through_void for cast in rows)
-    print_notice(
-        f"{len(rows) - through} casts in {read} files, and {through} more through void *, which may be aligned by who "
-        f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
-    )
+    hidden = sum(cast.hidden for cast in rows)
+    print_notice(summary.format(shown=len(rows) - hidden, hidden=hidden, every=len(rows), read=read))
     return UNREAD if survey.units and len(survey.troubles) == survey.units else 0
 
 
-def _casts_cells(cast: Cast) -> tuple[str, ...]:
-    source = linecache.getline(cast.file, cast.line).strip()
-    return str(cast.hits), f"{cast.file}:{cast.line}", "void *" if cast.through_void else "", source, cast.message
+def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
+    from tollmeter.toolchain.compiled_units import units_of
+    from tollmeter.toolchain.misaligned_casts import casts
+
+    units = units_of(folder)
+    chosen, compiler = _compiler(abi)
+    return casts(units, chosen, compiler), (
+        "{shown} casts in {read} files, and {hidden} more through void *, which may be aligned by who "
+        f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
+    )
+
+
+def _width_survey(folder: Path, source: str, abi: str | None) -> tuple[CastSurvey, str]:
+    from tollmeter.toolchain.compiled_units import units_of
+    from tollmeter.toolchain.width_casts import LANGUAGES, width_casts
+
+    units = units_of(folder, LANGUAGES)
+    written_for, ported_to = _compiler(source), _compiler(abi or "x32")
+    names = f"{written_for[0].name} and wrong on {ported_to[0].name}"
+    return width_casts(units, written_for, ported_to), (
+        f"{{every}} places in {{read}} files are right on {names}, {{hidden}} of them explicit casts. "
+        "A cast of a value that fits is among them; an explicit cast of C++ and a product that overflows are not"
+    )
+
+
+def _casts_cells(cast: Cast, hidden: str) -> tuple[str, ...]:
+    written = linecache.getline(cast.file, cast.line).strip()
+    return str(cast.hits), f"{cast.file}:{cast.line}", hidden if cast.hidden else "", written, cast.message
 
 
 def _compiler(name: str | None) -> tuple[Abi, str]:

@@ -9,8 +9,10 @@ whether a cast to it would be warned of. System headers stay as they are: what m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+from tollmeter.toolchain.compiled_units import rewritten
 
 Diagnostics = Sequence[dict[str, Any]]
 """A compiler's warnings and errors, one entry each, in the form of -fdiagnostics-format=json."""
@@ -19,7 +21,6 @@ Compile = Callable[[str], Diagnostics]
 
 CASTS = "-Wcast-align"
 POINTERS = "-Wincompatible-pointer-types"
-_MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)$')
 _VOID = re.compile(r"\bvoid(?=(?:\s|\bconst\b|\bvolatile\b)*\*(?!\s*\)\s*0\b))")
 """The target of a pointer; not that of a null pointer, which is a constant only as `void *`."""
 _BYTES = r"'(?:const |volatile )*char \*'"
@@ -45,7 +46,7 @@ class VoidCast(NamedTuple):
 
 def overlays(text: str, compiled: Compile) -> list[VoidCast]:
     """Where the preprocessed text lays a type that wants an alignment over what a `void *` points at."""
-    text = with_bytes_for_void(text)
+    text = rewritten(text, lambda line: _VOID.sub("char", line))
     diagnostics = compiled(text)
     warning = "cast of void * to a type that wants an alignment"
     cast = [VoidCast(*_place(diagnostic), warning) for diagnostic in diagnostics if _is(diagnostic, CASTS)]
@@ -62,18 +63,6 @@ def overlays(text: str, compiled: Compile) -> list[VoidCast]:
         for diagnostic, name in converted
         if name in strict
     ]
-
-
-def with_bytes_for_void(text: str) -> str:
-    """The tree's own lines with `char *` in place of `void *`; not those of system headers, which line markers show."""
-    lines = []
-    ours = True
-    for line in text.splitlines(keepends=True):
-        marker = _MARKER.match(line)
-        if marker:
-            ours = "3" not in marker[1].split()
-        lines.append(_VOID.sub("char", line) if ours and not marker else line)
-    return "".join(lines)
 
 
 def _converted_to(diagnostic: dict[str, Any]) -> str | None:
@@ -105,9 +94,3 @@ def _place(diagnostic: dict[str, Any]) -> tuple[str, int]:
         return "", 0
     caret = diagnostic["locations"][0]["caret"]
     return str(caret["file"]), int(caret["line"])
-
-
-def errors(diagnostics: Iterable[dict[str, Any]]) -> list[str]:
-    return [
-        str(diagnostic["message"]) for diagnostic in diagnostics if diagnostic.get("kind") in ("error", "fatal error")
-    ]
