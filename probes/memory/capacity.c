@@ -118,7 +118,7 @@ static enum toll_status search(struct toll_run *r, struct capacity *c) {
     c->deadline = seconds_worked() + limits_s[i];
     c->pack = (struct pack){.lap = lap, .context = c, .cells = c->cells, .candidates = CANDIDATES};
     found = pack_level(&c->pack, toll_choice(r, "level"));
-    if (!c->pack.ended) break;
+    if (found) break;
   }
   if (c->pack.ended) return toll_skip(r, "the pages that fit were not found in %d s of CPU time", MOST_SECONDS);
   if (!found) return toll_skip(r, "%d MiB do not exceed that cache", CANDIDATES * CELL >> 20);

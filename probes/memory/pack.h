@@ -63,23 +63,30 @@ static inline unsigned pack_overflow(struct pack *p, unsigned from) {
   for (unsigned count = 2 * from; !p->ended && 2 * count <= p->candidates; count *= 2)
     if (pack_mean(p, count) > PACK_LEAST_RATIO * p->hit) {
       p->miss = pack_mean(p, 2 * count) - p->hit;
-      return count;
+      if (p->miss > (PACK_LEAST_RATIO - 1) * p->hit) return count;
     }
   return 0;
 }
 
+/* Whether a lap through the first `count` cells is too long for a set that fits. */
+static inline bool pack_misses(const struct pack *p, double lap, unsigned count) {
+  return lap > PACK_LEAST_RATIO * p->hit * count;
+}
+
+/* Whether the lap through the set and `more` cells shows that these do not fit. */
 static inline bool pack_exceeds(const struct pack *p, double lap, unsigned more) {
-  return lap >= DBL_MAX || lap - p->least > p->hit * more + p->miss / 2;
+  return lap - p->least > p->hit * more + p->miss / 2;
 }
 
 /* Whether the next `more` cells fit beside the set, twice in a row: of the candidates beyond a full cache none may pass by
  * chance, while one that fits and was refused comes again. A time that was disturbed is too long: that of the set is taken
- * again before cells are accepted by it. */
+ * again before cells are accepted by it. If both were disturbed, the set may come to exceed the cache; then the laps are so
+ * long that most further cells pass. So no set grows that misses. */
 static inline bool pack_fits(struct pack *p, unsigned more) {
   double with = DBL_MAX;
   for (unsigned turn = 0; turn < 2; turn++) {
     with = pack_lap(p, p->held, p->held + more);
-    if (pack_exceeds(p, with, more)) return false;
+    if (pack_misses(p, with, p->held + more) || pack_exceeds(p, with, more)) return false;
     const double without = pack_lap(p, p->held, p->held);
     if (without < p->least) p->least = without;
     if (pack_exceeds(p, with, more)) return false;
@@ -110,12 +117,12 @@ static inline void pack_grow(struct pack *p) {
   }
 }
 
-/* Whether the set misses less without its last cell, as twice in a row. */
+/* Whether the set misses less without its last cell, as twice in a row, or so often that this cannot be told. */
 static inline bool pack_suffers(struct pack *p) {
   for (unsigned turn = 0; turn < 2; turn++) {
     const double with = pack_lap(p, 0, p->held);
     p->least = pack_lap(p, p->held - 1, p->held - 1);
-    if (!pack_exceeds(p, with, 1)) return false;
+    if (!pack_misses(p, with, p->held) && !pack_exceeds(p, with, 1)) return false;
   }
   return true;
 }
@@ -139,7 +146,7 @@ static inline bool pack_level(struct pack *p, bool second) {
     pack_prune(p);
   }
   pack_grow(p);
-  return pack_lap(p, 0, p->held) < PACK_LEAST_RATIO * p->hit * p->held && !p->ended;
+  return !pack_misses(p, pack_mean(p, p->held) * p->held, p->held) && !p->ended;
 }
 
 #endif
