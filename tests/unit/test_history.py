@@ -17,7 +17,8 @@ from made import CLOCK_HZ, outcome, quiet, row, sample
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.library.derive import remembered
-from tollmeter.model import Book, Index, Machine, Outcome, Row, RunInfo, RunVerdict
+from tollmeter.library.prepare import private_bytes
+from tollmeter.model import Book, Cache, Index, Machine, Outcome, Row, RunInfo, RunVerdict
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
 from tollmeter.store.history import NAME, Remembered, machine_key, place_of, recall, remember
@@ -196,3 +197,15 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
 @pytest.mark.parametrize("true_sd", [0.006, 0.02])
 def test_what_runs_differ_by_is_learned_and_stays_learned(true_sd: float) -> None:
     assert np.mean([after_runs(seed, true_sd) for seed in range(12)]) == pytest.approx(true_sd, rel=0.1)
+
+
+def test_half_of_the_last_cache_but_one_is_surely_private() -> None:
+    """Not the instruction cache of a core whose two levels are small; nothing of a board with one cache, or none."""
+    levels = ((1, "data", 32 << 10), (1, "instruction", 64 << 10), (2, "unified", 1 << 20), (3, "unified", 32 << 20))
+    data, code, second, third = (Cache(level, kind, size) for level, kind, size in levels)
+
+    def of(*caches: Cache) -> int:
+        return private_bytes(msgspec.structs.replace(MACHINE, caches=caches))
+
+    assert (of(third, code, second, data), of(data, code, second)) == (512 << 10, 16 << 10)
+    assert of(data, code) == of() == 0

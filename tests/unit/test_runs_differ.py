@@ -10,6 +10,7 @@ import pytest
 
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
+from tollmeter.numbers.known import Known, Learned
 
 
 def history(*medians: float, error: float = 0.0, row: str = "a.b x86_64", places: str = "") -> list[EarlierRun]:
@@ -96,3 +97,14 @@ def test_a_row_like_its_probe_is_not_named_nor_is_one_of_two_runs() -> None:
     like = history(*(100 * exp(log) for log in (-0.006, 0.0, 0.006)))
     assert rows_sd(like, {"a.b": 0.006}) == {}
     assert rows_sd(history(100.0, 120.0), {"a.b": 0.006}) == {}
+
+
+def test_rows_beyond_the_private_caches_are_a_group_of_their_own() -> None:
+    """What neighbours leave of a shared cache moves them, and no row that fits into a private one."""
+    still = {f"a.b x size={size}": (0.0, 0.0, 0.0) for size in (1 << 10, 1 << 16, 1 << 19)}
+    runs = of_rows(still | {f"a.b x size={size}": (0.0, 0.2, -0.2) for size in ((1 << 19) + 1, 1 << 24)})
+    found = runs_sd(runs, {"a.b": 0.003}, private_bytes=1 << 19)
+    assert found["a.b"] < 0.003 and found["a.b shared"] > 0.1
+    known = Known(learned=Learned(found, {}, 1 << 19))
+    assert [known.runs_sd("a.b", f"a.b x size={size}") for size in (1 << 19, 1 << 20)] == [*found.values()]
+    assert Known(learned=Learned({"a.b": 0.003}, {}, 1 << 19)).runs_sd("a.b", "a.b x size=1048576") == USUAL_RUNS_SD

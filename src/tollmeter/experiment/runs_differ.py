@@ -3,10 +3,14 @@
 
 Costs are compared in ns and in cycles of each run's own core clock, and the view that scatters less counts: the clock
 of a machine wanders by some per cent from hour to hour, and a history kept in ns took that for scatter between runs.
+
+Rows are grouped by probe, and those whose data exceed the private caches are a group of their own: what neighbours
+leave of a shared cache and of memory differs from run to run (decision 27).
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -16,9 +20,10 @@ from typing import NamedTuple
 
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 
-_LEAST_RUNS, _USUAL_IS_WORTH, _PROBE_IS_WORTH = 3, 4, 1
+_LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
+_SIZE = re.compile(r" size=(\d+)")
 _NORMAL_DISTANCE = 0.9539
 """Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
 
@@ -47,17 +52,25 @@ class _RowScatter(NamedTuple):
     freedom: float
 
 
-def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float]) -> dict[str, float]:
-    """Standard deviation between runs of logarithms, by probe.
+def group_of(name: str, private_bytes: int) -> str:
+    """The rows that differ alike between runs. name: of a row, as `row_name` gives it. private_bytes: what surely fits
+    into private caches, or 0."""
+    size = _SIZE.search(name)
+    is_shared = private_bytes and size and int(size[1]) > private_bytes
+    return f"{name.partition(' ')[0]}{' shared' if is_shared else ''}"
 
-    The median over a probe's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
+
+def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
+    """Standard deviation between runs of logarithms, by group.
+
+    The median over a group's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
     of a row are not used. usual: by probe, as shipped."""
-    by_probe: dict[str, list[_RowScatter]] = defaultdict(list)
+    by_group: dict[str, list[_RowScatter]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
-        by_probe[_probe(name)].append(seen)
+        by_group[group_of(name, private_bytes)].append(seen)
     return {
-        probe: _shrunk(_middle(rows), usual.get(probe, USUAL_RUNS_SD), _USUAL_IS_WORTH)
-        for probe, rows in by_probe.items()
+        group: _shrunk(_middle(rows), usual.get(group, USUAL_RUNS_SD), _USUAL_IS_WORTH)
+        for group, rows in by_group.items()
     }
 
 
@@ -65,14 +78,13 @@ def _middle(rows: Sequence[_RowScatter]) -> _RowScatter:
     return _RowScatter(median(row.variance for row in rows), median(row.freedom for row in rows))
 
 
-def rows_sd(runs: Sequence[EarlierRun], of_probes: Mapping[str, float]) -> dict[str, float]:
-    """The same by row, for rows whose runs clearly differ by more than those of their probe: a walk that fits no
-    private cache depends on what neighbours leave of a shared one. Shrunk towards the probe's value as if that rested
-    on one run. Never less than the probe's: a few runs that agree prove nothing."""
+def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
+    """The same by row, for rows whose runs clearly differ by more than those of their group. Shrunk towards the group's
+    value as if that rested on one run. Never less than the group's: a few runs that agree prove nothing."""
     by_row: dict[str, float] = {}
     for name, seen in _by_row(runs).items():
-        usual = of_probes.get(_probe(name), USUAL_RUNS_SD)
-        own = _shrunk(seen, usual, _PROBE_IS_WORTH)
+        usual = of_groups.get(group_of(name, private_bytes), USUAL_RUNS_SD)
+        own = _shrunk(seen, usual, _GROUP_IS_WORTH)
         if own > _CLEARLY * usual:
             by_row[name] = own
     return by_row
@@ -104,10 +116,6 @@ def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
 
 def _clocks(first: Cost, second: Cost) -> float:
     return log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0
-
-
-def _probe(name: str) -> str:
-    return name.partition(" ")[0]
 
 
 def _shrunk(seen: _RowScatter, usual_sd: float, worth: float) -> float:

@@ -5,7 +5,7 @@ Measured by `bench/tomorrow.py usual` on one quiet guest of two Zen 5 CPUs: twel
 """
 
 USUAL_RUNS_SD = 0.01
-"""Of a probe that is not below."""
+"""Of a probe that is not below, and of rows whose data exceed the private caches."""
 USUAL: dict[str, float] = {
     "kernel.call_object": 0.0031,
     "kernel.clock_read": 0.0030,

@@ -213,7 +213,7 @@ def learned(request: Request) -> Learned:
     from tollmeter.numbers.known import Learned
 
     widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
-    return Learned(request.runs_sd, widths)
+    return Learned(request.runs_sd, widths, request.private_bytes)
 
 
 def remembered(book: Book, before: Learned) -> Remembered:

@@ -143,8 +143,18 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
         EarlierRun(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
         for run in runs
     ]
-    of_probes = shipped | runs_sd(earlier, shipped)
-    return msgspec.structs.replace(request, runs_sd=of_probes | rows_sd(earlier, of_probes), widths=widths)
+    private = private_bytes(machine)
+    of_groups = shipped | runs_sd(earlier, shipped, private)
+    return msgspec.structs.replace(
+        request, runs_sd=of_groups | rows_sd(earlier, of_groups, private), widths=widths, private_bytes=private
+    )
+
+
+def private_bytes(machine: Machine) -> int:
+    """Data that surely fit into private caches: half of the last cache but one, since pages at random overfill a part
+    of its sets; 0 where it is not known."""
+    sizes = {cache.level: cache.size_bytes for cache in machine.caches if cache.kind != "instruction"}
+    return sizes[sorted(sizes)[-2]] // 2 if len(sizes) > 1 else 0
 
 
 def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:

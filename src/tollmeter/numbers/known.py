@@ -14,6 +14,7 @@ import numpy as np
 from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.core_states import core_seen
 from tollmeter.experiment.precision import Scatter
+from tollmeter.experiment.runs_differ import group_of
 from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
@@ -30,11 +31,13 @@ Place = tuple[str, str]
 
 
 class Learned(NamedTuple):
-    """Results of earlier runs of the same machine: the between-run standard deviation of logarithms, by probe, and by
-    row where it exceeds its probe's; and the widths of its core."""
+    """Results of earlier runs of the same machine: the between-run standard deviation of logarithms, by group of rows,
+    and by row where it exceeds its group's; and the widths of its core. private_bytes: data that surely fit into
+    private caches, or 0."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
+    private_bytes: int = 0
 
 
 class ReadingCache(NamedTuple):
@@ -142,7 +145,8 @@ class Known(NamedTuple):
     def runs_sd(self, probe: str, name: str = "") -> float:
         """name: of the row, as `row_name` gives it."""
         learned = self.learned.runs_sd
-        return learned.get(name, learned.get(probe, USUAL_RUNS_SD))
+        group = group_of(name, self.learned.private_bytes) if name else probe
+        return learned.get(name, learned.get(group, USUAL_RUNS_SD))
 
 
 def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:

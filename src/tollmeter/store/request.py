@@ -19,18 +19,18 @@ NAME = "run.toml"
 _MOST_BYTES = 1 << 20
 _MOST_SD = 100
 """Of a logarithm: more is no measurement, and its interval would overflow."""
-_SELDOM = ("settings", "all_points", "narrowed", "planned_s", "reused")
+_SELDOM = ("settings", "private_bytes", "all_points", "narrowed", "planned_s", "reused")
 """Not written where they are empty."""
 
 
 class Request(Record, frozen=True, forbid_unknown_fields=True):
     """suite: stored whole, so that a later edit of its file does not change this run. started: ISO 8601, UTC. abis,
     targets, cpus: those requested; empty for the suite's, the ABIs' or all. settings: parameters beside the suite, of
-    older versions. runs_sd, widths: from earlier runs of this machine, the between-run deviation by probe, and the
-    uncontended width by target and ABI. against: the words of an interleaved comparison, and pairs its points. folder:
-    where probes create files. peer: the other end of a network. all_points: visit all requested points in any budget.
-    narrowed: what was left out for the budget; planned_s: the budget that it names, or 0. reused: which visits of
-    another run are used, in a sentence."""
+    older versions. runs_sd, widths: from earlier runs of this machine, the between-run deviation by group of rows, and
+    the uncontended width by target and ABI. private_bytes: data that surely fit into private caches, or 0. against: the
+    words of an interleaved comparison, and pairs its points. folder: where probes create files. peer: the other end of
+    a network. all_points: visit all requested points in any budget. narrowed: what was left out for the budget;
+    planned_s: the budget that it names, or 0. reused: which visits of another run are used, in a sentence."""
 
     id: str
     suite: Suite
@@ -48,6 +48,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     priority: Priority = "normal"
     runs_sd: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST_SD)]] = {}
     widths: dict[str, dict[str, float]] = {}
+    private_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
     against: tuple[str, ...] = ()
     pairs: tuple[Pair, ...] = ()
     folder: str = ""
