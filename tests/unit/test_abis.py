@@ -184,6 +184,17 @@ def test_beside_an_abi_that_only_a_guest_runs_its_baselines_run_there_too() -> N
     assert not any(one.also for one in alone.executables.values())
 
 
+def test_of_two_guests_an_abi_runs_in_the_one_that_the_other_abi_has_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "lack", lambda _: None)
+
+    def guests(*named: str) -> set[tuple[str, ...]]:
+        placed = places._with_others(catalog(abis=named), named).executables.values()
+        return {tuple(way for way in one.could if way.startswith("guest:")) for one in placed}
+
+    assert guests("aarch64", "arm-hard") == {("guest:virt",)}
+    assert guests("arm-hard") == guests("arm-soft", "arm-hard") == {("guest:vexpress-a9",)}
+
+
 def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
     """Its file may know less than the person."""
     known = abis.find(ROOT).abis["x86_64"]

@@ -10,6 +10,7 @@ import pytest
 
 from books import empty, with_rows
 from made import metric, probe, row
+from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
@@ -71,6 +72,21 @@ def test_an_emulated_guest_tells_memory_and_no_time() -> None:
     memory, time = program_tables(judged(made))
     assert [column.name for column in memory.columns[1:]] == ["x32 in guest:x32", "published, x32"]
     assert time.columns[1].name == "x32"
+
+
+def test_abis_that_only_an_emulated_guest_runs_are_compared_by_instructions() -> None:
+    """The answer is about them, since the run has no row of the study's ABI."""
+    guest = {"target": "guest:virt", "clock": "virtual"}
+    made = judged(book(*needs("aarch64", 100, 50, **guest), *needs("arm-hard", 75, 60, **guest)))
+    assert found(made, "instructions", "arm-hard").value == pytest.approx(1.2)
+    _, instructions = program_tables(made)
+    assert instructions.columns[0].name == "Instructions of program and kernel, against aarch64"
+    assert str(instructions.rows[0].cells[1]).startswith("+20 %")
+    said = headline(made)
+    assert said.startswith("arm-hard is worth it here where memory is short. It needs 25 % less memory (flow).")
+    assert "20 % more instructions" in said and "whose time is not the target's" in said
+    short = msgspec.structs.replace(made.index.run, verdict="too short")
+    assert not unanswered(short, made.index.rows, made.index.study)
 
 
 def test_a_guest_by_the_hardwares_clock_tells_both() -> None:

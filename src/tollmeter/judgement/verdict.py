@@ -108,21 +108,23 @@ def is_shared(run: RunInfo) -> bool:
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0) -> str:
     """Why the run's question has no answer, as a sentence's part; empty where it has one. run: with its verdict. What
-    this machine cannot do at all is an answer too. compared: pairs that have a ratio."""
+    this machine cannot do at all is an answer too, and so are programs compared by counts. compared: pairs that have a
+    ratio."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
         return _without_ratio(run, compared)
+    counted = study is not None and any(one.measure == "instructions" and one.value for one in study.relatives)
     figures = [claim for claim in study.claims if claim.counted or claim.value is not None] if study else []
     judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
     certain = sum(claim.low != claim.high for claim in figures)
-    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED:
+    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED and not counted:
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)
     if unreached > MOST_UNREACHED * len(possible) and judged <= len(figures) * LEAST_JUDGED:
         return f"{unreached} of {len(possible)} rows were not reached"
-    if figures and not judged:
+    if figures and not judged and not counted:
         return f"none of the study's {len(figures)} figures could be held against what was measured"
     return ""
 

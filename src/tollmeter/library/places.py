@@ -7,7 +7,7 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -184,17 +184,26 @@ def _check_known(abis: Iterable[str]) -> None:
 
 
 def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Every executable with all places that its ABI's file names and this machine has."""
+    """Every executable with the places that its ABI's file names and this machine has, of guests one alone."""
     known = find(ROOT, named).abis
-    could = {
+    ways = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
         for abi in loaded.abis
         if abi in known
     }
+    shared = set.intersection(*(set(ways.get(abi, ())) for abi in named)) if named else set()
+    could = {abi: _with_one_guest(several, shared) for abi, several in ways.items()}
     executables = {
         key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
+
+
+def _with_one_guest(ways: Sequence[str], shared: Collection[str]) -> tuple[str, ...]:
+    """The guest that runs all named ABIs, since ABIs are compared by rows of one place; else the ABI's first."""
+    guests = [way for way in ways if way.startswith("guest:")]
+    chosen = next((guest for guest in guests if guest in shared), next(iter(guests), None))
+    return tuple(way for way in ways if way not in guests or way == chosen)
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:

@@ -16,7 +16,7 @@ from tollmeter.studies.attribution import Attribution, Part
 from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
 from tollmeter.studies.gains import MULTIPLE
 
-TITLES = {"memory": "Memory", "time": "CPU time"}
+TITLES = {"memory": "Memory", "time": "CPU time", "instructions": "Instructions of program and kernel"}
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _NOTHING = 0.001
@@ -28,9 +28,9 @@ def program_tables(book: Book) -> list[Table]:
     """Programs first, then the primitives below them; none for a run of no such study."""
     relatives = book.index.study.relatives if book.index.study else ()
     return [
-        _table(book, [relative for relative in relatives if relative.measure == measure])
+        _table(book, measured)
         for measure in TITLES
-        if relatives
+        if (measured := [relative for relative in relatives if relative.measure == measure])
     ]
 
 

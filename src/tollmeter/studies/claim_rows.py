@@ -247,8 +247,9 @@ def _twin(row: Row, others: Sequence[Row]) -> Row | None:
 
 # ---- relatives ------------------------------------------------------------------------------------------------------
 
-Measure = Literal["memory", "time"]
-MEANS = {"memory": "resident-peak", "time": "cpu-time"}
+Measure = Literal["memory", "time", "instructions"]
+MEANS = {"memory": "resident-peak", "time": "cpu-time", "instructions": "cpu-time"}
+_CLOCKS = {"memory": ("hardware", VIRTUAL), "time": ("hardware",), "instructions": (VIRTUAL,)}
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 
 
@@ -258,12 +259,14 @@ def relatives(book: Book) -> tuple[Relative, ...]:
     main = main_abi(book.index.rows, book.index.machine.architecture)
     if suite is None or main is None:
         return ()
-    measures: tuple[Measure, ...] = ("memory", "time")
+    timed = {row.abi for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"}
+    measures: tuple[Measure, ...] = ("memory", "time", "instructions")
     return tuple(
         _relative(book, program, measure, (abi, main))
         for measure in measures
         for program in suite.program
         for abi in _others(book, program, main)
+        if measure == "memory" or (measure == "time") == bool(timed & {abi, main})
     )
 
 
@@ -290,7 +293,7 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
         return msgspec.structs.replace(bare, reason=_relatives_why(book, program, measure, abis))
     row, twin = pairs[0]
     ratio = ratio_of(twin, row)
-    thin = not (is_known(row) and is_known(twin))
+    thin = measure != "instructions" and not (is_known(row) and is_known(twin))
     return msgspec.structs.replace(
         bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
     )
@@ -319,7 +322,7 @@ def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[
         if (row.probe, row.abi) == (program.probe, abi)
         and all(row.parameters.get(name) == value for name, value in program.parameters.items())
         and (row.median or 0) > 0
-        and (row.clock == "hardware" or (measure == "memory" and row.clock == "virtual"))
+        and row.clock in _CLOCKS[measure]
     ]
 
 

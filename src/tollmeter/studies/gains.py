@@ -13,6 +13,7 @@ _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""
 MULTIPLE = 5
 """From this share on a change is printed as a multiple: +30066 % is unreadable."""
+EMULATED = "It ran under an emulator, whose time is not the target's."
 THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
 
 
@@ -26,6 +27,7 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
     if not programs:
         return ""
+    instructions = [number for number in numbers if number.measure == "instructions"]
     if not memory and not time:
         why = THIN if numbers else programs[0].reason or mend
         return f"Whether {abi} is worth it here is unknown. {why}"
@@ -33,6 +35,8 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
+    if instructions:
+        return f"{head} {_saved(instructions, 'instructions')} {EMULATED}"
     late = any(relative.measure == "time" for relative in numbers)
     why = _lower(THIN if late else mend)
     if counted:

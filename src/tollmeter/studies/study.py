@@ -6,12 +6,24 @@ the same sign and another size."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf, nextafter
 from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import REAL_CLOCKS, Book, Claim, ClaimVerdict, Condition, Published, Relation, Study, Suite, Tally
+from tollmeter.model import (
+    REAL_CLOCKS,
+    Book,
+    Claim,
+    ClaimVerdict,
+    Condition,
+    Published,
+    Relation,
+    Relative,
+    Study,
+    Suite,
+    Tally,
+)
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.units import short, span, three
 from tollmeter.studies.attribution import largest
@@ -158,9 +170,15 @@ def study(book: Book) -> Study | None:
         source=suite.source,
         claims=claims,
         relatives=programs,
-        worth=gains(suite.worth, suite.mend, programs, _by_counts(book, suite)) if suite.worth else "",
+        worth=gains(_asked(suite, programs), suite.mend, programs, _by_counts(book, suite)) if suite.worth else "",
         tally=tally(claims),
     )
+
+
+def _asked(suite: Suite, programs: Sequence[Relative]) -> str:
+    """The study's ABI, else the one that this run compares with its main one."""
+    abis = [relative.abi for relative in programs]
+    return suite.worth if suite.worth in abis or not abis else abis[0]
 
 
 def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
