@@ -7,7 +7,7 @@
     bench/tomorrow.py rows FOLDER                       of any folder of runs: how often the intervals of all rows hold
                                                         and part, and how many rows tollmeter.compare calls changed
     bench/tomorrow.py usual FOLDER...                   by how much the runs in each folder differ, by probe, as
-                                                        experiment/usual_runs.py ships it
+                                                        experiment/precision.py ships it
 
 Collecting copies the checkout, adds probes with 0, 4 and 8 additions planted in 400 cycles (bench/planted.c: no
 change, 1 % and 2 %) and a second one with none, and measures bench/tomorrow.toml and these in turn; at the end all of

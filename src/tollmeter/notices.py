@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the user beside the requested output. The command listens to them; a program that uses the library
-may."""
+"""Sentences for the user beside the requested output, and the progress of long work. The command listens to the
+sentences; a program that uses the library may."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
 
 _listeners: list[Callable[[str], None]] = []
 
@@ -18,3 +22,57 @@ def listen(listener: Callable[[str], None]) -> None:
     """From now on each sentence is given to it too."""
     if listener not in _listeners:
         _listeners.append(listener)
+
+
+# ---- counting --------------------------------------------------------------------------------------------------------
+
+_FIRST_S, _REDRAWN_EVERY_S = 5.0, 0.2
+_FROM_THE_LEFT = "\r\033[K"
+
+
+@contextlib.contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Prints on a terminal what is done, as long as it lasts. The next line overwrites it."""
+    redraws = _redraws()
+    try:
+        if redraws:
+            sys.stderr.write(f"{_FROM_THE_LEFT}toll: {what}\r")
+            sys.stderr.flush()
+        yield
+    finally:
+        if redraws:
+            sys.stderr.write(_FROM_THE_LEFT)
+            sys.stderr.flush()
+
+
+def _redraws() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class Counting:
+    """Called with the number done and the total. Work that ends before the first line is due prints nothing."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._redraws = _redraws()
+        self._pause_s = _REDRAWN_EVERY_S if self._redraws else _FIRST_S
+        self._due_s = time.monotonic() + self._pause_s
+        self._drawn = False
+
+    def __enter__(self) -> Counting:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._redraws and self._drawn:
+            sys.stderr.write(_FROM_THE_LEFT)
+            sys.stderr.flush()
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() < self._due_s:
+            return
+        self._pause_s *= 1 if self._redraws else 2
+        self._due_s = time.monotonic() + self._pause_s
+        self._drawn = True
+        before, after = (_FROM_THE_LEFT, "") if self._redraws else ("", "\n")
+        sys.stderr.write(f"{before}toll: {self._what}: {done} of {total}{after}")
+        sys.stderr.flush()

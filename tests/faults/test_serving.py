@@ -21,8 +21,7 @@ from tollmeter.library import places, serving
 from tollmeter.library.derive import open_run
 from tollmeter.model import Failure
 from tollmeter.report.page import render
-from tollmeter.store.journal import NAME
-from tollmeter.store.tail import Tail, is_written
+from tollmeter.store.journal import NAME, Tail, is_written
 from waiting import LONG_S
 
 RECORDED = Path(__file__).parents[1] / "recordings" / "format-2"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.catalog import Catalog, load, read_suite
-from tollmeter.judgement.settle import refine
+from tollmeter.judgement.convergence import refine
 from tollmeter.model import Machine, Row
 from tollmeter.plan.points import Ground, SweepCurve, resolve
 from tollmeter.root import ROOT

@@ -20,9 +20,8 @@ from model.measured import (
     translation_rows,
 )
 from tollmeter.inference.answers import InferredNumber, YesOrNo
-from tollmeter.inference.associativity import Associativity, associativity
+from tollmeter.inference.associativity import Associativity, associativity, line_bytes
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.line import line_bytes
 from tollmeter.inference.prefetch import prefetching
 from tollmeter.inference.tlb import Reach, translation
 from tollmeter.inference.write_policy import write_allocate, write_back

@@ -11,8 +11,8 @@ import pytest
 from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import capacity_rows, described
 from model.walks import held_pages
-from tollmeter.inference.capacity import counted
 from tollmeter.inference.knees import CurveFit, Knee
+from tollmeter.inference.reach import counted
 
 GUEST = Machine(
     caches=(Cache(48 * KIB, 12, 4), Cache(MIB, 16, 14), Cache(16 * MIB, 16, 50)), memory_latency=300, huge_run=1

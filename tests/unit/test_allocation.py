@@ -10,10 +10,9 @@ from math import inf
 import pytest
 
 from tollmeter.catalog import read_suite
-from tollmeter.experiment.allocation import Wish, next_visits
 from tollmeter.library import places
 from tollmeter.model import Select
-from tollmeter.plan.effort import LARGE_BYTES
+from tollmeter.plan.effort import LARGE_BYTES, Wish, next_visits
 from tollmeter.root import ROOT
 
 

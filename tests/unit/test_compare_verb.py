@@ -19,8 +19,7 @@ import books
 from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.changed_curves import curves, moved
-from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows
-from tollmeter.judgement.resolving import visits_wanted
+from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows, visits_wanted
 from tollmeter.library import places
 from tollmeter.model import Book, Row, Unit
 from tollmeter.numbers.rows import row_key

@@ -9,7 +9,7 @@ import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.findings.interference import core_is_shared
-from tollmeter.judgement.settlement import settlement
+from tollmeter.judgement.convergence import settlement
 from tollmeter.model import Book, Finding, Index, Machine, Outcome, RunInfo, Sample
 from tollmeter.numbers.rows import known_of, rows
 from tollmeter.numbers.series import Part

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tollmeter.counting import Counting
+from tollmeter.notices import Counting
 
 
 class Clock:

@@ -17,7 +17,7 @@ from tollmeter.experiment.precision import Scatter, estimate
 from tollmeter.inference.curves import NoisyCurve, curve, monotone, segments
 from tollmeter.inference.knees import CurveFit, fit_levels
 from tollmeter.inference.shapes import SHAPES, Shape, miss_share
-from tollmeter.judgement.settle import refine
+from tollmeter.judgement.convergence import refine
 
 Machine = tuple[tuple[Level, ...], float]
 

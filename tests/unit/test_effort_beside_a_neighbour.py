@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from made import CLOCK_HZ, outcome, probe, quiet, sample
-from tollmeter.experiment.allocation import Wish, next_visits
-from tollmeter.judgement.settle import visits_wanted
+from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Learned
 from tollmeter.numbers.rows import known_of
+from tollmeter.plan.effort import Wish, next_visits
 
 POINTS, BUDGET = 30, 300
 WHOLE, SHARED = 4.0, 2.4

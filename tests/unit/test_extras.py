@@ -16,7 +16,7 @@ import pytest
 from tollmeter import extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra
 from tollmeter.model import Failure
-from tollmeter.report import bundle
+from tollmeter.report import page
 from waiting import LONG_S, in_time
 
 INSTALLS = """if True:
@@ -78,12 +78,12 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
     def fetched(_: Path, extra: Extra, scratch: str) -> Path:
         assert extra == CHARTS
         places.append(Path(scratch))
-        (places[0] / "vl_convert.py").write_text(f"def javascript_bundle(): return {'v' * bundle.LEAST_BYTES!r}\n")
+        (places[0] / "vl_convert.py").write_text(f"def javascript_bundle(): return {'v' * page.LEAST_BYTES!r}\n")
         return places[0]
 
-    monkeypatch.setattr(bundle, "is_installed", lambda _: False)
-    monkeypatch.setattr(bundle, "fetched", fetched)
-    assert bundle.bundle(tmp_path) == "v" * bundle.LEAST_BYTES
+    monkeypatch.setattr(page, "is_installed", lambda _: False)
+    monkeypatch.setattr(page, "fetched", fetched)
+    assert page.bundle(tmp_path) == "v" * page.LEAST_BYTES
     assert not places[0].exists()
 
 

@@ -15,7 +15,7 @@ import pytest
 import objects
 import stands
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain import build, floats, making
+from tollmeter.toolchain import accepting, build, making
 from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def proved(tree: Path, abi: Abi) -> None:
     objects.lend(tree, abi.name)
     making.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
     objects.keep(tree, abi.name)
-    floats.prove(tree / f"build/{abi.name}/{PROBE}", abi)
+    accepting.prove(tree / f"build/{abi.name}/{PROBE}", abi)
 
 
 def replaced(path: Path, old: str, new: str) -> None:
@@ -126,7 +126,7 @@ def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> 
     made = f"build/{abi.name}/float.call"
     objects.lend(sources, abi.name)
     making.make(sources, abi, str(abi.compiler[0]), [made])
-    floats.prove(sources / made, abi)
+    accepting.prove(sources / made, abi)
 
 
 def test_the_library_is_the_same_code_under_every_float_abi_of_arm(whole: Path) -> None:

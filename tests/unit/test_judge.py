@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from machines import LATENCY
-from tollmeter.judgement.settle import visits_wanted
+from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.library.measure import AnalysisJudge
 from tollmeter.model import Outcome, Point, Sample, Suite, Witness
 from tollmeter.numbers import known

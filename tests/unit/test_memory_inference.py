@@ -9,11 +9,9 @@ import pytest
 
 from made import metric, probe, row
 from tollmeter.inference.answers import ratio
-from tollmeter.inference.associativity import associativity
-from tollmeter.inference.line import line_bytes
-from tollmeter.inference.loaded_latency import load_curves
+from tollmeter.inference.associativity import associativity, line_bytes
+from tollmeter.inference.load_and_scaling import efficiency, load_curves, slowdown
 from tollmeter.inference.prefetch import prefetching
-from tollmeter.inference.scaling import efficiency, slowdown
 from tollmeter.inference.steps import jumps
 from tollmeter.inference.tlb import translation
 from tollmeter.inference.write_policy import write_allocate, write_back

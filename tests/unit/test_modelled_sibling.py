@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
-from tollmeter.judgement.settlement import settlement
+from tollmeter.judgement.convergence import settlement
 from tollmeter.model import Outcome, Row, Sample
 from tollmeter.numbers.rows import known_of, rows
 

@@ -11,10 +11,10 @@ import pytest
 
 import books
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
+from tollmeter.experiment.core_clock import own_ratio
 from tollmeter.findings import carried
 from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Clock, Finding, Marks, Metric, Outcome, Row, RunVerdict
-from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.rows import rows
 

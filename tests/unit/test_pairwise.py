@@ -8,8 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from tollmeter.experiment.pairwise import middle_of_pairs
-from tollmeter.experiment.precision import hodges_lehmann, shamos_sd
+from tollmeter.experiment.precision import hodges_lehmann, middle_of_pairs, shamos_sd
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 
 

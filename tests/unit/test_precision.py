@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tollmeter.experiment.precision import (
     LEAST_SHARED,
+    USUAL_RUNS_SD,
     Estimate,
     Scatter,
     between_visits,
@@ -26,7 +27,6 @@ from tollmeter.experiment.precision import (
     shrink_sd,
     visits_for,
 )
-from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 
 EVERYTHING = (1e-300, 1e300)
 STUDENT_6 = 2.446911851

@@ -19,8 +19,8 @@ import pytest
 import books
 from pace import within_units
 from tollmeter.model import Book, Failure
-from tollmeter.report import bundle as bundles
 from tollmeter.report import overlay
+from tollmeter.report import page as bundles
 from tollmeter.report.page import island, render, write
 
 MOST_BYTES = 2_000_000

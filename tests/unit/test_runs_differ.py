@@ -8,8 +8,8 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
+from tollmeter.experiment.precision import USUAL_RUNS_SD
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, rows_sd, runs_sd
-from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
 from tollmeter.numbers.known import Known, Learned
 
 

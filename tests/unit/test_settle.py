@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
-from tollmeter.judgement.settle import refine, visits_wanted
+from tollmeter.judgement.convergence import refine, visits_wanted
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import rows_of_point

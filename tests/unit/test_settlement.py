@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from made import CLOCK_HZ, outcome, probe, quiet, row, sample
-from tollmeter.judgement.settle import visits_wanted
-from tollmeter.judgement.settlement import Settlement, budget_beyond, missing, sentence, settlement
+from tollmeter.judgement.convergence import Settlement, budget_beyond, missing, sentence, settlement, visits_wanted
 from tollmeter.model import Outcome
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import by_point

@@ -13,9 +13,8 @@ from rich.console import Console
 import books
 from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
-from tollmeter.inference.core_kinds import core_kinds
+from tollmeter.inference.core_kinds import core_kinds, slowest_remote
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import CoreKind, Machine, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations

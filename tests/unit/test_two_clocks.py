@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tollmeter.protocol.two_clocks import Moment, rate
+from tollmeter.protocol.line_marks import Moment, rate
 
 STEP = 1_000_000
 HOUR = 3_600_000_000_000

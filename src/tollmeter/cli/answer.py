@@ -12,12 +12,12 @@ from tollmeter.cli.printing import print_notice
 from tollmeter.cli.sharing import PAGE
 from tollmeter.cli.show import print_book
 from tollmeter.conduct import Stopping
-from tollmeter.counting import doing
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
 from tollmeter.model import Book, Failure, Outcome, Point, Row
+from tollmeter.notices import doing
 from tollmeter.root import typed
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session

@@ -17,8 +17,8 @@ from tollmeter.plan import Plan
 from tollmeter.plan.effort import visits_wanted
 from tollmeter.protocol import Line, head, outcome
 from tollmeter.report.progress import Progress
+from tollmeter.store.journal import Tail
 from tollmeter.store.request import Request, read_request
-from tollmeter.store.tail import Tail
 
 LOOK_EVERY_S = 1.0
 LOOKS = (1, LEAST_VISITS)

@@ -11,8 +11,7 @@ import itertools
 from collections.abc import Sequence
 
 from tollmeter.conduct.judging import Judging
-from tollmeter.conduct.machine_lock import hold_machine_lock
-from tollmeter.conduct.quiet import no_collections, pinned_to
+from tollmeter.conduct.machine_lock import hold_machine_lock, no_collections, pinned_to
 from tollmeter.conduct.schedule import Schedule, State
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping

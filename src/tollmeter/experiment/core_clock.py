@@ -8,12 +8,13 @@ timer does not. The visits themselves show which it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import log
+from math import exp, log
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.precision import Array, shamos_sd
+from tollmeter.experiment.precision import Array, Estimate, Scatter, half_width, hodges_lehmann, shamos_sd
 from tollmeter.experiment.taken import Floats, Taken, parts, ranked
 from tollmeter.model import Outcome
 
@@ -105,3 +106,28 @@ def follows_clock(cost_ns: float, seen: ClockEvidence) -> bool:
     cache."""
     weights = np.exp(-np.abs(np.log(np.asarray(seen.costs) / cost_ns)) / _NEAR)
     return float(weights @ np.asarray(seen.evidence)) > _LEAST_EVIDENCE
+
+
+# ---- the target's own clock ------------------------------------------------------------------------------------------
+
+_PRIOR_FREEDOM = 4.0
+
+
+def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
+    """The target's own time over the line's, and its 95 % interval. outcomes: of one target. None without marks.
+
+    Each visit has marks of its own, so visits are independent whatever their point. The scatter of a few visits is
+    shrunk towards the median of the errors that they state."""
+    marked = [
+        outcome.marks
+        for outcome in outcomes
+        if outcome.marks and outcome.marks.own_ratio and outcome.marks.own_ratio > 0
+    ]
+    if not marked:
+        return None
+    logs = np.log([marks.own_ratio or 1.0 for marks in marked])
+    stated = Scatter(
+        visits_sd=median(marks.ratio_error or 0.0 for marks in marked), freedom=_PRIOR_FREEDOM, runs_sd=0.0
+    )
+    middle, half = hodges_lehmann(logs), half_width(logs, range(len(logs)), stated)
+    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))

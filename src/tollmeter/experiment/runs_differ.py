@@ -18,7 +18,7 @@ from math import log, sqrt
 from statistics import median
 from typing import NamedTuple
 
-from tollmeter.experiment.usual_runs import USUAL_RUNS_SD
+from tollmeter.experiment.precision import USUAL_RUNS_SD
 
 _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015

@@ -19,8 +19,7 @@ from tollmeter.findings._evidence import (
 from tollmeter.inference.hierarchy import disagrees, os_sizes
 from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
 from tollmeter.model import Book, Evidence, Inference, Level, Row
-from tollmeter.numbers.percent import in_percent
-from tollmeter.numbers.units import short
+from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
 """First caches answer within 3 to 5 cycles, up to 7 with wide loads; second ones within 8 to 30; third ones within 25

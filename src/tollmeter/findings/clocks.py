@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tollmeter.experiment.core_clock import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings._evidence import Claim, counted, is_separate, of_row, own_rows, ratio, rule
 from tollmeter.model import Book, Evidence, Outcome
 from tollmeter.numbers.meanings import native_outcomes
-from tollmeter.numbers.own_clock import own_ratio
-from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.stats import hodges_lehmann_ratio
+from tollmeter.numbers.units import in_percent
 
 SLOW_SHARE = 0.6
 """Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""

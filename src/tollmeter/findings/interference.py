@@ -14,7 +14,7 @@ from tollmeter.findings._evidence import Claim, counted, native_rows, of_row, ow
 from tollmeter.judgement.verdict import STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Book, Evidence, Row, Severity
 from tollmeter.numbers.meanings import native_outcomes
-from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import in_percent
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
 LEAST_OTHERS = 0.2

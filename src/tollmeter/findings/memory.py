@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tollmeter.findings._evidence import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
-from tollmeter.inference.nodes import slowest_remote
+from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Book, Evidence, Inference, InferenceKind, Row
-from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import in_percent
 
 LEAST_GAIN = 0.10
 """Share of a memory access that huge pages save."""

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hierarchy and the tolls of each kind of core, on a machine that has several."""
+"""The hierarchy and the tolls of each kind of core, on a machine that has several; the latency of each memory node."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from tollmeter.experiment.precision import Estimate
+from tollmeter.inference.answers import number, ratio
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import CoreKind, Index, KindAnswer, Machine, Outcome, Probe, Row
 from tollmeter.model.topology import KIND, kind_name, kind_of, numbers, other_kinds
@@ -60,3 +63,31 @@ def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
     if gap:
         return gap
     return "its points were not visited within the budget" if rows else "its only CPU is the host process's"
+
+
+# ---- memory nodes ----------------------------------------------------------------------------------------------------
+
+
+class Remote(NamedTuple):
+    """far: a load from the memory of another node; near: from that of the same CPU's own node."""
+
+    far: Row
+    near: Row
+    ratio: Estimate
+
+
+def is_loaded(row: Row) -> bool:
+    """Whether all other CPUs of the node read the same memory meanwhile."""
+    return row.parameters.get("beside") == "reads"
+
+
+def slowest_remote(rows: Iterable[Row]) -> Remote | None:
+    """rows: those of `latency-of-node` that have a number. None where no node was measured beside its own memory."""
+    known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_loaded(row)]
+    own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
+    several = [
+        Remote(row, near, ratio(row, near))
+        for row in known
+        if (near := own.get(number(row, "node"))) is not None and near is not row
+    ]
+    return max(several, key=lambda pair: pair.ratio.value, default=None)

@@ -10,7 +10,7 @@ from math import log
 
 import numpy as np
 
-from tollmeter.inference.pieces import best_cuts, piece_costs
+from tollmeter.inference.steps import best_cuts, piece_costs
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Record
 from tollmeter.numbers.stats import Array

@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.inference.capacity import counted
 from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
-from tollmeter.inference.reach import Within, fastest, missing_kernels, reading_reach, reading_rows
+from tollmeter.inference.reach import Within, counted, fastest, missing_kernels, reading_reach, reading_rows
 from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import (
     APART,

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tollmeter.inference.answers import InferredNumber, YesOrNo
-from tollmeter.inference.associativity import associativity
+from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.hierarchy import os_sizes
-from tollmeter.inference.line import line_bytes
-from tollmeter.inference.loaded_latency import LoadCurve, LoadPoint, load_curves
+from tollmeter.inference.load_and_scaling import LoadCurve, LoadPoint, ScalingShare, efficiency, load_curves, slowdown
 from tollmeter.inference.prefetch import USUAL_LINE, prefetching
-from tollmeter.inference.scaling import ScalingShare, efficiency, slowdown
 from tollmeter.inference.tlb import translation
 from tollmeter.inference.write_policy import write_allocate, write_back
 from tollmeter.inference.yardsticks import widest_load_bytes, yardsticks

@@ -9,7 +9,7 @@ from statistics import median_low
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.settlement import budget_text
+from tollmeter.judgement.convergence import budget_text
 from tollmeter.model import REAL_CLOCKS, Row, RunInfo, RunVerdict, Study, Surroundings
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import is_counted

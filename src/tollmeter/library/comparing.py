@@ -11,9 +11,8 @@ import msgspec
 
 from tollmeter.catalog import unknown
 from tollmeter.experiment.precision import Scatter
-from tollmeter.judgement.compare import Change, Comparison, of_rows
+from tollmeter.judgement.compare import Change, Comparison, of_rows, visits_wanted, why_inconclusive
 from tollmeter.judgement.compare import compare as compared_indexes
-from tollmeter.judgement.resolving import visits_wanted, why_inconclusive
 from tollmeter.library import places
 from tollmeter.library.derive import check_different, learned, open_run
 from tollmeter.model import Book, Failure, Metric, Outcome, Point, Row, Value

@@ -99,8 +99,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
+    from tollmeter.judgement.convergence import missing, sentence, settlement
     from tollmeter.judgement.opposed import opposed, uncompared
-    from tollmeter.judgement.settlement import missing, sentence, settlement
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
@@ -148,8 +148,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
 
 def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
     """Of a run that was not stopped: its budget and more time for visits. points: that stand against each other."""
+    from tollmeter.judgement.convergence import budget_beyond
     from tollmeter.judgement.opposed import seconds_wanted
-    from tollmeter.judgement.settlement import budget_beyond
 
     more_s = _MARGIN * seconds_wanted(outcomes, run.uncompared, points, run) - run.seconds
     return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None

@@ -8,11 +8,10 @@ import time
 from pathlib import Path
 
 from tollmeter.conduct import Stopping
-from tollmeter.counting import Counting
 from tollmeter.library.derive import learned
 from tollmeter.library.prepare import Prepared
 from tollmeter.library.sampled import SPENT, STOPPED
-from tollmeter.notices import notify
+from tollmeter.notices import Counting, notify
 
 PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 """Time of each profile of a suite: some 17,000 samples in 14 slices; half of them still give a share to 1.1 points."""

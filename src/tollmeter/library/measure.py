@@ -17,7 +17,7 @@ import msgspec
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.conduct.prestaging import beside
-from tollmeter.judgement import opposed, settle
+from tollmeter.judgement import convergence, opposed
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.looking import look
@@ -296,7 +296,11 @@ class AnalysisJudge:
             self._known.read(good, [self._probes[outcome.point.probe] for outcome in good])
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        return 0.0 if settle.is_counted_out(outcomes, probe) else settle.visits_wanted(outcomes, probe, self._known)
+        return (
+            0.0
+            if convergence.is_counted_out(outcomes, probe)
+            else convergence.visits_wanted(outcomes, probe, self._known)
+        )
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
@@ -307,7 +311,7 @@ class AnalysisJudge:
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         """By the first metric that is drawn over a parameter, which is the probe's first."""
         numbers = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        return settle.refine([(value, number) for value, number in numbers if number is not None], list(grid))
+        return convergence.refine([(value, number) for value, number in numbers if number is not None], list(grid))
 
     def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
         """The least cost, since interference only adds, or the median rate; cached until the next visit."""

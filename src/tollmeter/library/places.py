@@ -23,7 +23,7 @@ from tollmeter.model import Abi, Failure, Select, Suite
 from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
-from tollmeter.targets.absent import Absent
+from tollmeter.targets.asking import Absent
 from tollmeter.targets.native_loader import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 from tollmeter.toolchain import libraries, prebuilt

@@ -16,9 +16,9 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
+from tollmeter.experiment.precision import USUAL
 from tollmeter.experiment.runs_differ import EarlierRun, rows_sd, runs_sd
-from tollmeter.experiment.usual_runs import USUAL
-from tollmeter.judgement.settlement import BUDGETS_S, budget_text
+from tollmeter.judgement.convergence import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.options import (

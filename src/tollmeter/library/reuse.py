@@ -18,9 +18,8 @@ from tollmeter.library.command_words import DEFAULT
 from tollmeter.library.prepare import Prepared
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.protocol import head, outcome
-from tollmeter.store.journal import NAME, streams
+from tollmeter.store.journal import NAME, is_written, streams
 from tollmeter.store.request import read_request
-from tollmeter.store.tail import is_written
 
 MOST_AGE_S = 3600.0
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.catalog import unknown
-from tollmeter.counting import Counting
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.row_series import Reading, Source
 from tollmeter.library import places
 from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import open_index
 from tollmeter.model import Build, Failure, Level, Machine, Parameter, Row, Value
-from tollmeter.notices import notify
+from tollmeter.notices import Counting, notify
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.plan.values import read
 from tollmeter.root import typed

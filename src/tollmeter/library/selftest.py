@@ -25,7 +25,7 @@ from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
 from tollmeter.model import Abi, Book, Failure, Priority, Select, Suite, Value
-from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import in_percent
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request

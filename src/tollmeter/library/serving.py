@@ -21,8 +21,7 @@ from tollmeter.library.derive import open_index, open_run, open_two
 from tollmeter.model import Failure
 from tollmeter.report import chart_style
 from tollmeter.report.run_verdict import called
-from tollmeter.store.journal import NAME
-from tollmeter.store.tail import is_written
+from tollmeter.store.journal import NAME, is_written
 
 LOOPBACK = "127.0.0.1"
 TOKEN_BYTES = 16

@@ -38,7 +38,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _set_up(brings: bool) -> int:
-    words = [sys.executable, "-I", "-m", "tollmeter.report.bundle"]
+    words = [sys.executable, "-I", "-m", "tollmeter.report.page"]
     # In a session of its own it is interrupted once, by this process: a second signal would interrupt its cleaning up.
     script = commands.start("checkout", words, stderr=commands.DEVNULL, start_new_session=True)
     try:

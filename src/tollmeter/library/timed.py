@@ -23,7 +23,7 @@ import msgspec
 from tollmeter import protocol
 from tollmeter.catalog import Catalog
 from tollmeter.conduct import Stopping, Watch, hold_machine_lock
-from tollmeter.conduct.quiet import no_collections
+from tollmeter.conduct.machine_lock import no_collections
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT

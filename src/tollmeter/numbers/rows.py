@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
+from tollmeter.experiment.core_clock import ClockEvidence, follows_clock, own_ratio
 from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
 from tollmeter.experiment.taken import parts
@@ -43,7 +43,6 @@ from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
-from tollmeter.numbers.own_clock import own_ratio
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import Told, bare, row_of

@@ -10,8 +10,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.pairwise import middle_of_sums, of_rank
-from tollmeter.experiment.precision import Estimate, middles_of
+from tollmeter.experiment.precision import Estimate, middle_of_sums, middles_of, of_rank
 
 __all__ = ["Array", "Estimate", "benjamini_hochberg", "hodges_lehmann_ratio", "modes", "quartiles"]
 

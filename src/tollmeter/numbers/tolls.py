@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from tollmeter.model import Probe, Row, State, Toll
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import metric_of, native
-from tollmeter.numbers.percent import in_percent
-from tollmeter.numbers.units import short
+from tollmeter.numbers.units import in_percent, short
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:

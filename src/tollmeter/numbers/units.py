@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+
+def in_percent(share: float, decimals: int = 0, sign: str = "") -> str:
+    """sign: as a format takes it; "+" for a change. Raises nothing: a value that is not finite is printed as it is."""
+    return f"{share:{sign}.{decimals}%}".replace("%", " %")
+
+
 Steps = tuple[tuple[float, str], ...]
 
 TIMES: Steps = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

@@ -4,12 +4,12 @@
 A sample makes a mark, does nothing, and makes another: the empty test. Then it makes one before its first batch and one
 behind each, of the body and of the control where there is one (probes/runtime/sample.c). The target tells its own time
 of each. A stamp is late by an unknown delay, so no batch is timed by the two stamps around it: all stamps of a visit
-together tell the rate of the target's clock (two_clocks.py)."""
+together tell the rate of the target's clock (below)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ import msgspec
 
 from tollmeter.model import Failure, Marks
 from tollmeter.protocol.framing import Damaged, Line, find_lines, joined, sealed
-from tollmeter.protocol.two_clocks import Rate, rate
 
 MARK = 0x80
 _MOST_MARKS = 1 << 40
@@ -171,3 +170,64 @@ def _marks_record(samples: Sequence[Mapping[str, Any]], came: Arrived, by_line: 
         empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
     )  # fmt: skip
     return dict(msgspec.to_builtins(marks))
+
+
+# ---- the rate of one clock by another --------------------------------------------------------------------------------
+
+# By moments that the second clock saw late, each by an unknown delay.
+#
+# A delay is never negative. So no moment lies below the line that joins the earliest ones: the edge, over their middle,
+# of the lower convex hull. This is the line below all moments with the least sum of distances to them (Moon, Skelly
+# and Towsley 1999 estimate the skew of two computers so, from one-way delays). A moment that came late, by however
+# much, does not move it.
+
+Moment = tuple[int, int]
+"""By the first clock, and by the second."""
+
+_LEAST = 5
+"""Moments in each half."""
+
+
+class Rate(NamedTuple):
+    """value: time of the second clock for one unit of the first. error: how far the rates of the first and of the
+    second half of the moments are off it, as a share. It grows with the share of late moments, and where a clock runs
+    unevenly."""
+
+    value: float
+    error: float
+
+
+def rate(moments: Sequence[Moment]) -> Rate | None:
+    """None where there are too few moments, or a clock stood still."""
+    ordered = sorted(moments)
+    half = len(ordered) // 2
+    if half < _LEAST:
+        return None
+    whole, *halves = (_slope(part) for part in (ordered, ordered[:half], ordered[half:]))
+    if not whole or None in halves:
+        return None
+    return Rate(whole, max(abs(each / whole - 1) for each in halves if each is not None))
+
+
+def _slope(ordered: Sequence[Moment]) -> float | None:
+    """Of the hull's edge over the middle."""
+    count, total = len(ordered), sum(at for at, _ in ordered)
+    hull = _lower_hull(ordered)
+    for (at, seen), (next_at, next_seen) in pairwise(hull):
+        if next_at * count >= total and next_at > at:
+            return (next_seen - seen) / (next_at - at)
+    return None
+
+
+def _lower_hull(ordered: Sequence[Moment]) -> list[Moment]:
+    """Andrew's monotone chain."""
+    hull: list[Moment] = []
+    for moment in ordered:
+        while len(hull) > 1 and not _is_convex(hull[-2], hull[-1], moment):
+            hull.pop()
+        hull.append(moment)
+    return hull
+
+
+def _is_convex(first: Moment, middle: Moment, last: Moment) -> bool:
+    return (middle[0] - first[0]) * (last[1] - first[1]) > (middle[1] - first[1]) * (last[0] - first[0])

@@ -11,7 +11,7 @@ from statistics import fmean, median
 
 from tollmeter.judgement.changed_curves import curves, moved
 from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
-from tollmeter.judgement.settlement import budget_beyond, budget_text
+from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Book, Level
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables

@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from tollmeter.inference.nodes import is_loaded
+from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Book, Inference, KindAnswer, Machine, Marks, Row, Topology
 from tollmeter.model.topology import listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning

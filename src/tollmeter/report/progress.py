@@ -18,8 +18,8 @@ from rich.text import Text
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, whole_number, with_meaning
-from tollmeter.numbers.percent import in_percent
 from tollmeter.numbers.tolls import paid
+from tollmeter.numbers.units import in_percent
 from tollmeter.report import tables
 from tollmeter.report.numbers import DASH, clock_face, duration, quantity, size, two_digits
 from tollmeter.report.text_layout import WIDEST, clean

@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.judgement.settlement import budget_text
+from tollmeter.judgement.convergence import budget_text
 from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share, unread
 from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.tail import is_written
+from tollmeter.store.journal import is_written
 
 MOST_NAMED = 4
 LEAST_ASIDE = 0.02

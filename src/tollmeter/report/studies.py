@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.model import Book, Claim, Row, Suite, Tally
-from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Block, Column, Line, Table, table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing

@@ -16,8 +16,8 @@ import numpy as np
 
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
+from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.inference.nodes import slowest_remote
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
 from tollmeter.report.numbers import (

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf, log, log1p
 from typing import NamedTuple
 
+from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, named
-from tollmeter.judgement.settlement import budget_beyond, budget_text
 from tollmeter.judgement.verdict import MOST_OTHERS
 from tollmeter.model import Book, Opposed, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Relative
-from tollmeter.numbers.percent import in_percent
+from tollmeter.numbers.units import in_percent
 
 _FLOOR = 0.005
 """Half a percent rounds to nothing: it is neither saved nor lost."""

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf
 
-from tollmeter.model import Failure
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import refused
 from tollmeter.targets.child import Ended
 from tollmeter.targets.exit_reasons import not_started, trouble
 
@@ -42,3 +43,28 @@ class Asking(ABC):
     @abstractmethod
     def _answered(self, executable: str, option: str) -> Ended:
         """Raises OSError where it cannot be started, Failure where the target cannot be reached."""
+
+
+# ---- a target that could not be opened -------------------------------------------------------------------------------
+
+
+class Absent(Asking):
+    """Implements targets.Target."""
+
+    def __init__(self, name: str, failure: Failure) -> None:
+        self.name = name
+        self._failure = failure
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        del executable
+        return refused(visit, revision, "infrastructure", self._failure.sentence)
+
+    def interrupt(self) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+    def _answered(self, executable: str, option: str) -> Ended:
+        del executable, option
+        raise self._failure

@@ -16,7 +16,7 @@ import capstone
 from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure
-from tollmeter.toolchain.symbol_table import FILE, FUNCTION, symbols
+from tollmeter.toolchain.symbols import FILE, FUNCTION, symbols
 
 _MACHINES = {
     "EM_X86_64": (capstone.CS_ARCH_X86, capstone.CS_MODE_64),

@@ -16,10 +16,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tollmeter.counting import Counting
 from tollmeter.distribution import install_line
 from tollmeter.model import Abi, Failure
-from tollmeter.notices import notify
+from tollmeter.notices import Counting, notify
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import proven, zig

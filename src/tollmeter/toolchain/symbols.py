@@ -4,6 +4,7 @@ code (-g1)."""
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,43 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
-from tollmeter.toolchain.symbol_table import FUNCTION, UNDEFINED, symbols
+FUNCTION, FILE = 2, 4
+"""Of a symbol's kinds (STT_FUNC, STT_FILE)."""
+UNDEFINED = 0
+_WIDE, _NARROW = "IBBHQQ", "IIIBBH"
+
+
+class Symbol(NamedTuple):
+    """section: the number of the one that it lies in, UNDEFINED for none."""
+
+    name: str
+    kind: int
+    is_local: bool
+    section: int
+    value: int
+    size_bytes: int
+
+
+def symbols(elf: ELFFile) -> Iterator[Symbol]:
+    """In the table's order; none where the file was stripped of it."""
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return
+    names = table.stringtable.data()
+    order = "<" if elf.little_endian else ">"
+    if elf.elfclass == 64:
+        for at, info, _, section, value, size in struct.iter_unpack(order + _WIDE, table.data()):
+            yield Symbol(_string_at(names, at), info & 15, info >> 4 == 0, section, value, size)
+    else:
+        for at, value, size, info, _, section in struct.iter_unpack(order + _NARROW, table.data()):
+            yield Symbol(_string_at(names, at), info & 15, info >> 4 == 0, section, value, size)
+
+
+def _string_at(names: bytes, at: int) -> str:
+    return names[at : names.index(b"\0", at)].decode(errors="replace")
+
 
 UNKNOWN = "(no symbol)"
 

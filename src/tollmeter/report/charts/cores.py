@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from tollmeter.inference.nodes import is_loaded
+from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Outcome, Row
 from tollmeter.model.topology import RELATION, in_order
 from tollmeter.numbers.rows import rows_of_point

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a point has converged, where a curve lacks points, how much of a run has converged, and what would narrow the
+rest. `conduct` asks between rounds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil, inf, log
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.experiment.core_clock import clocks_of
+from tollmeter.experiment.core_states import contended_ns
+from tollmeter.experiment.precision import LEAST_VISITS, is_of_runs, visits_for
+from tollmeter.experiment.taken import Taken, parts
+from tollmeter.model import Metric, Outcome, Point, Probe, Row
+from tollmeter.numbers.gauges import gauge_row
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.meanings import ACCOUNTS
+from tollmeter.numbers.row_of import Told, is_known, speech
+from tollmeter.numbers.rows import usable_visits
+from tollmeter.numbers.series import Series
+from tollmeter.numbers.units import span
+
+TELLING = 6
+"""Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
+the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (experiment/two_states.py)."""
+BENT = 0.1
+MOST_ADDED, OF_A_GAP = 12, 3
+NEVER_A_NUMBER = ("unsupported", "wrong_answer")
+
+
+def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, sober: bool = False) -> float:
+    """Visits that all of the point's metrics want: as many as there are where these suffice, infinite where no number
+    would. Of a metric that others are derived from: the first, and each with a meaning or a line in the toll table; but
+    not the system's accounts of the process, which are shown beside a time and are as precise. sober: by their scatter
+    alone, which may be promised; without, by what the next visits may show, which is nothing where between-run variance
+    makes up the interval."""
+    visited = usable_visits(outcomes, probe, known) if outcomes else None
+    if not isinstance(visited, Told):
+        return len(outcomes) + LEAST_VISITS
+    used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
+    return max((_wanted(visited, metric, known, sober=sober) for metric in used), default=0.0)
+
+
+def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
+    """Whether one visit is enough: a count has no noise. In a guest whose clock counts too, a program runs for the
+    kernel's accounting, which repeats (numbers.row_of.is_counted)."""
+    kinds = {outcome.clock.kind for outcome in outcomes if outcome.status == "ok"}
+    accounted = any(metric.means == "resident-peak" for metric in probe.metrics)
+    return "instructions" in kinds or ("virtual" in kinds and accounted)
+
+
+def _is_used(metric: Metric) -> bool:
+    return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
+
+
+def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> float:
+    """A number that physics refused may be sound after as many visits again."""
+    visits = len(visited.readings)
+    if metric.source == "gauge":
+        row = gauge_row(visited, metric, known)
+        return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
+    stated = speech(visited, metric, known)
+    if stated.complaint or not stated.said:
+        return visits + max(LEAST_VISITS, visits)
+    head = stated.said[0]
+    seen = len(head.part.counts)
+    if is_known(head.estimate, head.part.layouts, known.precision):
+        return visits
+    half = log(head.estimate.high / head.estimate.low) / 2 if head.estimate.low > 0 else head.estimate.half_width()
+    wanted = visits_for(known.precision, seen, half, head.scatter)
+    if wanted == inf and not sober and seen >= TELLING and is_of_runs(half, head.scatter):
+        return visits
+    if sober:
+        return max(visits + 1, visits / seen * wanted)
+    return max(
+        visits + 1, min(visits / seen * _believed(wanted, seen), _visits_for_uncontended(stated.series, visited))
+    )
+
+
+def _believed(wanted: float, seen: int) -> float:
+    """The visits wanted, limited for few visits of one state: one outlier among them may be an outlier or the point
+    itself."""
+    return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
+
+
+def _visits_for_uncontended(series: Series | None, visited: Told) -> float:
+    """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
+    there scatters by far less. Infinite where it was, or the core's state was not measured."""
+    if series is None or series.state is None or "whole" in series.parts:
+        return inf
+    visits = len(visited.readings)
+    seen = sum(bool((read.states == "whole").any()) for read in visited.readings)
+    return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
+
+
+def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
+    """Values of the grid to add to a sweep, at most twelve, ordered; none where the curve is straight in log-log.
+
+    A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
+    10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
+    of a straight continuation. The strongest bend comes first. A gap is quartered, not halved, since a run has few
+    rounds. values: (parameter, median)."""
+    points = sorted((value, median) for value, median in values if value > 0 and median > 0)
+    scored = []
+    for gap in range(len(points) - 1):
+        (low, before), (high, after) = points[gap : gap + 2]
+        bend = min(_bend(points, gap), abs(log(after / before)))
+        if bend > BENT:
+            scored.append((bend, _quarters([value for value in grid if low < value < high])))
+    added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
+    return sorted(added[:MOST_ADDED])
+
+
+def _quarters(inside: Sequence[int]) -> list[int]:
+    """Where a gap's values of the grid are cut into four, or all of them."""
+    if len(inside) <= OF_A_GAP:
+        return list(inside)
+    return [inside[(len(inside) + 1) * part // (OF_A_GAP + 1) - 1] for part in range(1, OF_A_GAP + 1)]
+
+
+def _bend(points: Sequence[tuple[int, float]], gap: int) -> float:
+    """The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true."""
+    ends = [_second_difference(points, end) for end in (gap, gap + 1) if 0 < end < len(points) - 1]
+    return max(ends, default=inf)
+
+
+def _second_difference(points: Sequence[tuple[int, float]], place: int) -> float:
+    (x0, y0), (x1, y1), (x2, y2) = ((log(x), log(y)) for x, y in points[place - 1 : place + 2])
+    before, after = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+    return abs(after - before) * min(x1 - x0, x2 - x1)
+
+
+# ---- how much of a run has converged ---------------------------------------------------------------------------------
+
+BUDGETS_S = (60, 90, 120, 180, 240, 300, 450, 600, 900, 1200, 1800, 3600)
+_SHORT_BUDGETS_S = (10, 20, 30, 40, 50)
+_WORTH_NAMING = 0.1
+LIMITED = (
+    "no longer budget narrows them, since runs of this machine differ by as much: --against compares two points inside "
+    "one run"
+)
+
+
+class Settlement(NamedTuple):
+    """points: that can have a number; settled: of these, converged to the precision. timed_share: of wall time, in
+    timed batches. shared_share: of the time in them, beside a busy sibling; None where it is not known. open_s:
+    wall time that each open point still wants, the least first; infinite where between-run variance is wider."""
+
+    points: int
+    settled: int
+    timed_share: float
+    shared_share: float | None
+    open_s: tuple[float, ...]
+
+    @property
+    def limited(self) -> int:
+        """Open points that no further visit makes narrower: runs of this machine differ by more."""
+        return self.open_s.count(inf)
+
+
+Missing = Sequence[tuple[Sequence[Outcome], float]]
+"""The visits of each point that can have a number, and how many more it wants."""
+
+
+def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
+    still = [(group, more) for group, more in missing if more > 0]
+    of_points, shared = _timed_and_shared(outcomes, known)
+    timed_s = sum(of_points.values()) / 1e9
+    overhead = seconds / timed_s if timed_s else 1.0
+    each_s = [of_points[group[0].point] / 1e9 / len(group) for group, _ in still]
+    open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
+    share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
+    return Settlement(len(missing), len(missing) - len(still), share, shared, tuple(open_s))
+
+
+def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
+    """groups: the visits of each point."""
+    able = [group for group in groups if not any(outcome.status in NEVER_A_NUMBER for outcome in group)]
+    return [(group, _missing(group, probes[group[0].point.probe], known)) for group in able]
+
+
+def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
+    """Visits; none for a count."""
+    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
+
+
+def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
+    """Nanoseconds in timed batches, by point; and for which share of them, where it is known, the sibling hyperthread
+    was busy."""
+    timed_ns: dict[Point, float] = defaultdict(float)
+    contended = seen = 0.0
+    for some in parts(outcomes):
+        taken = Taken(outcome.samples for outcome in some)
+        widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
+        busy_ns, seen_ns = contended_ns(taken, clocks_of(taken, some), widths)
+        ends = np.concatenate([[0.0], np.cumsum(taken.timed_ns())])[taken.starts]
+        for outcome, spent_ns in zip(some, np.diff(ends).tolist(), strict=True):
+            timed_ns[outcome.point] += spent_ns
+        contended, seen = contended + busy_ns, seen + seen_ns
+    return timed_ns, contended / seen if seen else None
+
+
+def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
+    """How many points have converged, the widest row, and what would narrow it."""
+    said = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
+    worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
+    if summary.settled == summary.points or worst is None:
+        return said
+    assert worst.low is not None and worst.high is not None
+    said += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
+    mend = _advice(summary, seconds)
+    return f"{said}; {mend}" if mend else said
+
+
+def _advice(summary: Settlement, seconds: float) -> str:
+    """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
+    if summary.open_s and summary.limited == len(summary.open_s):
+        return LIMITED
+    reach = {budget: summary.settled + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
+    longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.settled]
+    most = max((reach[budget] for budget in longer), default=0)
+    for budget in longer:
+        if most - reach[budget] <= _WORTH_NAMING * summary.points:
+            return f"--budget {budget_text(budget)} would let {reach[budget]} converge"
+    return ""
+
+
+def budget_beyond(budget_s: float, seconds: float) -> float:
+    """The shortest usual budget above `budget_s` that lasts as long as `seconds`; whole hours beyond all usual ones."""
+    usual = (budget for budget in (*_SHORT_BUDGETS_S, *BUDGETS_S) if budget > budget_s and budget >= seconds)
+    return float(next(usual, 3600 * ceil(max(seconds, budget_s + 1) / 3600)))
+
+
+def budget_text(seconds: int) -> str:
+    """As --budget takes it."""
+    if seconds % 3600 == 0:
+        return f"{seconds // 3600}h"
+    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
+
+
+def _settled_in(open_s: Sequence[float], left_s: float) -> int:
+    count = 0
+    for cost in open_s:
+        left_s -= cost
+        if left_s < 0 or cost == inf:
+            break
+        count += 1
+    return count
+
+
+def _half(row: Row) -> float:
+    assert row.median and row.low is not None and row.high is not None
+    return (row.high - row.low) / abs(row.median)
+
+
+def _name(row: Row) -> str:
+    words = [f"{name}={value}" for name, value in row.parameters.items()]
+    return " ".join([row.probe, *words, row.abi])
