@@ -90,5 +90,6 @@ const struct toll_probe toll_probe = {
     .body = read_by_library,
     .control = read_by_system_call,
     .check = check,
+    .control_calls = 1,
     .revision = 3,
 };

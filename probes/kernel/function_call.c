@@ -45,6 +45,7 @@ static enum toll_status check(struct toll_run *r) {
 static const struct toll_metric metrics[] = {{.name = "call",
                                               .unit = "ns",
                                               .summary = "one call of a function and its return, loop included",
+                                              .means = "function-call",
                                               .toll = "call a function"},
                                              {.name = "extra",
                                               .unit = "ns",

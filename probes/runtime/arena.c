@@ -297,13 +297,8 @@ static bool takes_huge_pages(const struct toll_buffer_request *request) {
   return request->pages == TOLL_PAGES_LARGE && (page <= USUAL || request->bytes >= page);
 }
 
-struct stretch {
-  char *start;
-  size_t bytes;
-};
-
 static void touch_all(void *context) {
-  const struct stretch *whole = context;
+  const struct toll_stretch *whole = context;
   for (size_t i = 0; i < whole->bytes; i += toll_page_bytes()) *(volatile char *)(whole->start + i) = 0;
 }
 
@@ -312,7 +307,7 @@ static void touch_all(void *context) {
 static char *map_hugetlb(size_t bytes, bool shared) {
   const int size = __builtin_ctzll(toll_huge_page_bytes()) << MAP_HUGE_SHIFT;
   const int flags = MAP_ANONYMOUS | MAP_HUGETLB | size | (shared ? MAP_SHARED : MAP_PRIVATE);
-  struct stretch whole = {mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0), bytes};
+  struct toll_stretch whole = {mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0), bytes};
   if (whole.start == MAP_FAILED) return NULL;
   if (!toll_guarded(touch_all, &whole)) return whole.start;
   munmap(whole.start, bytes);
@@ -337,6 +332,14 @@ static char *verified_huge(struct toll_run *r, char *start, size_t bytes, bool s
   return other;
 }
 
+/* Where a buffer lies, for touch.c. Processes may share it, and then it is not known. */
+static void keep(struct toll_visit *visit, const struct toll_buffer_request *request, char *start) {
+  if (request->shared) visit->buffer_count = TOLL_MOST_STRETCHES;
+  if (visit->buffer_count < TOLL_MOST_STRETCHES)
+    visit->buffers[visit->buffer_count] = (struct toll_stretch){start, request->bytes};
+  visit->buffer_count++;
+}
+
 void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   size_t page = toll_page_bytes(), shift = request.misalign + request.colour % 64 * COLOUR_BYTES;
   bool huge = request.pages == TOLL_PAGES_HUGE, large = takes_huge_pages(&request);
@@ -357,5 +360,7 @@ void *toll_buffer(struct toll_run *r, struct toll_buffer_request request) {
   if (over) munmap(start, over);
   start += over;
   if (huge && !(start = verified_huge(r, start, (size_t)bytes, request.shared))) return NULL;
-  return start + shift + moved_in(r, &request, (size_t)bytes - shift);
+  start += shift + moved_in(r, &request, (size_t)bytes - shift);
+  keep(r->visit, &request, start);
+  return start;
 }

@@ -171,18 +171,26 @@ static void in_order(struct lane lane, size_t count, bool forward) {
   for (size_t i = 0; i < count; i++) *cell(lane, i) = cell(lane, (i + (forward ? 1 : count - 1)) % count);
 }
 
-/* Share of the first steps that lead to a neighbouring cell, which a prefetcher foresees. */
-static double in_order_share(void **head, size_t stride) {
+/* What a walk's first steps are: the share that leads to a neighbouring cell, which a prefetcher foresees, and the number
+ * of pages that they lead to. */
+static void look_at_steps(struct toll_visit *visit, void **head, size_t stride) {
   enum { STEPS = 256 };
-  unsigned near = 0;
+  uintptr_t pages[STEPS];
+  unsigned near = 0, count = 0;
   void **at = head;
   for (unsigned step = 0; step < STEPS; step++) {
     void **next = *at;
     const ptrdiff_t apart = (char *)next - (char *)at;
     near += (size_t)(apart < 0 ? -apart : apart) == stride;
     at = next;
+    unsigned known = 0;
+    pages[count] = (uintptr_t)at / toll_page_bytes();
+    while (pages[known] != pages[count]) known++;
+    count += known == count;
   }
-  return (double)near / STEPS;
+  visit->chase_in_order = (double)near / STEPS;
+  visit->chase_pages = count;
+  visit->chase_stride = stride;
 }
 
 static void **thread(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
@@ -203,6 +211,6 @@ static void **thread(struct toll_run *r, void *buffer, size_t bytes, size_t stri
 void **toll_chase(struct toll_run *r, void *buffer, size_t bytes, size_t stride, enum toll_order order) {
   void **head = thread(r, buffer, bytes, stride, order);
   r->visit->chase_bytes += bytes;
-  r->visit->chase_in_order = in_order_share(head, stride);
+  look_at_steps(r->visit, head, stride);
   return head;
 }

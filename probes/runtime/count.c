@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts the work of a batch independently of the probe, in the first visit of each point: system calls and
- * instructions of n and of 2n iterations. Work that a batch does once cancels in the difference.
+ * Counts the work of batches independently of the probe, behind the samples of the first visit of each point: system
+ * calls and instructions of n and of 2n iterations, so that work that a batch does once cancels in the difference. Then
+ * both again for a batch as long as a sampled one, or as long as can be counted soon, and the time of ever longer batches.
+ * A body that does less work in long batches, or after some batches, would pass the first count.
  *
  * The tracer is a process that shares this one's memory. After a fork without shared memory, the first store to each
  * page would be a copy-on-write fault inside a sample. Where the system, a sandbox or the architecture does not permit
@@ -26,13 +28,13 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
-enum { MOST_CALLS = 4000, MOST_STEPS = 1500, STACK_BYTES = 16384 };
+enum { MOST_CALLS = 4000, MOST_LONG_CALLS = 12000, MOST_STEPS = 1500, STACK_BYTES = 16384 };
 enum { ENDED, STARTING, ATTACHED };
-enum { BEFORE, ONCE, TWICE, DONE };
+enum { BEFORE, FIRST, SECOND, DONE };
 
 static struct {
   _Atomic uint32_t state;  /* the kernel sets it to ENDED if a sandbox kills the tracer */
-  volatile unsigned batch; /* what the traced process does: BEFORE, ONCE, ... */
+  volatile unsigned batch; /* what the traced process does: BEFORE, FIRST, ... */
   pid_t traced;
   bool steps, attached, signalled, cut;
   uint64_t stops[DONE + 1], most;
@@ -86,12 +88,12 @@ static int tracer(void *nothing) {
   _exit(0);
 }
 
-static pid_t start(bool steps) {
+static pid_t start(bool steps, uint64_t most) {
   trace.state = STARTING;
   trace.batch = BEFORE;
   trace.steps = steps;
   trace.cut = trace.signalled = trace.attached = false;
-  trace.most = steps ? MOST_STEPS : MOST_CALLS;
+  trace.most = most;
   memset(trace.stops, 0, sizeof trace.stops);
   trace.traced = getpid();
   pid_t child = clone(tracer, trace.stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID, NULL, NULL,
@@ -109,30 +111,32 @@ TOLL_NOINLINE static void run_batch(struct toll_run *r, void (*body)(struct toll
   trace.batch = BEFORE;
 }
 
-/* Counts system calls or instructions of n and of 2n iterations. False if they cannot be counted or are too many. */
-static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool steps, uint64_t found[2]) {
-  pid_t child = start(steps);
+/* Counts system calls or instructions of a batch of each length. False if they cannot be counted or are too many. */
+static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool steps, uint64_t most,
+                    const uint64_t lengths[2], uint64_t found[2]) {
+  pid_t child = start(steps, most);
   if (child < 0) return false;
-  for (unsigned batch = ONCE; batch <= TWICE; batch++) {
-    r->iterations = length(r) * batch;
-    run_batch(r, body, batch);
+  for (unsigned i = 0; i < 2 && lengths[i]; i++) {
+    r->iterations = lengths[i];
+    run_batch(r, body, FIRST + i);
   }
   trace.batch = DONE;
   getppid(); /* the tracer stops at the next system call */
   while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
-  for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[ONCE + i] / (steps ? 1 : 2); /* entered and left */
+  for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[FIRST + i] / (steps ? 1 : 2); /* entered and left */
   return trace.attached && !trace.cut;
 }
 
 /* If a loader serves the system calls, it counts them. A tracer would also see the loader's signals. */
-static bool calls_counted(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t found[2]) {
-  if (!toll_is_served()) return counted(r, body, false, found);
+static bool calls_counted(struct toll_run *r, void (*body)(struct toll_run *r), const uint64_t lengths[2],
+                          uint64_t found[2]) {
+  if (!toll_is_served()) return counted(r, body, false, MOST_CALLS, lengths, found);
   trace.signalled = false;
-  for (unsigned batch = ONCE; batch <= TWICE; batch++) {
+  for (unsigned i = 0; i < 2; i++) {
     const uint64_t before = toll_served_calls();
-    r->iterations = length(r) * batch;
-    run_batch(r, body, batch);
-    found[batch - ONCE] = toll_served_calls() - before;
+    r->iterations = lengths[i];
+    run_batch(r, body, FIRST + i);
+    found[i] = toll_served_calls() - before;
   }
   return true;
 }
@@ -145,16 +149,60 @@ static void emit_counts(const char *key, bool known, const uint64_t found[2]) {
   toll_put_close(']');
 }
 
+/* A batch as long as a sampled one, but of no more stops than are counted soon. pair: of the short batches. */
+static void emit_long(struct toll_run *r, const char *key, bool steps, const uint64_t pair[2]) {
+  enum { LEAST_TIMES = 4 };
+  const uint64_t n = length(r), each = pair[1] > pair[0] ? pair[1] - pair[0] : 0,
+                 room = steps ? MOST_STEPS : MOST_LONG_CALLS / 2;
+  if (!each || toll_is_served() || pair[0] > room / 2) return;
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1, fit = (room - pair[0]) * n / each;
+  uint64_t iterations = fit < r->visit->sampled ? fit : r->visit->sampled, found[2];
+  iterations -= iterations % quantum;
+  if (iterations < LEAST_TIMES * n) return;
+  const bool known = counted(r, r->visit->probe->body, steps, steps ? 2 * MOST_STEPS : 2 * MOST_LONG_CALLS,
+                             (uint64_t[]){iterations, 0}, found);
+  emit_counts(key, known, (uint64_t[]){iterations, found[0]});
+}
+
 /* Calls first. A single step takes about 30 us, so that only a short body without signals and switches is stepped. */
-static void emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *calls, const char *steps) {
+static bool emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *const keys[4]) {
   enum { SHORT_NS = 1500, TRIALS = 3 };
-  uint64_t found[2], took_ns = UINT64_MAX;
-  for (unsigned trial = 0; trial < TRIALS && took_ns > SHORT_NS; trial++) took_ns = toll_timed(r, body, 2 * length(r));
-  const bool known = calls_counted(r, body, found);
-  emit_counts(calls, known, found);
-  const bool has_signals = trace.signalled || (toll_is_served() && found[1]);
-  if (!known || has_signals || r->visit->probe->switches || took_ns > SHORT_NS) return;
-  emit_counts(steps, counted(r, body, true, found), found);
+  const uint64_t lengths[2] = {length(r), 2 * length(r)};
+  uint64_t calls[2], steps[2], took_ns = UINT64_MAX;
+  for (unsigned trial = 0; trial < TRIALS && took_ns > SHORT_NS; trial++) took_ns = toll_timed(r, body, lengths[1]);
+  const bool known = calls_counted(r, body, lengths, calls);
+  emit_counts(keys[0], known, calls);
+  const bool has_signals = trace.signalled || (toll_is_served() && calls[1]);
+  if (known && keys[2] && !has_signals && !r->visit->probe->switches) emit_long(r, keys[2], false, calls);
+  if (!known || has_signals || r->visit->probe->switches) return false;
+  if (took_ns > SHORT_NS) return !calls[1];
+  const bool stepped = counted(r, body, true, MOST_STEPS, lengths, steps);
+  emit_counts(keys[1], stepped, steps);
+  if (trace.cut && keys[3]) toll_put_count("most_steps", MOST_STEPS);
+  if (stepped && keys[3]) emit_long(r, keys[3], true, steps);
+  return !calls[1];
+}
+
+/* The least time of batches of N, N / 4, N / 16, ... iterations. */
+static void emit_ladder(struct toll_run *r) {
+  enum { RUNGS = 8, TRIALS = 5, FACTOR = 4, LEAST_NS = 3000 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
+  uint64_t lengths[RUNGS] = {r->visit->sampled}, least[RUNGS];
+  unsigned count = 1;
+  memset(least, 0xff, sizeof least);
+  for (; count < RUNGS; count++) {
+    lengths[count] = lengths[count - 1] / FACTOR / quantum * quantum;
+    if (!lengths[count]) break;
+  }
+  for (unsigned trial = 0; trial < TRIALS; trial++)
+    for (unsigned i = 0; i < count; i++) {
+      const uint64_t took = toll_timed(r, r->visit->probe->body, lengths[i]);
+      if (took < least[i]) least[i] = took;
+    }
+  toll_put_open("ladder", '[');
+  for (unsigned i = 0; i < count && (!i || least[i] >= LEAST_NS); i++)
+    emit_counts(NULL, true, (uint64_t[]){lengths[i], least[i]});
+  toll_put_close(']');
 }
 
 /* A batch that takes this long at its minimum length is run once and not five times. */
@@ -167,9 +215,19 @@ void toll_count(struct toll_run *r) {
   toll_put_count("chase_bytes", r->visit->chase_bytes);
   if (r->visit->hugetlb_bytes) toll_put_count("hugetlb_bytes", r->visit->hugetlb_bytes);
   toll_put_real("chase_in_order", r->visit->chase_in_order);
+  if (r->visit->chase_bytes) {
+    toll_put_count("chase_stride", r->visit->chase_stride);
+    toll_put_count("chase_pages", r->visit->chase_pages);
+    toll_put_count("line_bytes", toll_line_bytes());
+    toll_put_count("page_bytes", toll_page_bytes());
+  }
   if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
-    emit_batches(r, probe->body, "calls", "instructions");
-    if (probe->control) emit_batches(r, probe->control, "control_calls", "control_instructions");
+    const bool is_own =
+        emit_batches(r, probe->body, (const char *[]){"calls", "instructions", "long_calls", "long_instructions"});
+    if (probe->control)
+      emit_batches(r, probe->control, (const char *[]){"control_calls", "control_instructions", NULL, NULL});
+    if (is_own) toll_touch(r);
+    if (!probe->switches && !probe->pauses) emit_ladder(r);
   }
   toll_record_close();
 }

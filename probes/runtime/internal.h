@@ -236,6 +236,7 @@ void toll_sample_all(struct toll_run *r, struct toll_clock clock);
 
 /* ---- visit.c --------------------------------------------------------------------------------------------------- */
 
+enum { TOLL_MOST_STRETCHES = 4 };
 struct toll_visit {
   const struct toll_probe *probe;
   struct toll_request request;
@@ -246,6 +247,13 @@ struct toll_visit {
   uint64_t buffer_bytes, chase_bytes; /* that the probe asked for, in all */
   uint64_t hugetlb_bytes;             /* of buffers in explicit huge pages */
   double chase_in_order;              /* share of a chase's first steps that lead to a neighbouring cell */
+  uint64_t chase_stride, chase_pages; /* pages: that its first 256 steps lead to */
+  uint64_t sampled;                   /* iterations of a sample's shorter batch */
+  struct toll_stretch {
+    char *start;
+    size_t bytes;
+  } buffers[TOLL_MOST_STRETCHES]; /* of this process alone */
+  unsigned buffer_count;          /* more than there is room for: they are not all known */
   unsigned gauge_count;
   struct toll_gauge {
     const char *metric;
@@ -271,8 +279,13 @@ void toll_profile_pause(bool pause);
 
 /* ---- count.c ---------------------------------------------------------------------------------------------------- */
 
-/* Counts the work of a short batch, and says so. */
+/* Counts the work of batches, and says so. */
 void toll_count(struct toll_run *r);
+
+/* ---- touch.c ---------------------------------------------------------------------------------------------------- */
+
+/* Counts how often batches of a body that makes no system call enter a page of its buffers, and says so. */
+void toll_touch(struct toll_run *r);
 
 /* ---- served.c --------------------------------------------------------------------------------------------------- */
 

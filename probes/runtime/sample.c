@@ -292,6 +292,7 @@ void toll_sample_all(struct toll_run *r, struct toll_clock clock) {
     return;
   }
   calibrate_both(r, &s, clock);
+  r->visit->sampled = s.body.iterations;
   if (takes_time(r, &s.body) && (!s.controlled || takes_time(r, &s.control))) take_all(r, &s);
   free(s.lanes);
 }

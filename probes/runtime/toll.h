@@ -131,13 +131,14 @@ struct toll_probe {
   void (*work)(const struct toll_run *r, struct toll_work *work);
   const struct toll_role *roles; /* ends with {0}; NULL: the timed worker alone */
   uint64_t quantum;              /* iterations are a multiple of this; 0: one */
-  bool alike;          /* the control runs as many iterations as the body, so that both walk through as much memory */
-  bool switches;       /* the probe is switched out by design: a switch does not discard a sample */
-  bool faults;         /* the same for page faults */
-  bool sleeps;         /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
-  unsigned calls;      /* system calls of one operation, verified by counting; 0: not declared */
-  bool pauses;         /* the body pauses the timer: part of it is untimed by design */
-  bool accounts;       /* memory, faults and CPU time of the process are part of the answer (account.c) */
+  bool alike;     /* the control runs as many iterations as the body, so that both walk through as much memory */
+  bool switches;  /* the probe is switched out by design: a switch does not discard a sample */
+  bool faults;    /* the same for page faults */
+  bool sleeps;    /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
+  unsigned calls; /* system calls of one operation, verified by counting; 0: not declared */
+  unsigned control_calls; /* the same of one turn of a control that has a boundary of its own */
+  bool pauses;            /* the body pauses the timer: part of it is untimed by design */
+  bool accounts;          /* memory, faults and CPU time of the process are part of the answer (account.c) */
   bool spreads;        /* processes that it starts may run on every CPU of the visit, although it has no companions */
   bool serves;         /* with TOLL_SERVE in its environment, it serves as the other end on another machine */
   const char *library; /* libraries that it is built with, by their names in probes/libraries.toml */

@@ -227,8 +227,9 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
   if (toll_marks_open(r) != TOLL_OK) return;
   toll_emit_control("before", toll_control_measure(TRIALS, trial_ns));
-  if (!r->visit->request.iterations && toll_clock_is_real()) toll_count(r); /* the first visit of a point */
+  const bool is_first = !r->visit->request.iterations && toll_clock_is_real(); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
+  if (is_first && r->visit->sampled && !stop_asked) toll_count(r);
   toll_emit_control("after", toll_control_measure(TRIALS, trial_ns));
   check(r);
 }

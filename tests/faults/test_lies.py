@@ -23,6 +23,24 @@ _ROOT = """static double root(double x) {
 _PROBE = "const struct toll_probe toll_probe = {"
 _WORK = "static void lies(const struct toll_run *r, struct toll_work *told) {{ {} }}\n"
 _BUFFER = {"size": 1 << 20, "kernel": "portable"}
+_BODY = "  bandwidth_body(r);"
+_QUARTERS = f"""  b->span.bytes /= 4;
+{_BODY}
+  b->span.bytes *= 4;
+  memcpy(b->span.target, b->source, b->span.bytes);"""
+_SPIN = """; i; i--) {
+    for (volatile int j = 0; j < 90; j++) continue;
+    """
+_IN_LINE = """(void)add_one;
+  for (uint64_t i = r->iterations; i; i--) {
+    value++;
+    TOLL_OPAQUE(value);
+  }"""
+_LARGE = {"size": 64 << 20, "pages": "small"}
+_ADD = "for (uint64_t i = r->iterations; i; i--) value = add_one(value);"
+_READ = "for (uint64_t i = r->iterations; i; i--) now_ns = by_"
+_TURN = "    TOLL_OPAQUE(left);\n  } while (--left);"
+_HALF_OF_LONG = "const uint64_t n = r->iterations >> (r->iterations > 300000);\n  "
 
 
 def power(name: str, factor: str) -> Lie:
@@ -73,6 +91,39 @@ LIES = (
     Lie("calling control", "a control that enters the kernel twice", "kernel/enter_syscall.c",
         (("i--) TOLL_OPAQUE(number);", "i--) kernel_enter(number, 0, 0), kernel_enter(number, 0, 0);"),),
         "its control makes 2 system calls"),
+    calls("half of a long batch", _CALL.replace("r->iterations", "r->iterations / (r->iterations < 64 ? 1 : 2)"),
+          r"a batch of \d+ iterations makes \d+ system calls|not linear"),
+    calls("half of later batches",
+          f"static int batches;\n  {_CALL.replace('r->iterations', '(r->iterations + 1) / (batches++ < 12 ? 1 : 2)')}",
+          "makes 0.5 system calls"),
+    calls("sleep of one in a thousand", _CALL.replace("answer =", "i % 1000 ? 0 : usleep(1), answer ="),
+          "system calls, and short ones|waited"),
+    calls("work around each call",
+          _CALL.replace("; i; i--) ", _SPIN) + "\n  }",
+          "instructions around each entry"),
+    Lie("nothing declared", "two calls, and no declaration", "kernel/enter_syscall.c",
+        ((_CALL, _CALL.replace("answer =", "kernel_enter(number, 0, 0), answer =")), ("    .calls = 1,\n", "")),
+        "an entry is one"),
+    Lie("four cells a line", "a walk with four cells in each line", "memory/latency.c",
+        (("bytes, toll_line_bytes(),", "bytes, toll_line_bytes() / 4,"),), "has a cell every 16 bytes", dict(_LARGE)),
+    Lie("few pages", "a walk within a few pages at a time", "memory/latency.c",
+        (("TOLL_ORDER_RANDOM", "TOLL_ORDER_PAGE_LOCAL"),), "not random: 256 steps", dict(_LARGE)),
+    Lie("half of the adds of a long batch", "half as many from 300001 on", "kernel/function_call.c",
+        ((_ADD, _HALF_OF_LONG + _ADD.replace("r->iterations", "n")),
+         ("sums->expected += (uintptr_t)r->iterations;", "sums->expected += (uintptr_t)n;")), "short batch takes"),
+    Lie("quarter of each pass", "a whole pass at the end of a batch", "memory/copy_bandwidth.c",
+        ((_BODY, _QUARTERS),), "goes through 26", dict(_BUFFER)),
+    Lie("two passes", "each pass made twice", "memory/copy_bandwidth.c", ((_BODY, _BODY + _BODY),),
+        "goes through 210", dict(_BUFFER)),
+    Lie("half of the turns", "a loop of half as many turns", "kernel/loop.c",
+        (("  do {\n", "  left = left / 2 + 1;\n  do {\n"),), "2 instructions executes 1"),
+    Lie("one instruction more", "a loop of three instructions", "kernel/loop.c",
+        ((_TURN, _TURN.replace(");", ');\n    __asm__ volatile("nop");', 1)),), "2 instructions executes 3"),
+    Lie("in line", "a call that is none", "kernel/function_call.c",
+        ((_ADD, _IN_LINE),),
+        "neither calls nor returns"),
+    Lie("read by the library", "no system call in the control", "kernel/clock_read.c",
+        ((f"{_READ}system_call();", f"{_READ}library();"),), "its control makes 0 system calls"),
 )  # fmt: skip
 
 

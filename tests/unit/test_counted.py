@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tollmeter.experiment.evidence import sleeping
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import ClockReading, Counted, Metric, Outcome, Point, Probe, Role, Sample, Value, Witness, Work
-from tollmeter.numbers.counted import contradicted
+from tollmeter.numbers.counted import IN_LENGTH, contradicted
 from tollmeter.numbers.rows import rows
 
 SIZE = 1 << 20
@@ -72,7 +73,81 @@ def test_a_turn_of_the_control_loop_is_two_instructions() -> None:
     twice = Counted(iterations=4, instructions=(20, 36))
     assert "executes 4" in why(twice, a_probe("control-loop"))
     assert not why(twice, a_probe())
-    assert not why(Counted(iterations=4, instructions=(20, 32)), a_probe("control-loop")), "a delay slot"
+    assert "executes 1" in why(Counted(iterations=4, instructions=(20, 24)), a_probe("control-loop"))
+    slot = outcome(Counted(iterations=4, instructions=(20, 32)))
+    on_mips = msgspec.structs.replace(slot, point=msgspec.structs.replace(slot.point, abi="mipsel"))
+    assert "executes 3" in (contradicted([slot], a_probe("control-loop")) or "")
+    assert not contradicted([on_mips], a_probe("control-loop")), "a delay slot"
+
+
+def test_an_entry_is_one_call_with_little_around_it() -> None:
+    assert not why(CALLS, a_probe("entry", calls=1))
+    assert "an entry is one" in why(msgspec.structs.replace(CALLS, calls=(9, 17)), a_probe("entry"))
+    many = msgspec.structs.replace(CALLS, instructions=(61, 305))
+    unended = msgspec.structs.replace(CALLS, instructions=None, most_steps=1500)
+    assert "around each entry" in why(many, a_probe("entry", calls=1))
+    assert "around each entry" in why(unended, a_probe("entry", calls=1))
+
+
+LONG = msgspec.structs.replace(CALLS, long_calls=(5000, 5001), long_instructions=(100, 1117))
+
+
+@pytest.mark.parametrize(
+    ("found", "calls", "part"),
+    [
+        (LONG, 1, None),
+        (
+            msgspec.structs.replace(LONG, long_calls=(5000, 5003)),
+            1,
+            "a batch of 5000 iterations makes 5003 system calls",
+        ),
+        (msgspec.structs.replace(LONG, long_calls=(5000, 5003)), 0, None),
+        (msgspec.structs.replace(LONG, long_calls=(5000, 2501)), 0, "makes 2501 system calls"),
+        (msgspec.structs.replace(LONG, calls=(1, 1), long_calls=(5000, 31)), 0, None),
+        (msgspec.structs.replace(LONG, long_instructions=(100, 567)), 1, "567 instructions, and short ones 11 an iter"),
+        (Counted(ladder=((8000, 952_000), (2000, 238_000), (500, 59_500))), 0, None),
+        (Counted(ladder=((8000, 476_000), (2000, 119_000), (500, 59_500), (125, 14_875), (31, 3_690))), 0, "2.0 times"),
+        (Counted(ladder=((8000, 952_000), (2000, 119_000))), 0, None),
+        (Counted(ladder=((2557, 497_192), (639, 189_302), (159, 31_136), (39, 7_671))), 0, None),
+        (Counted(ladder=((489, 32_118), (122, 31_898), (30, 8_000))), 0, None),
+    ],
+)
+def test_an_iteration_of_a_long_batch_is_one_of_a_short_one(found: Counted, calls: int, part: str | None) -> None:
+    told = contradicted([outcome(found)], a_probe(calls=calls), IN_LENGTH)
+    assert (part in (told or "")) if part else told is None
+
+
+def test_a_function_call_has_a_call_and_a_return() -> None:
+    found = Counted(iterations=4, instructions=(20, 40), control_instructions=(18, 30))
+    assert not why(found, a_probe("function-call"))
+    none = msgspec.structs.replace(found, instructions=(18, 30))
+    assert "neither calls nor returns" in why(none, a_probe("function-call"))
+    assert not why(none, a_probe())
+
+
+def test_a_control_with_a_boundary_makes_its_calls() -> None:
+    assert not why(Counted(iterations=4, control_calls=(4, 8)), a_probe(control_calls=1))
+    assert "control makes 0 system calls" in why(Counted(iterations=4, control_calls=(0, 0)), a_probe(control_calls=1))
+
+
+@pytest.mark.parametrize(
+    ("each", "part"),
+    [(SIZE + 4096, None), (SIZE // 4, "goes through 262144 bytes"), (2 * SIZE, "goes through 2097152 bytes")],
+)
+def test_a_pass_enters_each_page_of_its_buffer(each: int, part: str | None) -> None:
+    found = Counted(buffer_bytes=SIZE, entered=(5, 5 * each, 10 * each))
+    told = why(found, a_probe(COPY), Work(bytes=SIZE / 2), size=SIZE)
+    assert (part in told) if part else not told
+
+
+def test_a_walk_has_a_cell_a_line_and_leads_to_many_pages() -> None:
+    size = 64 << 20
+    walk = Counted(chase_bytes=size, chase_stride=64, line_bytes=64, chase_pages=240)
+    local = msgspec.structs.replace(walk, chase_pages=32)
+    assert not why(walk, a_probe(WALK), size=size)
+    assert "every 16 bytes" in why(msgspec.structs.replace(walk, chase_stride=16), a_probe(WALK), size=size)
+    assert "lead to 32 pages" in why(local, a_probe(WALK), pages="small", size=size)
+    assert not why(local, a_probe(WALK), pages="local", size=size)
 
 
 @pytest.mark.parametrize(

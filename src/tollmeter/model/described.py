@@ -52,8 +52,9 @@ class Role(Record, frozen=True):
 class Probe(Record, frozen=True):
     """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
     loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
-    calls: system calls of one operation, 0 where not told; library: what it is built with beside the C library;
-    spreads: it runs on all CPUs of its visit; serves: it can be the other end on another machine."""
+    calls, control_calls: system calls of one operation, and of one turn of the control, 0 where not told; library:
+    what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be the other
+    end on another machine."""
 
     probe: str
     question: str
@@ -65,6 +66,7 @@ class Probe(Record, frozen=True):
     switches: bool = False
     faults: bool = False
     calls: int = 0
+    control_calls: int = 0
     library: str | None = None
     spreads: bool = False
     serves: bool = False

@@ -4,26 +4,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from tollmeter.model import Counted, Outcome, Probe, Work
 
-WALK = "latency-of-size"
-CONTROL_LOOP = "control-loop"
+WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
 _MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
-_LEAST_USED = 0.9
-_MOST_OF_TURN = 3
+_LEAST_USED, _MOST_ENTERED = 0.9, 1.1
+_TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
+"""Instructions of a turn of a loop: to count, and to branch. One of s390x does both, and mips and sparc have one in the
+delay slot of the branch."""
+_MOST_AROUND_ENTRY = 32
+"""Instructions: the number and the arguments into their registers, and what a vDSO does around the entry."""
+_CALL_AND_RETURN = 2
+_OFF_CALLS, _OFF_STEPS = 0.0001, 0.15
+_MOST_OF_SHORT, _LEAST_GROWTH, _LEAST_COSTS = 1.7, 0.4, 3
+"""Times the cost of one iteration in short batches over that in the longest: 1.44 was the most of 1,400 honest ones.
+What four times the iterations add is that share of the longer batch's time, or nothing is judged."""
+_LEAST_PAGES, _FEW_PAGES = 512, 128
+"""256 steps of a random walk through so many pages lead to 200 of them at least, and of a walk within a few to 32."""
 
 
-def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """Why a point has no number: the count of one of its visits contradicts what its probe declares."""
+def contradicted(outcomes: Sequence[Outcome], probe: Probe, rules: Sequence[Rule] | None = None) -> str | None:
+    """Why a point has no number: the count of one of its visits contradicts what its probe declares; by the rules
+    IN_LENGTH, what it counted of short batches."""
     for outcome in outcomes:
         if outcome.counted is None:
             continue
-        for rule in _RULES:
+        for rule in IN_SHORT if rules is None else rules:
             why = rule(outcome.counted, outcome, probe)
             if why:
                 return why
@@ -35,11 +47,89 @@ def _each(pair: tuple[int, int] | None, found: Counted) -> float | None:
     return (pair[1] - pair[0]) / found.iterations if pair else None
 
 
+def _means(probe: Probe) -> set[str | None]:
+    return {metric.means for metric in probe.metrics}
+
+
 def _calls(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     calls, operations = _each(found.calls, found), _operations(outcome.work)
-    if not probe.calls or calls is None or abs(calls / operations - probe.calls) <= _TOLERANCE * probe.calls:
+    declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
+    if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
         return None
-    return f"one operation makes {calls / operations:g} system calls, and the probe declares {probe.calls}"
+    told = f"the probe declares {probe.calls}" if probe.calls else "an entry is one"
+    return f"one operation makes {calls / operations:g} system calls, and {told}"
+
+
+def _long_calls(found: Counted, _: Outcome, probe: Probe) -> str | None:
+    """Where calls are not declared, one in many iterations may be a device's or a library's own."""
+    each = _each(found.calls, found) or 0.0
+    if not probe.calls and each < 1:
+        return None
+    return _of_long(found.calls, found.long_calls, found, _OFF_CALLS if probe.calls else _TOLERANCE, "system calls")
+
+
+def _long_steps(found: Counted, _: Outcome, __: Probe) -> str | None:
+    return _of_long(found.instructions, found.long_instructions, found, _OFF_STEPS, "instructions")
+
+
+def _of_long(
+    pair: tuple[int, int] | None, long: tuple[int, int] | None, found: Counted, off: float, what: str
+) -> str | None:
+    """A long batch does as much in an iteration as a short one. pair, long: what was counted of both."""
+    each = _each(pair, found)
+    if each is None or pair is None or long is None:
+        return None
+    once, (iterations, made) = 2 * pair[0] - pair[1], long
+    if abs(made - once - each * iterations) <= max(1, off * each * iterations):
+        return None
+    return f"a batch of {iterations} iterations makes {made} {what}, and short ones {each:g} an iteration"
+
+
+def _around_entry(found: Counted, _: Outcome, probe: Probe) -> str | None:
+    """Where there were too many to count, the three lengths of the two batches had so many together."""
+    steps, control = _each(found.instructions, found), _each(found.control_instructions, found)
+    if steps is None and found.most_steps:
+        steps = found.most_steps / (3 * found.iterations)
+    if steps is None or control is None or steps - control <= _MOST_AROUND_ENTRY or ENTRY not in _means(probe):
+        return None
+    return f"it executes {steps - control:g} instructions around each entry"
+
+
+def _function_call(found: Counted, _: Outcome, probe: Probe) -> str | None:
+    steps, control = _each(found.instructions, found), _each(found.control_instructions, found)
+    if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:
+        return None
+    return f"its body executes {steps:g} instructions and its control {control:g}: it neither calls nor returns"
+
+
+def _short_batches(found: Counted, _: Outcome, __: Probe) -> str | None:
+    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples. Two lengths say so,
+    since one may be disturbed."""
+    costs = [
+        (long_ns - ns) / (long - n) if long_ns - ns >= _LEAST_GROWTH * long_ns else 0.0
+        for (long, long_ns), (n, ns) in pairwise(found.ladder)
+        if long > n
+    ]
+    if len(costs) < _LEAST_COSTS or not costs[0]:
+        return None
+    second = sorted(costs)[-2] / costs[0]
+    return (
+        f"an iteration of a short batch takes {second:.1f} times one of a long batch"
+        if second > _MOST_OF_SHORT
+        else None
+    )
+
+
+def _entered(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    """Of a buffer that is gone through in order, page by page."""
+    size = outcome.point.values().get("size")
+    if found.entered is None or not isinstance(size, int) or not _means(probe) & set(BANDWIDTHS):
+        return None
+    iterations, once, twice = found.entered
+    each = (twice - once) / iterations
+    if _LEAST_USED * size <= each <= _MOST_ENTERED * size:
+        return None
+    return f"one iteration goes through {each:.0f} bytes of its buffers, and its size is {size}"
 
 
 def _operations_of(found: Counted, outcome: Outcome, _: Probe) -> str | None:
@@ -59,7 +149,10 @@ def _bytes(found: Counted, outcome: Outcome, _: Probe) -> str | None:
 
 
 def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
-    """The control is the body less the boundary."""
+    """The control is the body less the boundary, or a boundary of its own, whose calls the probe declares."""
+    calls = _each(found.control_calls, found)
+    if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > _TOLERANCE:
+        return f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls}"
     if not any(metric.source == "difference" for metric in probe.metrics) and not probe.calls:
         return None
     for what, body, control in (
@@ -69,22 +162,20 @@ def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
         whole, part = _each(body, found), _each(control, found)
         if whole is not None and part is not None and whole >= 0 and part > whole * (1 + _TOLERANCE):
             return f"its control makes {part:g} {what} an iteration, and its body {whole:g}"
-    calls = _each(found.control_calls, found) or 0.0
-    is_body = probe.calls and calls > _TOLERANCE * probe.calls
+    is_body = probe.calls and (calls or 0.0) > _TOLERANCE * probe.calls
     return f"its control makes {calls:g} of the body's system calls an iteration" if is_body else None
 
 
-def _turns(found: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Two instructions, and on some architectures one in the delay slot of the branch."""
-    steps = _each(found.instructions, found)
-    if steps is None or steps <= _MOST_OF_TURN or CONTROL_LOOP not in {metric.means for metric in probe.metrics}:
+def _turns(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    steps, turn = _each(found.instructions, found), _TURNS.get(outcome.point.abi, _TURN)
+    if steps is None or steps == turn or CONTROL_LOOP not in _means(probe):
         return None
-    return f"a turn of its loop of two instructions executes {steps:g}"
+    return f"a turn of its loop of {turn} instructions executes {steps:g}"
 
 
 def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """A buffer of a size has that size, and each of its bytes counts once."""
-    size, means = outcome.point.values().get("size"), {metric.means for metric in probe.metrics}
+    size, means = outcome.point.values().get("size"), _means(probe)
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
     had = found.chase_bytes if WALK in means else found.buffer_bytes
@@ -95,18 +186,27 @@ def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     return None
 
 
-def _order(found: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Of a few cells most are neighbours."""
-    few = found.chase_bytes < _LEAST_ORDERED_BYTES
-    if few or found.chase_in_order <= _MOST_IN_ORDER or WALK not in {metric.means for metric in probe.metrics}:
+def _order(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    """Of a few cells most are neighbours. A cell a line: a second one would be a hit, and a line that has none is not
+    part of the size."""
+    if found.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
         return None
-    return "its walk goes through the buffer in the order of its addresses, which is prefetched"
+    if found.chase_in_order > _MOST_IN_ORDER:
+        return "its walk goes through the buffer in the order of its addresses, which is prefetched"
+    if found.chase_stride != found.line_bytes:
+        return f"its walk has a cell every {found.chase_stride} bytes, and a line has {found.line_bytes}"
+    is_local = outcome.point.values().get("pages") == "local"
+    if found.chase_bytes < _LEAST_PAGES * found.page_bytes or is_local or not 0 < found.chase_pages < _FEW_PAGES:
+        return None
+    return f"its walk is not random: 256 steps lead to {found.chase_pages} pages"
 
 
 def _operations(work: Work) -> float:
     return work.operations or 1.0
 
 
-_RULES: Sequence[Callable[[Counted, Outcome, Probe], str | None]] = (
-    _calls, _operations_of, _bytes, _control, _turns, _sizes, _order
+Rule = Callable[[Counted, Outcome, Probe], str | None]
+IN_SHORT: Sequence[Rule] = (
+    _calls, _operations_of, _bytes, _control, _turns, _sizes, _order, _around_entry, _function_call, _entered
 )  # fmt: skip
+IN_LENGTH: Sequence[Rule] = (_long_calls, _long_steps, _short_batches)

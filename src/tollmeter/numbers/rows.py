@@ -39,7 +39,7 @@ from tollmeter.model import (
     Value,
 )
 from tollmeter.model.topology import RELATIONS, farthest
-from tollmeter.numbers.counted import contradicted
+from tollmeter.numbers.counted import IN_LENGTH, contradicted
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
@@ -265,10 +265,13 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> T
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
     readings = _readings(good, probe, known)
     wrong = sleeping(good, probe, np.concatenate([read.waited for read in readings])) or contradicted(good, probe)
+    paid = known.overheads(readings)
+    if not wrong and not paid.body.bent:
+        wrong = contradicted(good, probe, IN_LENGTH)
     if wrong:
         return "unstable", wrong
     notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
-    return Told(probe, readings, known.overheads(readings), "; ".join(notes) or None)
+    return Told(probe, readings, paid, "; ".join(notes) or None)
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
