@@ -13,8 +13,7 @@
 #include "pack.h"
 #include "walk.h"
 
-/* TOGETHER cells are walked in one random order before the next ones, so that their translations stay at hand, while no
- * prefetcher foresees a line. */
+/* TOGETHER cells are walked in one random order before the next ones, so that their translations stay at hand. */
 enum { CELL = 4096, TOGETHER = 32, CANDIDATES = 4096, LEAST_LINE = 16, LAPS = 3, FEW = 64, MOST_SECONDS = 4 };
 
 struct capacity {
@@ -44,27 +43,36 @@ static double seconds_worked(void) {
   return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static void **node(const struct capacity *c, unsigned group, unsigned place) {
-  const uint32_t cell = c->cells[group * TOGETHER + c->order[place] / c->lines];
-  return (void **)(void *)(c->base + (size_t)cell * CELL + c->order[place] % c->lines * c->line);
+/* The lines of the cells from `next` to `end`, in groups of TOGETHER. */
+struct lines {
+  unsigned next, end, place;
+};
+
+static void **next_line(const struct capacity *c, struct lines *lines) {
+  const unsigned places = TOGETHER * c->lines;
+  for (;; lines->place++) {
+    if (lines->place == places) lines->place = 0, lines->next += TOGETHER;
+    const unsigned cell = lines->next + c->order[lines->place] / c->lines;
+    if (cell < lines->end) break;
+  }
+  const unsigned place = c->order[lines->place++];
+  return (void **)(void *)(c->base + (size_t)c->cells[lines->next + place / c->lines] * CELL +
+                           place % c->lines * c->line);
 }
 
-/* Links the cells from `changed` on behind those before, and the last to the first. */
-static void thread(struct capacity *c, unsigned changed, unsigned count) {
-  const unsigned places = TOGETHER * c->lines, groups = (count + TOGETHER - 1) / TOGETHER;
-  unsigned group = changed ? (changed - 1) / TOGETHER : 0;
-  if (group >= groups) group = groups - 1;
-  void **last = group ? node(c, group - 1, places - 1) : NULL;
-  for (; group < groups; group++)
-    for (unsigned place = 0; place < places; place++) {
-      if (group * TOGETHER + c->order[place] / c->lines >= count) continue;
-      void **here = node(c, group, place);
-      if (last)
-        *last = here;
-      else
-        c->head = here;
-      last = here;
-    }
+/* Links the first `count` cells into a cycle, with the lines of those from `tested` on evenly between all others: a
+ * prefetcher that learns which lines of a page are used within a short time would bring a page whose lines follow each
+ * other, and hide that it does not fit (Zen 5: walks through 16 MiB at the latency of an L2 of 1 MiB). */
+static void thread(struct capacity *c, unsigned tested, unsigned count) {
+  struct lines set = {.end = tested}, fresh = {.next = tested, .end = count};
+  const uint64_t all = (uint64_t)count * c->lines, of_fresh = (uint64_t)(count - tested) * c->lines;
+  void **last = (void **)&c->head;
+  for (uint64_t i = 0; i < all; i++) {
+    const bool is_fresh = (i + 1) * of_fresh / all > i * of_fresh / all;
+    void **here = next_line(c, is_fresh ? &fresh : &set);
+    *last = here;
+    last = here;
+  }
   *last = c->head;
 }
 
@@ -76,13 +84,13 @@ static uint64_t repeats_of(const struct capacity *c, unsigned count) {
 }
 
 /* The first lap brings the lines. */
-static double lap(void *context, const uint32_t *cells, unsigned changed, unsigned count) {
+static double lap(void *context, const uint32_t *cells, unsigned tested, unsigned count) {
   struct capacity *c = context;
   double least = DBL_MAX;
   (void)cells;
   if (seconds_worked() > c->deadline) return least;
   const uint64_t repeats = repeats_of(c, count), loads = repeats * count * c->lines;
-  thread(c, changed, count);
+  thread(c, tested, count);
   void **at = c->head;
   for (unsigned i = 0; i <= LAPS; i++) {
     const double began = seconds();

@@ -23,9 +23,9 @@
 
 /* Times are of all lines of a cell. cells: all candidates in random order, of which the first `held` are in the set. */
 struct pack {
-  /* The least time of some laps through the first `count` cells, of which those before `changed` are the same as in the
-   * last call. DBL_MAX where there is no time left: the search ends. */
-  double (*lap)(void *context, const uint32_t *cells, unsigned changed, unsigned count);
+  /* The least time of some laps through the first `count` cells; what those from `tested` on cost is asked. DBL_MAX where
+   * there is no time left: the search ends. */
+  double (*lap)(void *context, const uint32_t *cells, unsigned tested, unsigned count);
   void *context;
   uint32_t *cells;
   unsigned candidates, held;
@@ -34,8 +34,8 @@ struct pack {
   bool ended;       /* without a result: a lap was DBL_MAX */
 };
 
-static inline double pack_lap(struct pack *p, unsigned changed, unsigned count) {
-  const double lap = p->ended ? DBL_MAX : p->lap(p->context, p->cells, changed, count);
+static inline double pack_lap(struct pack *p, unsigned tested, unsigned count) {
+  const double lap = p->ended ? DBL_MAX : p->lap(p->context, p->cells, tested, count);
   p->ended = lap >= DBL_MAX;
   return lap;
 }
@@ -120,7 +120,7 @@ static inline void pack_grow(struct pack *p) {
 /* Whether the set misses less without its last cell, as twice in a row, or so often that this cannot be told. */
 static inline bool pack_suffers(struct pack *p) {
   for (unsigned turn = 0; turn < 2; turn++) {
-    const double with = pack_lap(p, 0, p->held);
+    const double with = pack_lap(p, p->held - 1, p->held);
     p->least = pack_lap(p, p->held - 1, p->held - 1);
     if (!pack_misses(p, with, p->held) && !pack_exceeds(p, with, 1)) return false;
   }

@@ -32,10 +32,10 @@ static uint64_t laid(struct packing *p, const uint32_t *cells, unsigned count) {
   return length;
 }
 
-static double lap(void *context, const uint32_t *cells, unsigned changed, unsigned count) {
+static double lap(void *context, const uint32_t *cells, unsigned tested, unsigned count) {
   struct packing *p = context;
   const uint64_t length = laid(p, cells, count);
-  (void)changed;
+  (void)tested;
   for (unsigned warm = 0; warm < 2; warm++) p->asked->walk(p->asked->machine, p->walk, length);
   const double longer = fabs(chance(p) + chance(p) + chance(p) - 1.5) * 2 * p->asked->noise;
   const double burst = chance(p) * ONE_DISTURBED_IN < 1 ? 1 + chance(p) / 2 : 1;

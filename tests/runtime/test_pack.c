@@ -18,10 +18,10 @@ struct laps {
 };
 
 /* Of a machine with two levels: all cells miss where one level cannot hold them. */
-static double lap(void *context, const uint32_t *order, unsigned changed, unsigned count) {
+static double lap(void *context, const uint32_t *order, unsigned tested, unsigned count) {
   struct laps *laps = context;
   (void)order;
-  (void)changed;
+  (void)tested;
   EXPECT(count > 0 && laps->made <= laps->most);
   if (laps->made++ == laps->most) return DBL_MAX;
   if (laps->adapts && count > SECOND) laps->still_missing = 3;
@@ -30,19 +30,19 @@ static double lap(void *context, const uint32_t *order, unsigned changed, unsign
 }
 
 /* Of a set that misses less without its last cell, whichever it is. */
-static double lap_of_misses(void *context, const uint32_t *order, unsigned changed, unsigned count) {
+static double lap_of_misses(void *context, const uint32_t *order, unsigned tested, unsigned count) {
   (void)context;
   (void)order;
-  (void)changed;
+  (void)tested;
   EXPECT(count > 0);
   return count * 1000.0;
 }
 
 /* Another program takes the CPU for so long that the cells make no difference. */
-static double lap_of_another(void *context, const uint32_t *order, unsigned changed, unsigned count) {
+static double lap_of_another(void *context, const uint32_t *order, unsigned tested, unsigned count) {
   (void)context;
   (void)order;
-  (void)changed;
+  (void)tested;
   (void)count;
   return 1e6;
 }
