@@ -4,47 +4,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 import made
-from machines import KIB, LATENCY, MIB
-from tollmeter.conduct import prestaging
+from machines import KIB, LATENCY, MACHINE, MIB
 from tollmeter.conduct.prestaging import SetupCpu, beside
-from tollmeter.model import Point, Probe, Role, Value
+from tollmeter.model import Cache, Point, Probe, Role, Topology, Value
 
-FIRST = (("48K", "1"), ("32K", "1"), ("2048K", "1"))
-LAST = ("32M", "0-1,4")
-
-
-@pytest.fixture
-def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(prestaging, "SYSTEM", tmp_path)
-    return tmp_path
+FIRST = ((48 * KIB, "1"), (32 * KIB, "1"), (2 * MIB, "1"))
+LAST = (32 * MIB, "0-1,4")
 
 
-def tell(system: Path, *caches: tuple[str, str]) -> None:
-    """What /sys says of the caches of CPU 1: sizes, and who shares them."""
-    for number, (size, sharers) in enumerate(caches):
-        folder = system / f"cpu1/cache/index{number}"
-        folder.mkdir(parents=True)
-        (folder / "size").write_text(size + "\n")
-        (folder / "shared_cpu_list").write_text(sharers + "\n")
+def set_up_cpu(host: int | None, *caches: tuple[int, str], probes: Mapping[str, Probe] = {}) -> SetupCpu | None:
+    """Beside CPU 1. caches: sizes and CPUs that share each, the last level last."""
+    described = [Cache(level=1, kind="unified", size_bytes=size, shared_cpus=sharers) for size, sharers in caches]
+    topology = Topology(last_caches=(caches[-1][1],) if caches else ())
+    machine = msgspec.structs.replace(MACHINE, caches=tuple(described), topology=topology)
+    return beside(machine, 1, host, probes)
 
 
 @pytest.mark.parametrize("host", [0, 4])
-def test_the_host_prepares_where_only_the_last_cache_is_shared(system: Path, host: int) -> None:
-    tell(system, *FIRST, LAST)
-    found = beside(1, host, {"memory.latency": LATENCY})
-    assert found == SetupCpu(host, 2 * MIB, {"memory.latency": LATENCY})
+def test_the_host_prepares_where_only_the_last_cache_is_shared(host: int) -> None:
+    probes = {"memory.latency": LATENCY}
+    assert set_up_cpu(host, *FIRST, LAST, probes=probes) == SetupCpu(host, 2 * MIB, probes)
 
 
-def test_of_two_levels_the_first_is_private(system: Path) -> None:
-    tell(system, ("64K", "1"), ("1M", "0-3"))
-    assert beside(1, 2, {}) == SetupCpu(2, 64 * KIB, {})
+def test_of_two_levels_the_first_is_private() -> None:
+    assert set_up_cpu(2, (64 * KIB, "1"), (1 * MIB, "0-3")) == SetupCpu(2, 64 * KIB, {})
 
 
 @pytest.mark.parametrize(
@@ -53,22 +42,15 @@ def test_of_two_levels_the_first_is_private(system: Path) -> None:
         pytest.param(None, (*FIRST, LAST), id="no CPU for the host"),
         pytest.param(0, (), id="no cache facts"),
         pytest.param(3, (*FIRST, LAST), id="another last cache"),
-        pytest.param(1, (*FIRST, ("32M", "1")), id="nobody shares the last cache"),
-        pytest.param(0, (("48K", "0-1"), ("2M", "0-1"), ("32M", "0-3")), id="threads of one core"),
-        pytest.param(0, (("48K", "1"), ("2M", "0-1"), ("32M", "0-3")), id="cores with a second cache in common"),
-        pytest.param(4, (("48K", "0-1"), ("2M", "0-1"), LAST), id="a measured core that another thread may use"),
-        pytest.param(0, (("48K", "1"), ("0K", "0-1")), id="a last cache of no size"),
+        pytest.param(1, (*FIRST, (32 * MIB, "1")), id="nobody shares the last cache"),
+        pytest.param(0, ((48 * KIB, "0-1"), (2 * MIB, "0-1"), (32 * MIB, "0-3")), id="threads of one core"),
+        pytest.param(0, ((48 * KIB, "1"), (2 * MIB, "0-1"), (32 * MIB, "0-3")), id="a second cache in common"),
+        pytest.param(4, ((48 * KIB, "0-1"), (2 * MIB, "0-1"), LAST), id="a core that another thread may use"),
+        pytest.param(0, ((48 * KIB, "1"), (0, "0-1")), id="a last cache of no size"),
     ],
 )
-def test_elsewhere_it_does_not(system: Path, host: int | None, caches: tuple[tuple[str, str], ...]) -> None:
-    tell(system, *caches)
-    assert beside(1, host, {}) is None
-
-
-@pytest.mark.parametrize("size", ["", "32", "32X", "lots", "\xff"])
-def test_a_size_that_nobody_can_read_is_no_cache(system: Path, size: str) -> None:
-    tell(system, *FIRST, (size, "0-1"))
-    assert beside(1, 0, {}) is None
+def test_elsewhere_it_does_not(host: int | None, caches: tuple[tuple[int, str], ...]) -> None:
+    assert set_up_cpu(host, *caches) is None
 
 
 LOCKSTEP = Role(name="partner", worker="thread", pace="lockstep")

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from tollmeter.conduct.judging import Judging
 from tollmeter.conduct.machine_lock import hold_machine_lock, no_collections, pinned_to
+from tollmeter.conduct.prestaging import Workers
 from tollmeter.conduct.schedule import Schedule, State
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
-from tollmeter.conduct.workers import Workers
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import Plan
 from tollmeter.protocol import Outcomes, outcome, refused
@@ -59,7 +59,7 @@ class _Run:
         self._reader = Outcomes()
         self._next_review = 0.0
         costs = plan.costs()
-        self._workers = Workers(stage, costs)
+        self._workers = Workers(stage.executables, stage.targets, stage.beside, costs)
         self._judging = Judging(plan, stage.judge)
         built = [told for told in done if (told.point.probe, told.point.abi) in stage.executables]
         self._schedule = Schedule(plan, self._judging, costs, done, built)

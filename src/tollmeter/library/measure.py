@@ -44,7 +44,7 @@ from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
-from tollmeter.plan import Plan
+from tollmeter.plan import Plan, measured_caches
 from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
@@ -228,7 +228,8 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
             notify(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
             plan = work.plan
-            ahead = beside(plan.cpus[0], plan.host_cpu, plan.probes)
+            machine = measured_caches(work.machine, plan.cpus)
+            ahead = beside(machine, plan.cpus[0], plan.host_cpu, plan.probes)
             stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, beside=ahead, watch=eyes.watch)
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
         eyes.stopping.reach(())
