@@ -26,7 +26,8 @@ FOLDERS = int(os.environ.get("TOLL_FOLDERS", "60"))
 STARTS = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "socket.connect"}
 VERBS = (
     ["show", "mine"], ["show", "mine", "--format", "json"], ["show", "mine", "--raw"], ["report", "mine"],
-    ["export", "mine", "--out", "rows.csv"], ["list", "runs"], ["run", "--resume", "mine", "--dry-run"],
+    ["export", "mine", "--out", "rows.csv"], ["list", "runs"], ["run", "--dry-run", "--against", "mine"],
+    ["run", "--dry-run", "--against", "./mine"], ["run", "--resume", "mine", "--dry-run"],
 )  # fmt: skip
 PLACES = ("ssh:host", "local", "qemu-user:arm", "guest:x32", "serial:/dev/null", "local+pty", "", "x")
 

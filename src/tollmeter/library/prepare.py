@@ -39,6 +39,7 @@ from tollmeter.notices import notify
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
+from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
@@ -76,6 +77,7 @@ class ResumedFrom(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
     check_seed(options.seed)
+    _check_no_run(options.against)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
     began = time.monotonic()
@@ -119,6 +121,13 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
+
+
+def _check_no_run(against: Iterable[str]) -> None:
+    """Before anything is built for a word that can be no name."""
+    for word in against:
+        if "=" not in word and ("/" in word or (Path(word) / JOURNAL).is_file()):
+            raise Failure(f"--against {word}: expected NAME=VALUE, an ABI or a probe; 'toll compare' compares runs")
 
 
 def _own_folder(out: Path) -> Path:
