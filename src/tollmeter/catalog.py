@@ -190,7 +190,7 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Fai
     either = " or ".join(", ".join(near).rsplit(", ", 1))
     listed = advice or (f"known: {_first(known)}" if known else "there is none")
     others = f"did you mean {either}?" if near else listed
-    return Failure(f"unknown {kind} {clean(name)!r}; {others}")
+    return Failure(f"no {kind} is called {clean(name)!r}; {others}")
 
 
 def _first(known: Sequence[str]) -> str:

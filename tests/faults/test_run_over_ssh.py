@@ -175,7 +175,7 @@ def test_what_is_no_hosts_name_is_usage_whatever_stands_beside_it(person: Person
     done = person.runs(PROBE, "--budget", "2s", targets=["local", f"ssh:{name}"])
     assert (done.returncode, done.stdout) == (2, "")
     (sentence,) = done.stderr.splitlines()
-    assert "no host's name" in sentence
+    assert "not a host name" in sentence
 
 
 def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -> None:

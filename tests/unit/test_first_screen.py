@@ -374,4 +374,4 @@ def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
     some, all_of_them = (with_run(books.healthy(), verdict="busy", points=10, settled=4, limited=n) for n in (5, 6))
     assert "longer --budget" in run_verdict.next_step(some).when
     assert "longer" not in run_verdict.next_step(all_of_them).when
-    assert "6 as narrow as runs of this machine" in run_verdict.verdict(all_of_them)
+    assert "6 limited by the variance between runs" in run_verdict.verdict(all_of_them)

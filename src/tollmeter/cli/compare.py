@@ -89,7 +89,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
         put(single_page([publish(book) for book in comparison.books], names), path)
         return path
     if len(comparison.books) != 2 or comparison.by:
-        raise Failure("a page shows two runs, or with --machines several")
+        raise Failure("--format html takes two runs, or several with --machines")
     path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
     overlay.write(overlay.two((comparison.books[0], comparison.books[1])), path)
     return path

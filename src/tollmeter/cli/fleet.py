@@ -39,7 +39,7 @@ def report(
     if form == "table" and out is None:
         _print(models, whole=every)
     elif form == "table":
-        raise unknown("format of a file", form, FORMATS[1:])
+        raise unknown("file format", form, FORMATS[1:])
     else:
         from tollmeter.report import fleet
 

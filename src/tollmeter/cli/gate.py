@@ -39,14 +39,16 @@ def gate(
     from tollmeter.library.gating import gated, read_limits
 
     if commands and (base or limits):
-        raise Failure("two commands have no --base and no --limits: --limit is how much slower the second may be")
+        raise Failure(
+            "--base and --limits are for runs: for two commands, --limit is how much slower the second may be"
+        )
     if commands:
         _gate_commands(_measured(commands, read_limits(limit, None).usual, budget), strict, form, out)
         return
     if base is None:
         raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
     if budget:
-        raise Failure("--budget is of two commands: stored runs are not measured")
+        raise Failure("--budget is for two commands: stored runs are not measured again")
     gated_runs = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
         _print(gated_runs)

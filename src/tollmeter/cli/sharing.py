@@ -37,10 +37,10 @@ def export(
     names = runs or [places.LAST]
     if dataset is not None:
         if form or what or out:
-            raise Failure("--dataset writes every table as Parquet: --format, --what and --out are of one table")
+            raise Failure("--dataset writes every table as Parquet: --format, --what and --out are for one table")
         return _write_dataset(names, dataset)
     if len(names) > 1:
-        raise Failure(f"one run is meant, and {len(names)} are given: --dataset DIR takes several")
+        raise Failure(f"expected one run, not {len(names)}: --dataset DIR takes several")
     if form == "lmbench":
         return _write_result(names[0], what, out)
     form, what = form or "csv", what or "rows"

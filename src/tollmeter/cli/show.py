@@ -83,7 +83,7 @@ def print_attribution(book: Book, words: str, form: str) -> None:
     abis = [word.strip() for word in words.split(",")]
     known = sorted({row.abi for row in book.index.rows})
     if len(abis) != 2 or abis[0] == abis[1]:
-        raise Failure(f"--attribute {words}: two ABIs are meant, such as {','.join(known[:2])}")
+        raise Failure(f"--attribute {words}: expected two ABIs of the run, which has {', '.join(known)}")
     for abi in abis:
         check_known("ABI of this run", abi, known)
     attributions = attributed(book, *abis)

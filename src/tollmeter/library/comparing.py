@@ -42,7 +42,7 @@ def compared(names: Sequence[str], by: str | None, *, machines: bool, least: flo
 
 def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     if len(folders) < 2:
-        raise Failure("one run alone is compared by one of its properties: --by abi, --by target, or a parameter")
+        raise Failure("expected two runs, or --by abi, --by target or --by PARAMETER to compare the rows of one run")
     check_different(folders)
     books = tuple(open_run(folder) for folder in folders)
     of_two = ("A", "B") if machines else ("old", "new")

@@ -69,7 +69,7 @@ def open_run(folder: Path) -> Book:
 def open_two(folders: Sequence[Path]) -> tuple[Book, Book]:
     """Two runs that are to be seen together. Raises Failure as `open_run`, and 2 where there are not two of them."""
     if len(folders) != 2:
-        raise Failure(f"two runs are meant, and {len(folders)} are given")
+        raise Failure(f"expected two runs, not {len(folders)}")
     check_different(folders)
     return open_run(folders[0]), open_run(folders[1])
 

@@ -115,7 +115,7 @@ Measure = Callable[[Sequence[str], TimeOptions], Sequence[Opposed]]
 def two_commands(words: Sequence[str]) -> tuple[str, str]:
     """BASE -- NEW. A side of one word is a command line, one of several its words. Raises Failure (2)."""
     if words.count(SEPARATOR) != 1:
-        raise Failure("two commands are meant: `toll gate -- BASE -- NEW`")
+        raise Failure("expected two commands: `toll gate -- BASE -- NEW`")
     middle = words.index(SEPARATOR)
     base, new = words[:middle], words[middle + 1 :]
     if not base or not new:

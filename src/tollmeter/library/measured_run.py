@@ -119,7 +119,7 @@ class Run:
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
         """Columns, and a dictionary for each line."""
         if what not in TABLES:
-            raise Failure(f"there is no table of {what}: {', '.join(TABLES)} are meant")
+            raise Failure(f"no table is called {what!r}; known: {', '.join(TABLES)}")
         table = flat_parameters(raw_samples(self.book) if what == "samples" else derived_table(what, self.index))
         return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
@@ -233,7 +233,7 @@ def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], 
     for name, value in parameters.items():
         if not any(name in row.parameters for row in matching):
             raise unknown(f"parameter of {probe}", name, sorted({own for row in matching for own in row.parameters}))
-        matching = _having(matching, partial(_parameter, name), value, f"{name} of {probe}")
+        matching = _having(matching, partial(_parameter, name), value, f"value of {name} of {probe}")
     if fields["metric"] is None:
         matching = [row for row in matching if row.metric == matching[0].metric]
     if len(matching) > 1:

@@ -20,11 +20,11 @@ def new_probe(tree: Path, name: str) -> Path:
     """Writes probes/FAMILY/NAME.c. Raises Failure: 2 for an invalid or existing name, 5 without a checkout."""
     match = _NAME.fullmatch(name)
     if match is None or match[1] == _RUNTIME:
-        raise Failure(f"{clean(name)!r} is no name of a probe: expected FAMILY.NAME, as in kernel.getrandom")
+        raise Failure(f"{clean(name)!r} is not a probe name: expected FAMILY.NAME, as in kernel.getrandom")
     if name in probe_names(tree / "probes"):
         raise Failure(f"there is a probe {name} already")
     if not root.IS_CHECKOUT:
-        raise Failure("a probe is added to a checkout, and this was installed: git clone is the way", 5)
+        raise Failure("a new probe needs a checkout (git clone), and this Tollmeter was installed", 5)
     path = tree / "probes" / match[1] / f"{match[2]}.c"
     try:
         path.parent.mkdir(exist_ok=True)

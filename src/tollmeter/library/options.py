@@ -93,7 +93,7 @@ def numbers(text: str | None) -> tuple[int, ...]:
         span = re.fullmatch(r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*", part)
         first, last = (int(span[1]), int(span[2] or span[1])) if span else (1, 0)
         if first > last:
-            raise Failure(f"--cpus {_short(text or '')}: numbers such as 0,2 or 4-7 are meant")
+            raise Failure(f"--cpus {_short(text or '')}: expected numbers such as 0,2 or 4-7")
         cpus += range(first, last + 1)
     return tuple(cpus)
 

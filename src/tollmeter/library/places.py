@@ -311,7 +311,7 @@ def find_run(name: str) -> Path:
     known = [folder.name for folder in run_folders()]
     if name == LAST or not known:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
-        raise Failure(f"no run is called {name!r}: there is none in {where} yet")
+        raise Failure(f"no run is called {name!r}, and there are no runs in {where}")
     raise catalog.unknown("run", name, known)
 
 

@@ -185,13 +185,15 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
 def _narrowed(plan: Plan, request: Request, planned_s: int) -> str:
     """That the budget is too short for most requested points, what is measured in it, and which budget suffices."""
     points = len(plan.points())
-    several = f"{plan.asked or points} points are requested, and need about {_minutes(plan.asked_s)} to converge"
+    asked = plan.asked or points
+    counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"
+    several = f"{counted} about {_minutes(plan.asked_s)} to converge"
     is_less = 0 < points < plan.asked
     mends = [f"--budget {budget_text(planned_s)} gives time for all"]
     mends += ["--all-points measures all in any budget"] if is_less else []
     mends += [f"{words} requests fewer"] if (words := _fewer_words(plan)) else []
     typical = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
-    done = typical if is_less else "fewer than 80 % of them will"
+    done = typical if is_less else "fewer than 80 % of them will" if asked > 1 else "it may not"
     return f"{several}; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
 
 

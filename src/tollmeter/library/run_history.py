@@ -199,5 +199,5 @@ def _check_known(word: Word, rows: Sequence[Row], folders: Sequence[Path]) -> No
             known = sorted({own for row in of_probe for own in row.parameters})
             raise unknown(f"parameter of {word.name} in these runs", name, known)
         if len(word.settings) == 1:
-            raise unknown(f"{name} of {word.name} in these runs", ",".join(map(str, texts)), [*values])
+            raise unknown(f"value of {name} of {word.name} in these runs", ",".join(map(str, texts)), [*values])
     raise Failure(f"no row of {word.name} has all of {', '.join(word.settings)} with these values")

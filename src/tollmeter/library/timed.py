@@ -182,15 +182,15 @@ def _check(options: TimeOptions, commands: int) -> None:
     if len(options.prepare) not in (0, 1, commands):
         raise Failure(f"{len(options.prepare)} times --prepare for {commands} commands: expected one, or one for each")
     if options.verify and options.output:
-        raise Failure("--verify reads the output, and --output names another place for it")
+        raise Failure("--verify and --output exclude each other: both take the output")
     if any(count is not None and count < 1 for count in (options.runs, options.min_runs, options.max_runs)):
-        raise Failure("--runs, --min-runs and --max-runs are 1 or more")
+        raise Failure("--runs, --min-runs and --max-runs must be at least 1")
     if Path(_file_of(options.output) or "file").is_dir():
         raise Failure(f"--output {options.output} is a folder")
     if options.warmup < 0:
-        raise Failure("--warmup is 0 or more")
+        raise Failure("--warmup must be at least 0")
     if options.max_runs and (options.runs or options.max_runs < (options.min_runs or 1)):
-        raise Failure("--max-runs is not less than --min-runs, and --runs stands alone")
+        raise Failure("--max-runs must be at least --min-runs, and --runs goes with neither")
 
 
 def _file_of(output: str) -> str:

@@ -38,7 +38,7 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
     elif word in probes:
         other = msgspec.structs.replace(point, probe=word)
     else:
-        raise unknown("parameter, ABI or probe to stand against", word, [*probes, *catalog.abis])
+        raise unknown("parameter, ABI or probe", word, [*probes, *catalog.abis])
     if (other.probe, other.abi) not in catalog.executables:
         raise Failure(f"--against {word}: {other.probe} is not built for {other.abi}")
     missing = [name for name, _ in point.parameters if name not in _names(other.probe, catalog)]

@@ -45,7 +45,7 @@ def chosen_cpus(machine: Machine, asked: Sequence[int]) -> tuple[tuple[int, ...]
     allowed = sorted(machine.allowed_cpus) or list(range(machine.cpus))
     missing = [cpu for cpu in asked if cpu not in allowed]
     if missing:
-        raise Failure(f"CPU {missing[0]} may not be used here; these may: {', '.join(map(str, allowed))}")
+        raise Failure(f"CPU {missing[0]} is not available; available: {', '.join(map(str, allowed))}")
     topology = topology_of(machine)
     ranks = speed_ranks(topology)
     if asked:

@@ -221,7 +221,7 @@ def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: 
         choices = list(dict.fromkeys(choice for parameter in having for choice in parameter.choices))
         for value in _several(written):
             if having[0].kind == "choice" and value not in choices:
-                return unknown(f"{name} of {of}", str(value), choices)
+                return unknown(f"value of {name} of {of}", str(value), choices)
     return Failure(f"no probe of {of} has all of {', '.join(parameters)} with these values")
 
 

@@ -82,7 +82,7 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
     """The values that one written value means: several for a range. Raises Failure where it means none."""
     if parameter.kind == "choice":
         if text not in parameter.choices:
-            raise unknown(f"{parameter.name}", str(text), parameter.choices)
+            raise unknown(f"value of {parameter.name}", str(text), parameter.choices)
         return (text,)
     if isinstance(text, int):
         return (text,)

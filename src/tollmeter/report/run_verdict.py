@@ -76,7 +76,7 @@ def verdict(book: Book) -> str:
         return ""
     aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
-    evidence += [f"{run.limited} as narrow as runs of this machine agree"] if run.limited else []
+    evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     evidence += (
         [f"core contended in {percent(run.shared_share)} of the time"]
         if run.shared_share and not is_shared(run)

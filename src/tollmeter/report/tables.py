@@ -46,7 +46,7 @@ from tollmeter.report.run_verdict import is_under_way
 Cell = Figure | str
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
-NO_LEVELS = "No memory table: the curve of latency has too few sizes, or too unsure ones, to tell its levels apart."
+NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
 UNASKED = "it was not asked for there"
 PAGE = "report.html"
 ENDED = ("ok", "settled", "budget")

@@ -131,7 +131,7 @@ def _capture(path: Path, content: bytes) -> Capture:
         except Damaged:
             lost += 1
     if described is None or described.machine is None or first is None:
-        raise Failure(f"{path} holds no whole record of a machine: it is no journal of a bundle, or was cut short", 5)
+        raise Failure(f"{path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5)
     if session.status == "measuring":
         session = session._replace(status="interrupted", reason="it ended without a word")
     if lost:

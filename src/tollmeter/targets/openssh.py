@@ -63,7 +63,7 @@ _SENTENCES = (
 def check_host(name: str) -> None:
     """Raises Failure for what is no host's name, or could be taken for an option."""
     if not _HOST.fullmatch(name):
-        raise Failure(f"{clean(name)!r} is no host's name: a letter or digit first, and no blank")
+        raise Failure(f"{clean(name)!r} is not a host name: expected a letter or digit first, and no blank")
 
 
 class Connection:

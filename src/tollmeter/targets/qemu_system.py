@@ -140,7 +140,7 @@ _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", 
 def board_of(name: str) -> Board:
     """Raises Failure with the boards that there are."""
     if name not in BOARDS:
-        raise Failure(f"there is no {clean(name)!r}: {', '.join(BOARDS)}")
+        raise Failure(f"no guest or board is called {clean(name)!r}; known: {', '.join(BOARDS)}")
     return BOARDS[name]
 
 

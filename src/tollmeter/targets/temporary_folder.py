@@ -103,4 +103,4 @@ def scratch(prefix: str, most_bytes: int = _LONGEST_PATH) -> TemporaryFolder:
     try:
         return TemporaryFolder(["sh", "-c", folder_script(template)], os.environ)
     except Failure as failure:
-        raise Failure(f"no folder can be made for what is kept while a run lasts: {failure.sentence}", 5) from failure
+        raise Failure(f"no temporary folder can be made for the run: {failure.sentence}", 5) from failure

@@ -305,5 +305,5 @@ def probe_names(folder: Path) -> frozenset[str]:
     names = frozenset(f"{source.parent.name}.{source.stem}" for source in sources if source.parent.name != "runtime")
     for name in names:
         if not _PROBE.fullmatch(name):
-            raise Failure(f"probes/ holds a file for {name!r}, which is no name of a probe: expected FAMILY.NAME")
+            raise Failure(f"probes/ holds a file for {name!r}, which is not a probe name: expected FAMILY.NAME")
     return names
