@@ -10,11 +10,13 @@ import platform
 import shutil
 import subprocess
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import stands
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
 from tollmeter.toolchain import elf, proven
@@ -368,6 +370,19 @@ def test_an_executable_that_is_not_static_at_fixed_addresses_is_refused(
     subprocess.run(words, input=b"int main(void) { return 0; }", check=True)
     with pytest.raises(Failure, match=named):
         elf.prove(path, {})
+
+
+def test_code_for_a_later_arm_than_an_abi_promises_is_refused(tmp_path: Path, root: Path) -> None:
+    """The ELF flags of both are the same: the build attributes tell them apart."""
+    stands.need("arm-linux-gnueabi-gcc-12")
+    words = ["arm-linux-gnueabi-gcc-12", "-static", "-x", "c", "-", "-o", tmp_path / "made"]
+    promised = read_abi(root / "abis/arm-v5.toml").elf
+    for march, refused in (("armv5te", False), ("armv7-a", True)):
+        subprocess.run([*words, f"-march={march}"], input=b"int main(void) { return 0; }", check=True)
+        with pytest.raises(Failure, match="cpu_arch 10") if refused else nullcontext():
+            elf.prove(tmp_path / "made", promised)
+    with pytest.raises(Failure, match="arm_isa 1"):
+        elf.prove(tmp_path / "made", read_abi(root / "abis/arm-m3.toml").elf)
 
 
 def test_a_file_that_is_no_executable_is_refused(tmp_path: Path) -> None:

@@ -37,14 +37,16 @@ def _fp_arch(elf: ELFFile) -> Value:
     return _FP_ARCH.get(number, number)
 
 
-# The keys of an ABI file's [elf], and where in the file each is read. vfp_args: 1 where arguments travel in
-# floating-point registers.
+# The keys of an ABI file's [elf], and where in the file each is read. cpu_arch: the architecture that the code needs.
+# arm_isa: 0 where it is Thumb alone. vfp_args: 1 where arguments travel in floating-point registers.
 READERS: dict[str, Callable[[ELFFile], Value]] = {
     "class": lambda elf: int(elf.elfclass),
     "machine": lambda elf: str(elf["e_machine"]),
     "order": lambda elf: "little" if elf.little_endian else "big",
     "flags": lambda elf: int(elf["e_flags"]),
     "fp_arch": _fp_arch,
+    "cpu_arch": lambda elf: _arm_attribute(elf, "TAG_CPU_ARCH"),
+    "arm_isa": lambda elf: _arm_attribute(elf, "TAG_ARM_ISA_USE"),
     "vfp_args": lambda elf: _arm_attribute(elf, "TAG_ABI_VFP_ARGS"),
 }
 
