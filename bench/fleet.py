@@ -2,6 +2,7 @@
 """A made-up fleet as a Parquet dataset, and what `toll fleet report` takes for it.
 
     bench/fleet.py RUN OUT MACHINES ROWS [ILL]     makes OUT
+    bench/fleet.py RUN SEEDS                       false names in so many fleets of 2,000 machines, in memory
     bench/fleet.py RUN                             time and memory of the report at three sizes
 
 Each machine has the rows of RUN, as often as it takes to have ROWS of them; the copies have a parameter `copy`. A
@@ -16,13 +17,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.fleet import FleetRow, HardwareModel, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row
@@ -33,6 +37,8 @@ MACHINE_SD = PROBE_SD = 0.007
 ILL_FACTOR = 1.05
 SIZES = (1_000, 3_000, 10_000)
 ROWS = 3_000
+FLEET = 2_000
+SEED = 31
 
 
 def copied(index: Index, rows: int) -> tuple[Row, ...]:
@@ -43,33 +49,48 @@ def copied(index: Index, rows: int) -> tuple[Row, ...]:
     return tuple(msgspec.structs.replace(row, parameters={**row.parameters, "copy": copy}) for row, copy in several)
 
 
+def ill_of(machines: int, ill: int) -> set[int]:
+    """Spread evenly."""
+    return {int(at) for at in np.linspace(0, machines - 1, ill + 2)[1:-1]}
+
+
+def times_of(rows: Sequence[Row], machines: int, ill: set[int], seed: int) -> Iterator[NDArray[np.float64]]:
+    """Of each machine, by which it multiplies each row."""
+    chance = np.random.default_rng(seed)
+    rates = np.array([row.unit in RATES or row.better == "more" for row in rows])
+    probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
+    errors = halves_of(rows) / 1.96
+    for at in range(machines):
+        cost = MACHINE_SD * chance.normal() + PROBE_SD * chance.normal(size=len(probes))[of_probe]
+        cost = cost + errors * chance.normal(size=len(rows)) + np.log(ILL_FACTOR) * (at in ill)
+        yield np.exp(np.where(rates, -cost, cost))
+
+
+def halves_of(rows: Sequence[Row]) -> NDArray[np.float64]:
+    return np.array([np.log(row.high / row.low) / 2 for row in rows if row.low and row.high])
+
+
 def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[str]:
     """Writes the dataset, and returns the names of the ill machines."""
     index = open_index(find_run(run))
     index = msgspec.structs.replace(index, rows=copied(index, rows))
-    sick = {int(at) for at in np.linspace(0, machines - 1, ill + 2)[1:-1]}
+    sick = ill_of(machines, ill)
     with tempfile.TemporaryDirectory() as scratch:
         for name in ("rows", "machines"):
             write_tables(Path(scratch), index, [(name, derived_table(name, index))])
         sources = {path.relative_to(scratch).parts[0]: path for path in Path(scratch).glob("*/*/*/*")}
-        _write(index, sources, out, [(at, at in sick) for at in range(machines)])
+        _write(sources, out, times_of(index.rows, machines, sick, SEED))
     return [f"node{at}" for at in sorted(sick)]
 
 
-def _write(index: Index, sources: dict[str, Path], out: Path, machines: list[tuple[int, bool]]) -> None:
+def _write(sources: dict[str, Path], out: Path, machines: Iterator[NDArray[np.float64]]) -> None:
     """The tables of each machine: those of the sources with its name and its own numbers."""
-    rows, chance = index.rows, np.random.default_rng(31)
-    rates = np.array([row.unit in RATES or row.better == "more" for row in rows])
-    errors = np.array([np.log(row.high / row.low) / 2 / 1.96 for row in rows if row.low and row.high])
-    probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
     with duckdb.connect() as db:
         db.execute("SET threads = 1")
         for name, path in sources.items():
             db.execute(f"CREATE TABLE {name} AS SELECT row_number() OVER () - 1 AS place, * FROM '{path}'")
-        for at, is_ill in machines:
-            cost = MACHINE_SD * chance.normal() + PROBE_SD * chance.normal(size=len(probes))[of_probe]
-            cost = cost + errors * chance.normal(size=len(rows)) + np.log(ILL_FACTOR) * is_ill
-            db.register("noise", {"place": np.arange(len(rows)), "times": np.exp(np.where(rates, -cost, cost))})
+        for at, times in enumerate(machines):
+            db.register("noise", {"place": np.arange(len(times)), "times": times})
             for name, path in sources.items():
                 numbers = (
                     "median * times AS median, low * times AS low, high * times AS high, " if name == "rows" else ""
@@ -82,6 +103,20 @@ def _write(index: Index, sources: dict[str, Path], out: Path, machines: list[tup
                 )
 
 
+def count_names(run: str, seeds: int) -> None:
+    """Judges fleets of unlike seeds without files."""
+    rows = copied(open_index(find_run(run)), ROWS)
+    about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
+    halves = np.repeat(halves_of(rows)[:, None], FLEET, 1).astype(np.float32)
+    names, sick = [f"node{at}" for at in range(FLEET)], ill_of(FLEET, FLEET // 100)
+    for seed in range(SEED, SEED + seeds):
+        times = np.stack([*times_of(rows, FLEET, sick, seed)], axis=1)
+        found = judged(HardwareModel(run, names, about, np.log(times).astype(np.float32), halves))
+        named = {int(name.removeprefix("node")) for line in found.named for name in line.nodes}
+        print(f"seed {seed}: {len(named & sick)} of {len(sick)} ill machines are named, and {len(named - sick)} of"
+              f" {FLEET - len(sick)} others", flush=True)  # fmt: skip
+
+
 def report(folder: Path) -> tuple[float, float, str]:
     """Seconds, MB and the answer."""
     start = time.monotonic()
@@ -90,17 +125,23 @@ def report(folder: Path) -> tuple[float, float, str]:
     return time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, done.stdout
 
 
-def main(words: list[str]) -> None:
-    if len(words) > 1:
-        print(*make(words[0], Path(words[1]), *map(int, words[2:])), sep="\n")
-        return
-    for machines in SIZES if words else ():
+def time_reports(run: str) -> None:
+    for machines in SIZES:
         with tempfile.TemporaryDirectory() as scratch:
-            ill = make(words[0], Path(scratch), machines, ROWS, machines // 100)
+            ill = make(run, Path(scratch), machines, ROWS, machines // 100)
             seconds, memory, answer = report(Path(scratch))
             named = {name for line in json.loads(answer)["named"] for name in line["nodes"]}
             print(f"{machines:6} machines x {ROWS} rows: {seconds:5.1f} s, {memory:5.0f} MB; {len(named & {*ill})} of"
                   f" {len(ill)} ill machines are named, and {len(named - {*ill})} others", flush=True)  # fmt: skip
+
+
+def main(words: list[str]) -> None:
+    if len(words) == 2:
+        count_names(words[0], int(words[1]))
+    elif len(words) > 2:
+        print(*make(words[0], Path(words[1]), *map(int, words[2:])), sep="\n")
+    elif words:
+        time_reports(words[0])
 
 
 if __name__ == "__main__":

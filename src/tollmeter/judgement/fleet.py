@@ -2,17 +2,21 @@
 """Nodes of one hardware model whose rows lie apart from those of their peers.
 
 The logarithm of a row's cost on a node is the median of its peers, plus a deviation of the whole node, of the node in
-the row's probe, and of the node in the row. Each of the three is a median over rows, and is removed before the next is
-taken: a node that is 5 % slow in every row is named once, and a slow node with one bad memory channel twice.
+the row's probe, and of the node in the row. A probe's is a median over its rows and a node's one over its probes, and
+each is removed before the next is judged: a node that is 5 % slow in every row is named once, and a slow node with one
+bad memory channel twice.
 
 A deviation is judged by the spread of the same deviation over the nodes: a robust standard deviation, which contains
 what runs and visits add to it. A node whose own interval is wider than its peers' is allowed as much more. One node in
 ten may be ill in the same way without widening the spread. The tails are Student's t with as many degrees of freedom
-as quartiles of that many nodes have (0.37 of those of a standard deviation).
+as quartiles of that many nodes have (0.37 of those of a standard deviation). What remains of a row is only as certain
+as the median that was removed: where most nodes agree on a row exactly, an error of that median looks like a deviation
+of the row. So a probe or row is named only if it is as far from its peers before the removal, too.
 
-The budget for false names is one for each node and is shared evenly by the three levels, within a level by its tests
-(Bonferroni). It is a fifth of the 1 node in 1,000 that may be named falsely, since the tails of
-real machines are heavier."""
+The budget for false names is one for each node, and is shared within a level by its tests (Bonferroni). A whole node
+has one test, in which a larger share finds noticeably more; a row has thousands, whose limit hardly depends on their
+share. Nine tenths are for slower nodes, which are what is searched. The budget is a fifth of the 1 node in 1,000 that
+may be named falsely, since the tails of real machines are heavier."""
 
 from __future__ import annotations
 
@@ -27,7 +31,9 @@ from numpy.typing import NDArray
 from tollmeter.judgement.gate import tail_reach
 from tollmeter.numbers.readings import RATES
 
-FALSE_NAMES = 2e-4
+FALSE_NAMES = {"node": 1.8e-4, "probe": 1e-5, "row": 1e-5}
+SLOWER = 0.9
+"""The part of the budget that is for deviations towards slower or more."""
 LEAST_EFFECT = 0.01
 LEAST_NODES = 4
 _EFFICIENCY = 0.37
@@ -71,6 +77,17 @@ class HardwareModel:
     rows: Sequence[FleetRow]
     values: Floats
     halves: Floats
+
+
+class _Level(NamedTuple):
+    """costs: the deviations that are judged, a line for each scope: what remains of `whole` after the levels before are
+    removed. whole_sds: the peers' spread of each line of `whole`."""
+
+    name: Level
+    costs: Floats
+    whole: Floats
+    whole_sds: Floats
+    scopes: Sequence[tuple[str, Sequence[int]]]
 
 
 class Spread(NamedTuple):
@@ -126,7 +143,7 @@ def judged(model: HardwareModel) -> Judged:
     spread, costs = spreads(model.values), model.values
     costs -= spread.middle[:, None]
     costs *= signs[:, None]
-    found = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs)]
+    found = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
     return Judged(model, spread, costs, _alike(model, found))
 
 
@@ -157,53 +174,48 @@ def _medians(matrix: Floats) -> Floats:
     return spreads(matrix.T).middle
 
 
-def _effects(model: HardwareModel, costs: Floats) -> Iterator[tuple[int, Effect]]:
+def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tuple[int, Effect]]:
     """With the node of each."""
+    typical = spreads(model.halves).middle
+    for level in _levels(model, costs, spread):
+        found = spreads(level.costs)
+        for line, node, reach in _candidates(level, found):
+            name, rows = level.scopes[line]
+            cost = float(level.costs[line, node] - found.middle[line])
+            half, more = _own(model, rows, node, typical)
+            sd, whole_sd = (float(sds[line]) for sds in (found.sd, level.whole_sds))
+            is_apart = abs(cost) > max(half, reach * (sd**2 + more) ** 0.5)
+            if is_apart and level.whole[line, node] * copysign(1, cost) > reach * (whole_sd**2 + more) ** 0.5:
+                show, others = _showing(costs[rows, node] - level.whole[line, node] + cost, cost, rows)
+                yield node, Effect(level.name, name, cost, half, sd, int(found.nodes[line]) - 1, show, others)
+
+
+def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
     probes: dict[str, list[int]] = {}
     for place, row in enumerate(model.rows):
         probes.setdefault(row.probe, []).append(place)
-    typical = spreads(model.halves).middle
+    parts = np.stack([_medians(costs[rows]) for rows in probes.values()])
+    node = _medians(parts)[None]
+    yield _Level("node", node, node, spreads(node).sd, [("", [*range(len(model.rows))])])
+    yield _Level("probe", parts - node, parts, spreads(parts).sd, [*probes.items()])
     rest = costs.copy()
-    whole = _medians(rest)[None]
-    rest -= whole
-    parts = np.empty((len(probes), len(model.nodes)), np.float32)
-    for line, rows in enumerate(probes.values()):
-        parts[line] = rest[rows[0]] if len(rows) == 1 else _medians(rest[rows])
-        rest[rows] -= parts[line]
-    every = [*range(len(model.rows))]
-    levels: list[tuple[Level, Floats, list[tuple[str, list[int]]]]] = [
-        ("node", whole, [("", every)]),
-        ("probe", parts, [*probes.items()]),
-        ("row", rest, [(model.rows[row].probe, [row]) for row in every]),
-    ]
-    for level, matrix, scopes in levels:
-        found = spreads(matrix)
-        for line, node, reach in _candidates(matrix, found, len(levels)):
-            name, rows = scopes[line]
-            cost = float(matrix[line, node] - found.middle[line])
-            half, more = _own(model, rows, node, typical)
-            sd = float(found.sd[line])
-            if abs(cost) > max(half, reach * (sd**2 + more) ** 0.5):
-                apart = costs[rows, node] - (whole[0, node] if level == "probe" else 0)
-                show = _showing(apart, cost) if level != "row" else np.ones(1, bool)
-                with_it, without = (tuple(np.array(rows)[some].tolist()) for some in (show, ~show))
-                yield node, Effect(level, name, cost, half, sd, int(found.nodes[line]) - 1, with_it, without)
+    for rows, part in zip(probes.values(), parts, strict=True):
+        rest[rows] -= part
+    yield _Level("row", rest, costs, spread.sd, [(row.probe, [place]) for place, row in enumerate(model.rows)])
 
 
-def _candidates(matrix: Floats, found: Spread, levels: int) -> Iterator[tuple[int, int, float]]:
+def _candidates(level: _Level, found: Spread) -> Iterator[tuple[int, int, float]]:
     """Line and node of what is far from the peers, and from how many standard deviations on it is."""
-    share = FALSE_NAMES / levels / len(matrix) / 2
     freedoms = np.round(_EFFICIENCY * np.maximum(found.nodes - 1, LEAST_NODES - 1), 1)
-    reaches = np.array([tail_reach(float(freedom), share) for freedom in freedoms])
-    reaches[found.nodes < LEAST_NODES] = np.inf
-    least = np.maximum(np.nan_to_num(reaches * found.sd, nan=np.inf), log1p(LEAST_EFFECT))
-    for at in range(0, len(matrix), _AT_ONCE):
-        far = (
-            np.abs(matrix[at : at + _AT_ONCE] - found.middle[at : at + _AT_ONCE, None])
-            > least[at : at + _AT_ONCE, None]
-        )
-        for line, node in np.argwhere(far):
-            yield int(line) + at, int(node), float(reaches[line + at])
+    share = FALSE_NAMES[level.name] / len(level.costs)
+    for sign, part in ((1, SLOWER), (-1, 1 - SLOWER)):
+        reaches = np.array([tail_reach(float(freedom), share * part) for freedom in freedoms])
+        reaches[found.nodes < LEAST_NODES] = np.inf
+        least = np.maximum(np.nan_to_num(reaches * found.sd, nan=np.inf), log1p(LEAST_EFFECT))
+        for at in range(0, len(level.costs), _AT_ONCE):
+            some = slice(at, at + _AT_ONCE)
+            for line, node in np.argwhere(sign * (level.costs[some] - found.middle[some, None]) > least[some, None]):
+                yield int(line) + at, int(node), float(reaches[line + at])
 
 
 def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> tuple[float, float]:
@@ -214,9 +226,11 @@ def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) 
     return float(np.nanmedian(halves)), float(np.nanmedian(more)) / _NORMAL**2
 
 
-def _showing(costs: Floats, cost: float) -> NDArray[np.bool_]:
-    """Which rows show an effect: at least half of it, in its direction."""
-    return np.asarray(costs * copysign(1, cost) > _SIMILAR * abs(cost))
+def _showing(costs: Floats, cost: float, rows: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which rows show an effect, at least half of it in its direction; and the others."""
+    show = costs * copysign(1, cost) > _SIMILAR * abs(cost)
+    with_it, without = (tuple(np.array(rows)[some].tolist()) for some in (show, ~show))
+    return with_it, without
 
 
 def _alike(model: HardwareModel, found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
