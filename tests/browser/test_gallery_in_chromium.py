@@ -13,6 +13,7 @@ import books
 from browser.browser import WATCH
 from tollmeter.library.publishing import publish
 from tollmeter.report.gallery import single_page, write_site
+from tollmeter.report.numbers import size_of_level
 from tollmeter.store.published import Loaded, Published
 
 pytestmark = pytest.mark.browser
@@ -53,6 +54,13 @@ def test_machines_are_filtered_chosen_and_seen_side_by_side(browser: Browser, tm
     assert page.url.endswith(f"#{some[0].id},{some[1].id}")
     assert page.locator("#shown canvas").count() >= 1 and page.locator("#shown svg path").count() >= 1
     assert "B / A" in page.locator("#shown thead").last.inner_text()
+    assert [one.split()[0] for one in page.locator("#shown > .legend").first.inner_text().splitlines()] == ["A", "B"]
+    level = some[0].index.hierarchy[0]
+    assert (
+        page.locator("#shown table >> nth=1").locator("td").first.inner_text().split()
+        == str(size_of_level(level)).split()
+    )
+    assert page.locator(".shades i").count() == 7
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert page.evaluate("window.refused ?? []") == [] and complaints == []
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tollmeter.files import write_whole
 from tollmeter.model import Failure, Toll
-from tollmeter.report.numbers import size
+from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import short_cpu
 from tollmeter.store.published import Published
@@ -74,17 +74,23 @@ def _whole(published: Published) -> dict[str, Any]:
         "facts": index.machine.facts,
         "tollmeter": index.run.tollmeter,
         "hierarchy": [
-            {"level": level.level, "size": _short(level.size_bytes), "ns": _short(level.latency_ns),
-             "read": _short(level.read_bytes_per_second)} for level in index.hierarchy
+            {"level": level.level, "figures": [*map(_figure, (size_of_level(level), of_level(level),
+             reading_of_level(level)))]} for level in index.hierarchy
         ],
         "tolls": [
-            {"key": _key(toll), "toll": toll.toll, "unit": toll.unit, "value": _short(toll.value),
-             "low": _short(toll.low), "high": _short(toll.high), "state": toll.states[0].state if toll.states else ""}
+            {"key": _key(toll), "toll": toll.toll, "figure": _figure(of_toll(toll)), "unit": toll.unit,
+             "value": _short(toll.value), "low": _short(toll.low), "high": _short(toll.high),
+             "state": toll.states[0].state if toll.states else ""}
             for toll in index.tolls if toll.value is not None
         ],
         "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in published.pairs],
         "load": [[each.mix, _short(each.bytes_per_second), _short(each.ns)] for each in published.load],
     }  # fmt: skip
+
+
+def _figure(figure: Figure) -> tuple[str, str]:
+    """The value in its unit, and how sure it is."""
+    return f"{figure.number} {figure.unit}".strip(), figure.sure
 
 
 def _key(toll: Toll) -> str:

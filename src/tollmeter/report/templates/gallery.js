@@ -30,17 +30,12 @@ function load(id) {
 }
 
 function digits(value) { return Number(value.toPrecision(3)).toLocaleString("en", {maximumSignificantDigits: 3}); }
-function bytes(value) {
-  let step = 0;
-  for (; value >= 1024 && step < 4; step++) value /= 1024;
-  return `${digits(value)} ${["B", "KiB", "MiB", "GiB", "TiB"][step]}`;
-}
 function time(ns) {
   let step = 0;
   for (; ns >= 1000 && step < 3; step++) ns /= 1000;
   return `${digits(ns)} ${["ns", "µs", "ms", "s"][step]}`;
 }
-function quantity(value, unit) { return unit === "ns" ? time(value) : `${digits(value)} ${unit}`; }
+function figure([value, sure] = ["–", ""]) { return make("td", {class: "number"}, value, make("small", {}, sure)); }
 
 // New over old with its 95 % interval: half-widths of logarithms add as squares.
 function ratio(first, other) {
@@ -56,9 +51,9 @@ function ratioCell(first, other) {
   if (!found) return make("td", {class: "number"}, "–");
   const sure = Number.isFinite(found.high) && found.low > 0;
   const apart = sure && (found.low > 1 || found.high < 1);
-  const states = NORMAL_STATES.has(first.state) === NORMAL_STATES.has(other.state) ? "" : " (SMT contention differs)";
-  const cell = make("td", {class: apart ? "number apart" : "number"}, `${digits(found.value)}${states}`);
-  cell.append(make("small", {}, sure ? ` ${digits(found.low)} to ${digits(found.high)}` : " no interval"));
+  const states = NORMAL_STATES.has(first.state) === NORMAL_STATES.has(other.state) ? "" : "SMT contention differs";
+  const cell = make("td", {class: apart ? "number apart" : "number"}, digits(found.value));
+  cell.append(make("small", {}, sure ? ` ${digits(found.low)} to ${digits(found.high)}` : " no interval"), make("small", {}, states));
   return cell;
 }
 
@@ -74,9 +69,13 @@ function line(first, ...cells) {
   return make("tr", {}, make("th", {scope: "row"}, first), ...cells.map((cell) => cell instanceof Node ? cell : make("td", {class: "number"}, cell)));
 }
 
-function labels(machines) {
-  const letters = machines.map((_, place) => machines.length > 1 ? `${String.fromCharCode(65 + place % 26)} ` : "");
-  return machines.map((one, place) => `${letters[place]}${one.name}`);
+function letter(place) { return String.fromCharCode(65 + place % 26); }
+// Of several machines, in the heads of tables; `key` has their names. One needs none.
+function letters(machines) { return machines.map((_, place) => machines.length > 1 ? letter(place) : ""); }
+function labels(machines) { return machines.map((one, place) => `${letters(machines)[place]} ${one.name}`.trim()); }
+
+function key(machines) {
+  return make("ul", {class: "legend"}, ...machines.map((one, place) => make("li", {}, make("strong", {}, letter(place)), ` ${one.name}`)));
 }
 
 function about(machines) {
@@ -85,7 +84,8 @@ function about(machines) {
   const names = [...new Set(machines.flatMap((one) => Object.keys(one.facts)))].sort();
   const differ = names.filter((name) => machines.length > 1 && new Set(machines.map((one) => one.facts[name])).size > 1);
   rows.push(...differ.map((name) => line(name.replaceAll("_", " "), ...machines.map((one) => one.facts[name] ?? "–"))));
-  return table("Machines", ["", ...labels(machines)], rows);
+  for (const row of rows) row.classList.add("words");
+  return table("Machines", ["", ...letters(machines)], rows);
 }
 
 function hierarchy(machines) {
@@ -93,9 +93,9 @@ function hierarchy(machines) {
   const levels = found.sort((one, other) => (one === "memory") - (other === "memory") || one.localeCompare(other));
   const rows = levels.map((name) => line(name, ...machines.flatMap((one) => {
     const level = one.hierarchy.find((each) => each.level === name);
-    return [level?.size ? bytes(level.size) : "–", level?.ns ? time(level.ns) : "–", level?.read ? `${digits(level.read / 1e9)} GB/s` : "–"];
+    return [0, 1, 2].map((place) => figure(level?.figures[place]));
   })));
-  return table("Memory", ["", ...labels(machines).flatMap((name) => [`${name}: size`, "latency", "read"])], rows);
+  return table("Memory", ["", ...letters(machines).flatMap((name) => ["size", "latency", "read"].map((word) => `${name} ${word}`.trim()))], rows);
 }
 
 function tolls(machines) {
@@ -105,10 +105,10 @@ function tolls(machines) {
     all.get(toll.key)[place] = toll;
   }));
   const rows = [...all.values()].map((some) => line(some.find(Boolean).toll,
-    ...machines.map((_, place) => some[place] ? quantity(some[place].value, some[place].unit) : "–"),
+    ...machines.map((_, place) => figure(some[place]?.figure)),
     ...machines.slice(1).map((_, place) => ratioCell(some[0], some[place + 1]))));
-  const ratios = machines.slice(1).map((_, place) => `${String.fromCharCode(66 + place % 25)} / A`);
-  return table("Tolls", ["", ...labels(machines), ...ratios], rows);
+  const [first, ...others] = letters(machines);
+  return table("Tolls", ["", first, ...others, ...others.map((name) => `${name} / ${first}`)], rows);
 }
 
 function colour(name) {
@@ -139,7 +139,8 @@ function cores(machines) {
       }
     }
     const ends = one.pairs.map((pair) => pair[2]).sort((x, y) => x - y);
-    const usual = `${labels(machines)[place]}: ${cpus.length} CPUs, ${time(ends[0])} to ${time(ends.at(-1))}`;
+    const range = [...new Set([ends[0], ends.at(-1)].map(time))].join(" to ");
+    const usual = `${labels(machines)[place]}: ${cpus.length} CPUs, ${range}`;
     canvas.style.maxWidth = `${cpus.length * WIDEST_CELL}px`;
     caption.textContent = usual;
     canvas.addEventListener("pointermove", (event) => {
@@ -150,14 +151,19 @@ function cores(machines) {
     });
     maps.append(make("figure", {}, canvas, caption));
   });
-  return maps;
+  const shades = scale.map(([red, green, blue]) => {
+    const one = make("i");
+    one.style.background = `rgb(${red} ${green} ${blue})`;
+    return one;
+  });
+  return make("div", {}, make("p", {class: "shades"}, time(least), make("span", {}, ...shades), time(Math.exp(low + span))), maps);
 }
 
 function curve(machines) {
-  const points = machines.flatMap((one) => one.load), wide = 720, high = 320, left = 60, low = 34;
+  const points = machines.flatMap((one) => one.load), wide = Math.min(720, at("shown").clientWidth), high = 320, left = 60, low = 34;
   const most = Math.max(...points.map((one) => one[1])), tall = Math.max(...points.map((one) => one[2]));
   const x = (value) => left + value / most * (wide - left - 12), y = (value) => high - low - value / tall * (high - low - 12);
-  const svg = make("svg", {viewBox: `0 0 ${wide} ${high}`, role: "img", "aria-label": "Latency under load"});
+  const svg = make("svg", {viewBox: `0 0 ${wide} ${high}`, width: wide, role: "img", "aria-label": "Latency under load"});
   for (const part of [0, 0.5, 1]) {
     svg.append(make("line", {class: "axis", x1: left, x2: wide - 12, y1: y(tall * part), y2: y(tall * part)}));
     svg.append(make("text", {x: left - 6, y: y(tall * part) + 4, "text-anchor": "end"}, time(tall * part)));
@@ -175,7 +181,7 @@ function curve(machines) {
 }
 
 function legend(machines) {
-  return make("ul", {class: "legend"}, ...machines.map((_, place) => make("li", {}, make("svg", {viewBox: "0 0 24 10"}, make("line", {x1: 0, x2: 24, y1: 5, y2: 5, stroke: `var(--series-${place % SERIES + 1})`, "stroke-width": 3})), ` ${labels(machines)[place]}`)));
+  return make("ul", {class: "legend"}, ...machines.flatMap((one, place) => !one.load.length ? [] : make("li", {}, make("svg", {viewBox: "0 0 24 10"}, make("line", {x1: 0, x2: 24, y1: 5, y2: 5, stroke: `var(--series-${place % SERIES + 1})`, "stroke-width": 3})), ` ${labels(machines)[place]}`)));
 }
 
 async function side(ids) {
@@ -183,11 +189,12 @@ async function side(ids) {
   if (location.hash.slice(1) !== ids.join(",") && !(given.loads === false && !location.hash)) return;
   const machines = ids.filter((id) => whole.has(id)).map((id) => whole.get(id)), shown = at("shown");
   const lost = ids.filter((id) => !whole.has(id));
-  at("title").textContent = machines.map((one) => one.name).join(", ") || "No such machine";
+  at("title").textContent = machines.length > 1 ? `${machines.length} machines side by side` : machines[0]?.name ?? "No such machine";
   shown.replaceChildren();
   if (lost.length) shown.append(make("p", {class: "status"}, `The gallery has no machine ${lost.join(", ")}.`));
   if (!machines.length) return;
   const part = (title, one) => shown.append(make("h2", {}, title), one);
+  if (machines.length > 1) shown.append(key(machines));
   shown.append(about(machines));
   if (machines.some((one) => one.hierarchy.length)) part("Memory", hierarchy(machines));
   if (machines.some((one) => one.tolls.length)) part("Tolls", tolls(machines));
@@ -205,7 +212,7 @@ function list() {
     tick.checked = ticked.has(one.id);
     tick.addEventListener("change", () => { tick.checked ? ticked.add(one.id) : ticked.delete(one.id); link(); });
     const [first, ...others] = COLUMNS.map(([key]) => String(one[key]));
-    return make("tr", {}, make("td", {}, tick), make("th", {scope: "row"}, make("a", {href: `#${one.id}`}, first)), ...others.map((text) => make("td", {}, text)));
+    return make("tr", {}, make("td", {}, tick), make("th", {scope: "row"}, make("a", {href: `#${one.id}`}, first)), ...others.map((text, place) => make("td", {"data-name": COLUMNS[place + 1][1]}, text)));
   }));
   at("matched").textContent = found.length === given.machines.length ? "" : `${found.length} of ${given.machines.length}`;
 }
