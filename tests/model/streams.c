@@ -32,7 +32,7 @@ size_t toll_line_bytes(void) {
  * lie side by side, with as many in a page, and a walk over 256 MiB needs 32. */
 uint64_t stream_chase(uint64_t seed, uint64_t count, uint64_t stride, int order, uint64_t page_bytes, uint32_t *nodes) {
   const uint64_t side_by_side = sizeof(void *), bytes = count * side_by_side;
-  base_page_bytes = page_bytes / stride * side_by_side;
+  base_page_bytes = (page_bytes < stride ? 1 : page_bytes / stride) * side_by_side;
   struct toll_visit visit = {0};
   struct toll_run r = {.seed = seed ^ stride ^ side_by_side, .visit = &visit};
   char *buffer = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
