@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 import pytest
 
+from made import row
 from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import capacity_rows, described
 from model.walks import held_pages
 from tollmeter.inference.knees import CurveFit, Knee
 from tollmeter.inference.reach import counted
+from tollmeter.model import Row
 
 GUEST = Machine(
     caches=(Cache(48 * KIB, 12, 4), Cache(MIB, 16, 14), Cache(16 * MIB, 16, 50)), memory_latency=300, huge_run=1
@@ -36,7 +39,7 @@ def test_no_more_is_counted_where_lines_are_fetched_in_pairs() -> None:
 
 
 def test_a_count_narrows_the_boundary_that_it_agrees_with() -> None:
-    first, second, third = counted(WIDE, capacity_rows(GUEST), described()).knees
+    first, second, third = counted(WIDE, (), capacity_rows(GUEST), described()).knees
     assert first.low <= 48 * KIB <= first.high < 1.15 * first.low
     assert second.low <= MIB <= second.high < 1.15 * second.low
     assert third == WIDE.knees[2]
@@ -45,12 +48,12 @@ def test_a_count_narrows_the_boundary_that_it_agrees_with() -> None:
 def test_a_count_elsewhere_changes_nothing() -> None:
     far = tuple(Knee(size_bytes=8 * knee.high, low=7 * knee.high, high=9 * knee.high) for knee in WIDE.knees)
     other = CurveFit(knees=far, latencies=WIDE.latencies, spreads=WIDE.spreads)
-    assert counted(other, capacity_rows(GUEST), described()) == other
+    assert counted(other, (), capacity_rows(GUEST), described()) == other
 
 
 def test_a_count_of_nothing_changes_nothing() -> None:
     none = [msgspec.structs.replace(row, low=0.0) for row in capacity_rows(GUEST)]
-    assert counted(WIDE, none, described()) == WIDE
+    assert counted(WIDE, (), none, described()) == WIDE
 
 
 def test_a_boundary_between_two_counts_is_none() -> None:
@@ -58,6 +61,23 @@ def test_a_boundary_between_two_counts_is_none() -> None:
     doubted = CurveFit(
         knees=(WIDE.knees[0], false, *WIDE.knees[1:]), latencies=(4.0, 9.0, 14.0, 50.0, 300.0), spreads=(0.1,) * 5
     )
-    found = counted(doubted, capacity_rows(GUEST), described())
+    found = counted(doubted, (), capacity_rows(GUEST), described())
     assert [knee.size_bytes for knee in found.knees[:2]] == pytest.approx([48 * KIB, MIB], rel=0.05)
     assert found.latencies == WIDE.latencies
+
+
+def swept_by(latency_of: Callable[[int], float]) -> list[Row]:
+    sizes = [16 * KIB << octave for octave in range(10)]
+    return [row(latency_of(size), of="memory.latency", parameters={"size": size}) for size in sizes]
+
+
+def test_counts_part_levels_that_the_fit_has_joined_where_the_sweep_has_two() -> None:
+    """As in a short run beside neighbours: one boundary at 4 MiB, between 1 and 150 ns."""
+    joined = CurveFit(knees=(WIDE.knees[2],), latencies=(1.0, 150.0), spreads=(0.1, 1.0))
+    sweep = swept_by(lambda size: 1.0 if size <= 48 * KIB else 3.4 if size <= MIB else 12.0)
+    found = counted(joined, sweep, capacity_rows(GUEST), described())
+    assert [knee.size_bytes for knee in found.knees] == pytest.approx(
+        [48 * KIB, MIB, WIDE.knees[2].size_bytes], rel=0.05
+    )
+    assert found.latencies == (1.0, 3.4, 12.0, 150.0)
+    assert counted(joined, swept_by(lambda _: 1.0), capacity_rows(GUEST), described()) == joined

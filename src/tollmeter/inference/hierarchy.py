@@ -21,6 +21,7 @@ from tollmeter.inference.reach import Within, counted, fastest, missing_kernels,
 from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import (
     APART,
+    FAR_FROM_KNEE,
     are_few,
     best_pages,
     both_states,
@@ -36,7 +37,6 @@ from tollmeter.numbers.meanings import meaning, native
 
 MOST_CACHES = 4
 ON_LEVEL = 0.1
-FAR_FROM_KNEE = 1.5
 BEYOND = 2
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
@@ -98,7 +98,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
-    seen = _Evidence(machine, probes, own, curves[best], reading, counted(joined, own, probes))
+    seen = _Evidence(machine, probes, own, curves[best], reading, counted(joined, curves[best], own, probes))
     names = _names(seen.fit, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
+from statistics import median, median_low
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import middle
 from tollmeter.inference.knees import OF_MODEL, CurveFit, Knee
-from tollmeter.inference.sweeps import inside, size_of
+from tollmeter.inference.sweeps import APART, FAR_FROM_KNEE, inside, size_of
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
 from tollmeter.numbers.meanings import meaning, with_meaning
@@ -110,8 +110,9 @@ def _slower(rows: Sequence[Row]) -> Array:
 LEVELS = ("first", "second")
 
 
-def counted(fit: CurveFit, rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
-    """The fit with the sizes of rows that mean `capacity`, where they agree with its boundaries."""
+def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
+    """The fit of a sweep with the sizes of rows that mean `capacity`: in place of boundaries that they agree with, and
+    within a level in which the fit has joined two."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for row in (by_level[level] for level in LEVELS if level in by_level):
@@ -120,6 +121,9 @@ def counted(fit: CurveFit, rows: Sequence[Row], probes: Mapping[str, Probe]) -> 
         if place is not None:
             places.append(place)
             fit = _with(fit, place, knee)
+        elif (parted := _parted(fit, knee, sweep)) is not None:
+            places.append(parted.knees.index(knee))
+            fit = parted
     return _without(fit, *places) if len(places) == len(LEVELS) else fit
 
 
@@ -138,6 +142,28 @@ def _with(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
     if knee.high / knee.low >= old.high / old.low:
         return fit
     return msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
+
+
+def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
+    """With a boundary within a level, but the last; None unless the sizes before and behind it show two levels."""
+    place = sum(other.size_bytes < knee.size_bytes for other in fit.knees)
+    if place == len(fit.knees):
+        return None
+    low, high = ([0.0] + [other.size_bytes for other in fit.knees])[place : place + 2]
+    sides = (
+        (low * FAR_FROM_KNEE, knee.size_bytes / FAR_FROM_KNEE),
+        (knee.size_bytes * FAR_FROM_KNEE, high / FAR_FROM_KNEE),
+    )
+    before, behind = ([row.median for row in inside(sweep, side) if row.median] for side in sides)
+    if not before or not behind or min(behind) < APART * median(before):
+        return None
+    latencies = median(before), min(behind)  # what neighbours use of a shared cache only adds
+    spreads = [fit.spreads[place] / fit.latencies[place] * latency for latency in latencies]
+    return CurveFit(
+        knees=(*fit.knees[:place], knee, *fit.knees[place:]),
+        latencies=(*fit.latencies[:place], *latencies, *fit.latencies[place + 1 :]),
+        spreads=(*fit.spreads[:place], *spreads, *fit.spreads[place + 1 :]),
+    )
 
 
 def _without(fit: CurveFit, first: int, second: int) -> CurveFit:

@@ -26,6 +26,8 @@ BEST_PAGES_FIRST = ("huge", "small", "local")
 LEAST_POINTS = 5
 DISTURBED = 1.5
 TORN = 2.0
+FAR_FROM_KNEE = 1.5
+"""Ratio of sizes: a size so far from a boundary is served by one level."""
 APART = 1.35
 """Two states that are closer belong to one level; no two levels are that close (`search.LEAST_RATIO`)."""
 
