@@ -12,7 +12,7 @@ from tollmeter.catalog import Executable
 from tollmeter.library import interleaved_profiles
 from tollmeter.library.interleaved_profiles import SLICE_MS, InterleavedProfiles
 from tollmeter.library.profiling import profile_suite
-from tollmeter.library.sampled import ProfilePoint, Sampled, Slice
+from tollmeter.library.sampled import SPENT, ProfilePoint, Sampled, Slice
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
 from tollmeter.store.profile_files import kept
@@ -146,6 +146,17 @@ def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPa
     with pytest.raises(KeyboardInterrupt):
         profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
     assert [bool(one.reason) for one in kept(tmp_path, Profile)] == [False] * 4 + [True]
+
+
+@pytest.mark.usefixtures("named")
+def test_no_slice_is_begun_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a busy program one turn of fifteen points took 15 s."""
+    machine = Machine(())
+    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
+    found = InterleavedProfiles(asked_for(3), Sampling(TURNS * SLICE_MS))
+    found.take(lambda _: None, lambda: SPENT if len(machine.asked) >= 2 else None)
+    assert len(machine.asked) == 2
+    assert [profile.reason for profile in found.profiles()] == [None, None, SPENT]
 
 
 def test_a_core_that_earlier_runs_saw_wider_is_known_as_shared() -> None:

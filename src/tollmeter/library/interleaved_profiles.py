@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,7 +65,10 @@ class InterleavedProfiles:
                 return
             report(f"profiles of {len(self._sampled)} points: turn {turn} of {self._count}")
             for point in points:
-                point.add(part)
+                if why := over():
+                    point.reasons.append(why)
+                else:
+                    point.add(part)
 
     def _rounds(self) -> Iterator[list[_Point]]:
         for _ in range(self._count if self._sampled else 0):
@@ -85,10 +89,11 @@ class InterleavedProfiles:
         """Of what was taken until now; a point of which there is nothing has a reason."""
         taken, shared = self._with_slices(), self._shared()
         state = common_state(shared)
-        by_id = {id(point): _profile(point, point.slices, None) for point in self._points if point not in taken}
+        named = cache(Symbols)
+        by_id = {id(point): _profile(point, point.slices, None, named) for point in self._points if point not in taken}
         for point, parts in zip(taken, shared, strict=True):
             kept = [each for each, part in zip(point.slices, parts, strict=True) if is_of(part, state)]
-            by_id[id(point)] = _profile(point, kept, state)
+            by_id[id(point)] = _profile(point, kept, state, named)
         return [by_id[id(point)] for point in self._points]
 
     def _with_slices(self) -> list[_Point]:
@@ -110,22 +115,25 @@ class InterleavedProfiles:
 # ---- slices to a profile --------------------------------------------------------------------------------------------
 
 
-def _profile(point: _Point, slices: Sequence[Slice], state: StateName | None) -> Profile:
+Named = Callable[[Path], Symbols]
+
+
+def _profile(point: _Point, slices: Sequence[Slice], state: StateName | None, named: Named) -> Profile:
     asked = point.wanted.point
     empty = Profile(probe=asked.probe, abi=asked.abi, target=asked.target, parameters=asked.values())
     if not slices:
         return msgspec.structs.replace(empty, reason=(point.reasons or ["it was interrupted"])[0])
     operations = sum(part.operations for part in slices)
     return msgspec.structs.replace(
-        empty, source=slices[0].last.source, state=state, shares=_shares(point.wanted, slices),
+        empty, source=slices[0].last.source, state=state,
+        shares=_shares(point.wanted, slices, named(Path(point.wanted.executable.path))),
         lost=sum(part.last.lost for part in slices),
         operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
 
 
-def _shares(wanted: ProfilePoint, slices: Sequence[Slice]) -> tuple[Share, ...]:
+def _shares(wanted: ProfilePoint, slices: Sequence[Slice], symbols: Symbols) -> tuple[Share, ...]:
     """Addresses as functions, resolved at once: the executable is not kept."""
-    symbols = Symbols(Path(wanted.executable.path))
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
     parts = [_functions(symbols, part, inlined) for part in slices]
     whole = sum(parts, Counter[str]())

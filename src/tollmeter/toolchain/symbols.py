@@ -8,6 +8,8 @@ import struct
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cached_property
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,16 +81,25 @@ class Met(NamedTuple):
 
 
 class Symbols:
-    """An executable's functions. Reads the file once."""
+    """An executable's functions. Reads the file once, and each kind of its DWARF when it is asked for: the lines of
+    one take a second."""
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
-            self._functions = _one_name_each(sorted(_functions(elf)))
-            self._inlined = sorted(_inlined(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
-            self._lines = sorted(_lines(elf.get_dwarf_info())) if elf.has_dwarf_info() else []
-            self._declared = set(_declared(elf.get_dwarf_info())) if elf.has_dwarf_info() else set()
+        self._elf = ELFFile(BytesIO(path.read_bytes()))
+        self._functions = _one_name_each(sorted(_functions(self._elf)))
         self._begins = [span.begin for span in self._functions]
+
+    @cached_property
+    def _inlined(self) -> list[Span]:
+        return sorted(_inlined(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else []
+
+    @cached_property
+    def _lines(self) -> list[tuple[int, str, int]]:
+        return sorted(_lines(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else []
+
+    @cached_property
+    def _declared(self) -> set[tuple[str, int]]:
+        return set(_declared(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else set()
 
     def met(self, addresses: Mapping[int, int]) -> Met:
         """Counts of addresses as counts of lines."""
