@@ -22,6 +22,7 @@ class Made:
     cores: Sequence[str]
     last_caches: Sequence[str] = ()
     dies: Sequence[str] = ()
+    clusters: Sequence[str] = ()
     nodes: Sequence[tuple[int, str, int, str]] = ()
     kinds: Sequence[tuple[int | str, str]] = ()
     offline: str = ""
@@ -43,7 +44,12 @@ class Made:
             "sys/devices/system/node/online": listed(node for node, *_ in self.nodes),
             **dict(self.files),
         }  # fmt: skip
-        for name, sets in (("package", self.packages), ("die", self.dies), ("core", self.cores)):
+        for name, sets in (
+            ("package", self.packages),
+            ("die", self.dies),
+            ("cluster", self.clusters),
+            ("core", self.cores),
+        ):
             told |= {
                 f"{cpus}/cpu{cpu}/topology/{name}_cpus_list": members for members in sets for cpu in numbers(members)
             }
@@ -104,6 +110,11 @@ ARM_SERVER = Made(
     packages=["0-7"], last_caches=["0-7"], cores=runs(8, 1), kinds=[(1024, "0-7")],
     nodes=[(0, "0-7", 128, "10 20 40"), (1, "", 64, "20 10 40"), (2, "", 512, "40 40 10")],
 )  # fmt: skip
+CLUSTERS = Made(
+    packages=["0-15"], last_caches=["0-7", "8-15"], clusters=runs(4, 4), cores=runs(16, 1),
+    nodes=[(0, "0-15", 64, "10")],
+)  # fmt: skip
+"""An Arm server whose clusters of four cores share the tags of a cache."""
 BIG_LITTLE = Made(
     packages=["0-7"], last_caches=["0-7"], cores=runs(8, 1), nodes=[(0, "0-7", 8, "10")],
     kinds=[(250, "0-3"), (760, "4-6"), (1024, "7")],
@@ -118,7 +129,7 @@ OFFLINE = Made(
     nodes=[(0, "0,2-3,6", 16, "10")],
 )  # fmt: skip
 SPARSE = Made(
-    packages=runs(4, 2), last_caches=runs(4, 2), cores=runs(8, 1),
+    packages=runs(4, 2), last_caches=runs(4, 2), clusters=runs(4, 2), cores=runs(8, 1),
     nodes=[(node, span, 8, "10 20 20 20") for node, span in zip((0, 8, 252, 900), runs(4, 2), strict=True)],
 )  # fmt: skip
 ONE_NODE = Made(
@@ -126,7 +137,8 @@ ONE_NODE = Made(
     nodes=[(0, "0-3", 16, "10 21"), (1, "4-7", 16, "21 10")],
 )  # fmt: skip
 MANY = Made(
-    packages=both(runs(10, 75), 750), last_caches=both(runs(50, 15), 750), cores=halves(750),
+    packages=both(runs(10, 75), 750), last_caches=both(runs(50, 15), 750), clusters=halves(750),
+    cores=halves(750),
     nodes=[(node, span, 64, " ".join("10" if node == other else "20" for other in range(10)))
            for node, span in enumerate(both(runs(10, 75), 750))],
 )  # fmt: skip

@@ -108,6 +108,11 @@ static bool package_of(int cpu, struct toll_set *set) {
   return read_cpu_set(cpu, "topology/package_cpus_list", set) || read_cpu_set(cpu, "topology/core_siblings_list", set);
 }
 
+/* Cores that share something nearer than the package's cache: since Linux 5.16. Often the core itself. */
+static bool cluster_of(int cpu, struct toll_set *set) {
+  return read_cpu_set(cpu, "topology/cluster_cpus_list", set);
+}
+
 static bool die_of(int cpu, struct toll_set *set) {
   return read_cpu_set(cpu, "topology/die_cpus_list", set);
 }
@@ -349,6 +354,7 @@ void toll_put_topology(void) {
   put_sets("packages", &online, package_of);
   put_sets("dies", &online, die_of);
   put_sets("last_caches", &online, last_cache_of);
+  put_sets("clusters", &online, cluster_of);
   put_sets("cores", &online, toll_core_of);
   put_core_kinds(&online);
   put_nodes();

@@ -112,30 +112,48 @@ def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(place: 
     assert related == {"same last-level cache", "sibling thread", "other node"}
 
 
-@pytest.fixture
-def of_two_packages() -> Iterator[Guest]:
-    """An emulated board of four CPUs, two threads each."""
+class ArmGuest(NamedTuple):
+    """A 64-bit Arm guest's CPUs as QEMU is told them, and what follows: sets of the record, and the relation of each
+    pair of CPUs."""
+
+    words: str
+    packages: tuple[str, ...]
+    clusters: tuple[str, ...]
+    cores: tuple[str, ...]
+    pairs: dict[tuple[int, int], str]
+
+
+ARM_GUESTS = [
+    ArmGuest(
+        "4,sockets=2,clusters=1,cores=1,threads=2", ("0-1", "2-3"), ("0-1", "2-3"), ("0-1", "2-3"),
+        {(3, 1): "other package", (3, 2): "sibling thread"},
+    ),
+    ArmGuest(
+        "4,sockets=1,clusters=2,cores=2,threads=1", ("0-3",), ("0-1", "2-3"), ("0", "1", "2", "3"),
+        {(3, 2): "same cluster", (3, 1): "same package"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", ARM_GUESTS, ids=["packages", "clusters"])
+def test_a_64_bit_arm_guest_has_a_row_of_each_relation(told: ArmGuest, tmp_path: Path) -> None:
+    """Debian's kernel takes its topology from the device tree, which describes no cache."""
     board = BOARDS["guest:virt"]
     if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
         pytest.skip("needs qemu-system-aarch64, and Debian's arm64 kernel in the cache of guests")
-    words = (*board.words, "-smp", "4,sockets=2,clusters=1,cores=1,threads=2")
-    with booted("guest:4", board._replace(words=words), "init.aarch64") as guest:
-        yield guest
-
-
-def test_a_64_bit_arm_guest_of_two_packages_has_a_row_of_each_relation(of_two_packages: Guest, tmp_path: Path) -> None:
-    """Debian's kernel takes its topology from the device tree, which describes no cache."""
     if isinstance(find_compiler(find(places.ROOT).abis["aarch64"]), Gap):
         pytest.skip("needs the compiler of aarch64")
     places.made_ready(["aarch64"], [], ProbeRequest((Select(probe="memory.transfer"),)))
     path = shutil.copy(places.ROOT / "build/aarch64/memory.transfer", tmp_path)
-    machine = head(of_two_packages.machine(path)).machine
-    assert machine and machine.topology
-    assert (machine.topology.packages, machine.topology.cores) == (("0-1", "2-3"), ("0-1", "2-3"))
-    plan, visited, related = measured(of_two_packages, path, "aarch64", machine)
-    assert (plan.cpus, plan.host_cpu) == ((3, 1, 2), 0)
-    assert [told.workers for told in visited] == [(3, 1), (3, 2)]
-    assert related == {"sibling thread", "other package"}
+    with booted("guest:4", board._replace(words=(*board.words, "-smp", told.words)), "init.aarch64") as guest:
+        machine = head(guest.machine(path)).machine
+        assert machine and machine.topology
+        topology = machine.topology
+        assert (topology.packages, topology.clusters, topology.cores) == told[1:4]
+        plan, visited, related = measured(guest, path, "aarch64", machine)
+    assert (plan.cpus[0], plan.host_cpu) == (3, 0)
+    assert {one.workers for one in visited} == {*told.pairs}
+    assert related == {*told.pairs.values()}
 
 
 def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Outcome:

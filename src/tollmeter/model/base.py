@@ -27,7 +27,8 @@ Relation = Literal[
 Condition = Literal["own clock", "strict CPU", "prefetch off"]
 """Under which a study's claim was made: studies/study.py."""
 PlaceRelation = Literal[
-    "same thread", "sibling thread", "same last-level cache", "same package", "other package", "other node",
+    "same thread", "sibling thread", "same cluster", "same last-level cache", "same package", "other package",
+    "other node",
 ]  # fmt: skip
 """Of the CPUs of two workers: the closest one that holds."""
 Severity = Literal["note", "warning", "error"]

@@ -37,8 +37,8 @@ class HugePages(Record, frozen=True):
 
 class Topology(Record, frozen=True):
     """As the system reports it, of all CPUs that are online. Each set is a list: `0-3,8-14/2` is 0 to 3, 8, 10, 12 and
-    14. packages, dies, last_caches, cores: the CPUs of each; empty where not reported. last_caches: that share the
-    cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none."""
+    14. packages, dies, last_caches, clusters, cores: the CPUs of each; empty where not reported. last_caches: those
+    that share the cache of the highest level. huge_page_bytes: of a transparent huge page, 0 where there is none."""
 
     online: str = ""
     offline: str = ""
@@ -47,6 +47,7 @@ class Topology(Record, frozen=True):
     packages: tuple[str, ...] = ()
     dies: tuple[str, ...] = ()
     last_caches: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
     cores: tuple[str, ...] = ()
     kinds: tuple[CoreKind, ...] = ()
     nodes: tuple[MemoryNode, ...] = ()
@@ -89,6 +90,13 @@ def core_of(topology: Topology) -> dict[int, int]:
     return _place_of(topology.cores)
 
 
+def clusters(topology: Topology) -> tuple[str, ...]:
+    """Those of several cores that are no package and share no last-level cache of their own: systems also report a core
+    or a package as its cluster."""
+    known = {*topology.packages, *topology.last_caches, *topology.cores}
+    return tuple(cpus for cpus in topology.clusters if cpus not in known)
+
+
 def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
     """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
     if one == other:
@@ -100,6 +108,8 @@ def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
 
     if together(topology.cores):
         return "sibling thread"
+    if together(clusters(topology)):
+        return "same cluster"
     if together(topology.last_caches):
         return "same last-level cache"
     if together(topology.packages):
@@ -118,14 +128,16 @@ RELATION = "relation"
 """The parameter of a point that is measured on another pair of CPUs than the default one: how its partner relates to
 the timed worker, as `sibling_thread`. The probe repeats it in its record and does not use it."""
 RELATIONS: tuple[PlaceRelation, ...] = (
-    "same thread", "sibling thread", "same last-level cache", "same package", "other package", "other node",
+    "same thread", "sibling thread", "same cluster", "same last-level cache", "same package", "other package",
+    "other node",
 )  # fmt: skip
 """The nearest first."""
 
 
 def in_order(topology: Topology, cpus: Iterable[int]) -> tuple[int, ...]:
-    """The CPUs of one package, cache and core next to each other."""
-    levels = [_place_of(sets) for sets in (topology.packages, topology.last_caches, topology.cores)]
+    """The CPUs of one package, cache, cluster and core next to each other."""
+    several = (topology.packages, topology.last_caches, clusters(topology), topology.cores)
+    levels = [_place_of(sets) for sets in several]
     return tuple(sorted(cpus, key=lambda cpu: (*(level.get(cpu, -1) for level in levels), cpu)))
 
 

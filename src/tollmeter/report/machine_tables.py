@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Book, Inference, KindAnswer, Machine, Marks, Row, Topology
-from tollmeter.model.topology import listed, numbers
+from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables, tolls
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
@@ -273,6 +273,7 @@ def _levels(machine: Machine, topology: Topology) -> list[Level]:
         [("die", cpus) for cpus in topology.dies if len(topology.dies) > len(topology.packages)],
         [(cache, cpus) for cpus in topology.last_caches],
         [(kind.name or f"cores of capacity {kind.capacity}", kind.cpus) for kind in kinds],
+        [("cluster", cpus) for cpus in clusters(topology)],
         [("core", cpus) for cpus in topology.cores],
     )
     levels = [[(what, frozenset(numbers(cpus))) for what, cpus in several] for several in named if several]

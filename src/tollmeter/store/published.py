@@ -159,7 +159,7 @@ def _topology(topology: Topology | None) -> Topology | None:
     if topology is None:
         return None
     sets = [topology.online, topology.offline, topology.isolated, topology.nohz_full, topology.allowed_nodes]
-    several = (topology.packages, topology.dies, topology.last_caches, topology.cores)
+    several = (topology.packages, topology.dies, topology.last_caches, topology.clusters, topology.cores)
     sets += [cpus for one in several for cpus in one]
     sets += [kind.cpus for kind in topology.kinds] + [node.cpus for node in topology.nodes]
     return topology if all(map(_CPUS.fullmatch, sets)) else None
