@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Joins the executables of an ABI's folder again (src/tollmeter/library/executable_parts.py): `parts` says of each which
- * runs of `reference` it has, which fields of four bytes differ in them and by how much, and its other bytes. Numbers
- * have seven bits in a byte, the lowest first. Both files are then removed.
+ * runs of `reference` it has, which fields of four bytes differ in them and by how much, and its other bytes. Where all
+ * instructions are words (MIPS), a word's change is guessed from the last one of an equal word. Numbers have seven bits in
+ * a byte, the lowest first. Both files are then removed.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "bundle.h"
 
-enum { FIELD_BYTES = 4, LONGEST_NAME = 64 };
+enum { FIELD_BYTES = 4, LONGEST_NAME = 64, GUESSES_BITS = 15 };
 
 struct bytes {
   const unsigned char *at, *end;
@@ -63,10 +64,17 @@ static bool file_write(const char *folder, const char *name, const unsigned char
 
 /* An executable under way, and the streams that all are made of. */
 struct joined {
+  bool in_words;
   unsigned char *content;
   size_t length, filled, source;
   struct bytes runs, gaps, changes, own;
 };
+
+/* The last change of the words of each hash, in this executable. */
+struct guess {
+  uint32_t word, change;
+};
+static struct guess guesses[1 << GUESSES_BITS];
 
 static bool own_add(struct joined *to, size_t count) {
   struct bytes own;
@@ -76,33 +84,55 @@ static bool own_add(struct joined *to, size_t count) {
   return true;
 }
 
-static void field_add(unsigned char *field, const unsigned char *change) {
-  unsigned carry = 0;
-  for (unsigned i = 0; i < FIELD_BYTES; i++) {
-    carry += (unsigned)field[i] + change[i];
-    field[i] = (unsigned char)carry;
-    carry >>= 8;
-  }
+static uint32_t word_at(const unsigned char *at) {
+  return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static void word_put(unsigned char *at, uint32_t word) {
+  for (unsigned i = 0; i < FIELD_BYTES; i++) at[i] = (unsigned char)(word >> 8 * i);
 }
 
 /* The last gap of a run leads to its end. */
-static bool run_add(struct joined *to, size_t count, const struct bytes *reference) {
-  const size_t room = (size_t)(reference->end - reference->at);
-  unsigned char *run = to->content + to->filled;
+static bool fields_change(struct joined *to, unsigned char *run, size_t count) {
   struct bytes change;
-  if (count > to->length - to->filled || to->source > room || count > room - to->source) return false;
-  memcpy(run, reference->at + to->source, count);
-  to->filled += count;
-  to->source += count;
   for (size_t at = number_take(&to->gaps); at != count; at += FIELD_BYTES + number_take(&to->gaps)) {
     if (at > count || count - at < FIELD_BYTES || !bytes_take(&to->changes, FIELD_BYTES, &change)) return false;
-    field_add(run + at, change.at);
+    word_put(run + at, word_at(run + at) + word_at(change.at));
   }
   return true;
 }
 
+static bool guessed_words_change(struct joined *to, unsigned char *run, size_t count) {
+  size_t guessed = number_take(&to->gaps);
+  for (size_t at = 0; at + FIELD_BYTES <= count; at += FIELD_BYTES) {
+    const uint32_t word = word_at(run + at);
+    struct guess *guess = &guesses[(word * UINT32_C(2654435761)) >> (32 - GUESSES_BITS)];
+    uint32_t change = guess->word == word ? guess->change : 0;
+    if (!guessed--) {
+      struct bytes error;
+      if (!bytes_take(&to->changes, FIELD_BYTES, &error)) return false;
+      change += word_at(error.at);
+      *guess = (struct guess){word, change};
+      guessed = number_take(&to->gaps);
+    }
+    word_put(run + at, word + change);
+  }
+  return !guessed;
+}
+
+static bool run_add(struct joined *to, size_t count, const struct bytes *reference) {
+  const size_t room = (size_t)(reference->end - reference->at);
+  unsigned char *run = to->content + to->filled;
+  if (count > to->length - to->filled || to->source > room || count > room - to->source) return false;
+  memcpy(run, reference->at + to->source, count);
+  to->filled += count;
+  to->source += count;
+  return to->in_words ? guessed_words_change(to, run, count) : fields_change(to, run, count);
+}
+
 static bool content_join(struct joined *to, size_t runs, const struct bytes *reference) {
   to->filled = to->source = 0;
+  memset(guesses, 0, sizeof guesses);
   while (runs--) {
     const size_t own = number_take(&to->runs), count = number_take(&to->runs), step = number_take(&to->runs);
     if (!own_add(to, own)) return false;
@@ -130,6 +160,7 @@ static bool executable_join(const char *folder, struct joined *to, const struct 
 static bool streams_open(struct joined *to, struct bytes *parts) {
   struct bytes *const streams[] = {&to->runs, &to->gaps, &to->changes, &to->own};
   size_t sizes[4];
+  to->in_words = number_take(parts) != 0;
   for (unsigned i = 0; i < 4; i++) sizes[i] = number_take(parts);
   for (unsigned i = 0; i < 4; i++)
     if (!bytes_take(parts, sizes[i], streams[i])) return false;

@@ -18,6 +18,8 @@ _ANCHOR_BYTES, _ANCHOR_STEP = 16, 4
 _WINDOW_BYTES, _MOST_UNLIKE = 48, 24
 """A run ends where more bytes than this of a window differ."""
 _STEP_BYTES = 1 << 16
+_GUESSES_BITS = 15
+_SPREAD = 2654435761
 
 _SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
@@ -56,8 +58,8 @@ class _Reference:
 
 class _Streams(NamedTuple):
     """Of all executables, kind by kind, which a compressor finds more alike than one executable after another. runs:
-    each executable's name, size and number of runs, and the runs; gaps: bytes between changed fields; changes: of
-    these; own: bytes that the reference does not have."""
+    each executable's name, size and number of runs, and the runs; gaps: bytes between changed fields, or words between
+    those that are not guessed; changes: of these; own: bytes that the reference does not have."""
 
     runs: bytearray
     gaps: bytearray
@@ -73,24 +75,30 @@ def in_words(executable: bytes) -> bool:
 
 def parts_of(executables: Mapping[str, bytes]) -> dict[str, bytes]:
     """What stands for executables of one ABI: the largest as the reference, under a name of its own, and the parts:
-    the sizes of four streams, and these."""
+    whether they are in words, the sizes of four streams, and these."""
     largest = max(executables, key=lambda name: len(executables[name]))
     reference = _Reference(executables[largest])
     streams = _Streams(*(bytearray() for _ in _Streams._fields))
     for name, content in executables.items():
         _add(streams, name, content, reference)
-    sizes = b"".join(_number(len(stream)) for stream in streams)
+    sizes = b"".join(map(_number, (in_words(executables[largest]), *map(len, streams))))
     return {REFERENCE: executables[largest], PARTS: sizes + b"".join(streams)}
 
 
 def _add(streams: _Streams, name: str, content: bytes, reference: _Reference) -> None:
     here = np.frombuffer(content, np.uint8)
     end = source_end = 0
-    runs, word = list(_runs(content, reference)), _FIELD_BYTES if in_words(content) else 1
+    runs, guesses = list(_runs(content, reference)), _Guesses() if in_words(content) else None
+    if guesses:
+        runs = [run for each in runs if (run := _of_words(each)).length > 0]
     streams.runs.extend(_number(len(name)) + name.encode() + _number(len(content)) + _number(len(runs)))
     for run in runs:
         source = reference.content[run.source : run.source + run.length]
-        length = _changed(here[: run.start + run.length], run.start, source, streams, word)
+        length = run.length
+        if guesses:
+            guesses.add(here[run.start : run.start + length], source, streams)
+        else:
+            length = _changed(here[run.start : run.start + length], source, streams)
         step = run.source - source_end
         streams.runs.extend(_number(run.start - end) + _number(length))
         streams.runs.extend(_number(2 * step if step >= 0 else -2 * step - 1))
@@ -99,25 +107,51 @@ def _add(streams: _Streams, name: str, content: bytes, reference: _Reference) ->
     streams.own.extend(content[end:])
 
 
-def _changed(content: _Bytes, start: int, source: _Bytes, streams: _Streams, word: int) -> int:
+def _changed(here: _Bytes, source: _Bytes, streams: _Streams) -> int:
     """Appends the differences of a run's fields of four bytes, and the bytes before each. Returns the run's length: it
-    ends before a difference that no whole field is left for. A field begins at a multiple of `word` where it can:
-    it is an instruction, of which the operand differs."""
-    here = content[start:]
+    ends before a difference that no whole field is left for."""
     at, length = 0, len(here)
     for place in np.flatnonzero(here != source).tolist():
         if place < at:
             continue
-        field = max(at, place - (start + place) % word)
-        if field > length - _FIELD_BYTES:
-            length = field
+        if place > length - _FIELD_BYTES:
+            length = place
             break
-        now, then = (int.from_bytes(one[field : field + _FIELD_BYTES].tobytes(), "little") for one in (here, source))
-        streams.gaps.extend(_number(field - at))
+        now, then = (int.from_bytes(one[place : place + _FIELD_BYTES].tobytes(), "little") for one in (here, source))
+        streams.gaps.extend(_number(place - at))
         streams.changes.extend(((now - then) % (1 << 32)).to_bytes(_FIELD_BYTES, "little"))
-        at = field + _FIELD_BYTES
+        at = place + _FIELD_BYTES
     streams.gaps.extend(_number(length - at))
     return length
+
+
+def _of_words(run: _Run) -> _Run:
+    """The whole words of a run."""
+    head = -run.start % _FIELD_BYTES
+    return _Run(run.start + head, run.source + head, (run.length - head) // _FIELD_BYTES * _FIELD_BYTES)
+
+
+class _Guesses:
+    """By how much each word of the reference changed where it last stood in this executable: an instruction that refers
+    to a function or a datum changes alike wherever it is. The runner keeps the same table."""
+
+    def __init__(self) -> None:
+        self._words, self._changes = ([0] * (1 << _GUESSES_BITS) for _ in range(2))
+
+    def add(self, here: _Bytes, source: _Bytes, streams: _Streams) -> None:
+        """Appends what the changes of a run's words differ by from the guesses, and the words before each."""
+        at = 0
+        now, then = (np.frombuffer(one.tobytes(), "<u4").tolist() for one in (here, source))
+        for place, word in enumerate(then):
+            slot = word * _SPREAD % (1 << 32) >> 32 - _GUESSES_BITS
+            change = (now[place] - word) % (1 << 32)
+            guess = self._changes[slot] if self._words[slot] == word else 0
+            if change != guess:
+                self._words[slot], self._changes[slot] = word, change
+                streams.gaps.extend(_number(place - at))
+                streams.changes.extend(((change - guess) % (1 << 32)).to_bytes(_FIELD_BYTES, "little"))
+                at = place + 1
+        streams.gaps.extend(_number(len(then) - at))
 
 
 def _runs(content: bytes, reference: _Reference) -> Iterator[_Run]:
