@@ -95,11 +95,12 @@ def series_of(
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in told])
     values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
     everything = Part(values, raw, counts, layouts, middles_of(values, counts))
-    seen = np.repeat(np.concatenate([read.states for read in told]), found.shape[1])
+    seen = np.concatenate([read.states for read in told])
     if (seen == "unknown").all():
         return Series(everything, {}, None, stated, evidence)
     names: tuple[StateName, ...] = ("whole", "shared")
-    parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, seen == name)) for name in names}
+    masks = ((name, np.repeat(seen == name, found.shape[1])) for name in names)
+    parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
     enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
     return Series(everything, enough, usual(seen), stated, evidence)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 1 << 20
 _VISIT = "number_of_visit"
 _NUMBERED = ("visit", "round")
-_MEMORY = "512MB"
+_MEMORY = "96MB"
 """Lines beyond this wait in a temporary file."""
 
 _PARQUET_TYPES = {
@@ -106,7 +106,7 @@ def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
         with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
             db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'; SET threads = 1")
             source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
-            db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet{keys})")
+            db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480{keys})")
     except duckdb.Error as error:
         raise Failure(f"the table cannot be written as Parquet: {str(error).partition(chr(10))[0]}", 5) from error
 
