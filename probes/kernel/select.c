@@ -91,7 +91,8 @@ static enum toll_status prepare(struct toll_run *r) {
     return toll_skip(r, "a plain file is always ready, so that the last is not the one ready file");
   if ((call == SELECT || call == WRITABLE) && watched->file[last] >= FD_SETSIZE)
     return toll_skip(r, "select knows %d descriptors only", FD_SETSIZE);
-  if (write(watched->other_end[last], &one, sizeof one) != (ssize_t)sizeof one)
+  /* lmbench's sockets have nothing to read: asking one that has takes longer, for whatever is asked. */
+  if (call != WRITABLE && write(watched->other_end[last], &one, sizeof one) != (ssize_t)sizeof one)
     return toll_fail(r, "the last file could not be made ready");
   return TOLL_OK;
 }
@@ -154,5 +155,5 @@ const struct toll_probe toll_probe = {
     .body = find,
     .check = check,
     .calls = 1,
-    .revision = 2,
+    .revision = 3,
 };

@@ -121,6 +121,20 @@ def test_the_named_parts_cover_most_of_the_difference(wide: Model, narrow: Model
     assert part(one, "faults") == pytest.approx((wide.faults - narrow.faults) * size * PRICE_NS)
 
 
+def test_each_part_has_the_interval_that_those_of_the_times_give_it() -> None:
+    """The unexplained part's is that of a difference of two times; times without one leave none."""
+    made = book(*SIMPLEX, [1024, 16384, 65536, 262144])
+    one = at(attributed(made, "x86_64", "x32"), 65536)
+    within = {part.name: part.within_ns for part in one.parts}
+    rows = [row for row in made.index.rows if row.metric == "cpu_time" and row.parameters["size"] == 65536]
+    of_difference = sum(((row.high or 0) - (row.low or 0)) ** 2 / 4 for row in rows) ** 0.5
+    assert 0.2 * of_difference < within["unexplained"] < 2 * of_difference
+    assert within["caches"] > 0 and within["instructions"] > 0 and within["faults"] < 1e-6
+    assert "±" in " ".join(map(str, attribution_table([one]).rows[0].cells))
+    exact = [msgspec.structs.replace(row, low=None, high=None) for row in made.index.rows]
+    assert all(part.within_ns < 1e-6 for part in at(attributed(with_rows(made, exact), "x86_64", "x32"), 65536).parts)
+
+
 def test_what_no_model_has_is_left_unexplained() -> None:
     """The narrow ABI computes each thing by slower code: neither counts nor memory tell of that."""
     wide, narrow = Model(0.2, 0.0, 0, 8), Model(0.2, 0.0, 0, 8)

@@ -117,8 +117,14 @@ def _time(attribution: Attribution, ns: float | None) -> Cell:
 
 def _saved(attribution: Attribution) -> Iterator[Cell]:
     for part in attribution.parts:
-        shown = DASH if part.ns is None else _amount(attribution, part.ns) or "0"
-        yield f"{MINUS}{shown}" if shown != "0" and (part.ns or 0.0) < 0 else shown
+        amount = "" if part.ns is None else _amount(attribution, part.ns)
+        if not part.ns or not amount:
+            yield DASH if part.ns is None else "0"
+        elif part.within_ns >= abs(part.ns):
+            yield f"0 ±{two_digits(part.within_ns, 'ns')}"
+        else:
+            share = part.within_ns / abs(part.ns)
+            yield f"{MINUS if part.ns < 0 else ''}{amount}{f' ±{percent(share)}' if share >= _LEAST_HALF else ''}"
 
 
 def in_words(attribution: Attribution) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Book, Clock, Record, Row, Value
@@ -27,6 +28,8 @@ from tollmeter.studies.waiting import Apart, Fit, Observed, Prices, Waits, apart
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
+_DRAWS, DEVIATIONS = 20, 1.96
+"""Of the times of a program; and half of a 95 % interval in standard deviations."""
 _LEVEL_LOSES = 0.05
 LARGEST = 3
 """So many differences of a study are taken apart."""
@@ -34,11 +37,13 @@ Parameters = tuple[tuple[str, Value], ...]
 
 
 class Part(Record, frozen=True):
-    """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why."""
+    """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why. within_ns:
+    half of its 95 % interval, by the intervals of the times alone."""
 
     name: PartName
     ns: float | None
     reason: str = ""
+    within_ns: float = 0.0
 
 
 class Attribution(Record, frozen=True):
@@ -74,7 +79,7 @@ class Attribution(Record, frozen=True):
 
 class Need(NamedTuple):
     """What one operation takes under one ABI; None: not measured. apart: bytes between its loads of a line. thin: its
-    time rests on too few visits."""
+    time rests on too few visits. within_ns: half of its time's interval."""
 
     time_ns: float | None
     instructions: float | None
@@ -83,6 +88,7 @@ class Need(NamedTuple):
     resident: float | None
     apart: Apart | None
     thin: bool = False
+    within_ns: float = 0.0
 
 
 def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
@@ -141,6 +147,7 @@ def _need(book: Book, timed: Row, kind: Clock) -> Need:
         resident=resident,
         apart=apart_of(book, timed),
         thin=not is_known(timed),
+        within_ns=(timed.high - timed.low) / 2 if timed.high is not None and timed.low is not None else 0.0,
     )
 
 
@@ -185,18 +192,32 @@ class Known(NamedTuple):
         return self.fits if isinstance(self.fits, str) else self.fits[point]
 
 
+class Draw(NamedTuple):
+    """needs: of both ABIs, by size; known: by the times of the same draw."""
+
+    known: Known
+    needs: Mapping[Parameters, Sequence[Need]]
+
+    def split(self, point: Parameters) -> tuple[Part, ...]:
+        one, other = self.needs[point]
+        return split(one, other, self.known, self.known.at(point))
+
+
 def _attributed(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
     """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
     both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
     kind = _counted_by(book, [rows[abi] for rows in both.values() for abi in abis])
     pairs = {point: _pair(*(_need(book, rows[abi], kind) for abi in abis)) for point, rows in both.items()}
-    yield from _split_all(book, program, pairs, known_of(pairs, (), prices), abis)
+    draws = [Draw(known_of(needs, (), prices), needs) for needs in _draws(pairs)]
+    yield from _split_all(book, program, draws, abis)
     first = {point: rows for point, rows in program.points.items() if abis[0] in rows and point not in both}
     seen = {point: [_need(book, row, "instructions") for row in rows.values()] for point, rows in first.items()}
     there = {point: [_in_guest(book, rows[abis[0]], abi) for abi in abis] for point, rows in first.items()}
     pairs = {point: _pair(one, other._replace(time_ns=None)) for point, (one, other) in there.items() if one and other}
-    yield from _split_all(book, program, pairs, known_of(seen, pairs.values(), prices), abis)
+    both_draws = zip(_draws(seen), _draws(pairs), strict=True)
+    draws = [Draw(known_of(timed, pairs.values(), prices), needs) for timed, needs in both_draws]
+    yield from _split_all(book, program, draws, abis)
 
 
 def _pair(one: Need, other: Need) -> Pair:
@@ -206,17 +227,34 @@ def _pair(one: Need, other: Need) -> Pair:
     return Pair(one, other)
 
 
-def _split_all(
-    book: Book, program: Timed, pairs: Mapping[Parameters, Pair], known: Known, abis: tuple[str, str]
-) -> Iterator[Attribution]:
-    for point, (one, other) in pairs.items():
+def _draws(sizes: Mapping[Parameters, Sequence[Need]]) -> list[dict[Parameters, list[Need]]]:
+    """The sizes as they are, and then with each time drawn anew from its interval."""
+    random = np.random.default_rng(0)
+
+    def drawn(need: Need) -> Need:
+        off_ns = random.normal(0.0, need.within_ns / DEVIATIONS)
+        return need._replace(time_ns=need.time_ns and max(need.time_ns + off_ns, need.time_ns / 10))
+
+    as_they_are = {point: list(needs) for point, needs in sizes.items()}
+    return [as_they_are, *({point: list(map(drawn, needs)) for point, needs in sizes.items()} for _ in range(_DRAWS))]
+
+
+def _split_all(book: Book, program: Timed, draws: Sequence[Draw], abis: tuple[str, str]) -> Iterator[Attribution]:
+    for point, (one, other) in draws[0].needs.items():
+        parts, *others = (draw.split(point) for draw in draws)
         yield Attribution(
             probe=program.probe, parameters=dict(point), abis=abis, target=program.target,
             first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
-            levels=_levels(book, one, other), parts=split(one, other, known, known.at(point)),
+            levels=_levels(book, one, other), parts=tuple(map(_with_interval, parts, zip(*others, strict=True))),
             thin=one.thin or other.thin,
         )  # fmt: skip
+
+
+def _with_interval(part: Part, drawn: Sequence[Part]) -> Part:
+    if part.ns is None:
+        return part
+    return msgspec.structs.replace(part, within_ns=DEVIATIONS * float(np.std([one.ns or 0.0 for one in drawn])))
 
 
 def known_of(seen: Mapping[Parameters, Sequence[Need]], beside: Iterable[Pair], prices: Prices) -> Known:
