@@ -18,10 +18,12 @@ FIRST = ((48 * KIB, "1"), (32 * KIB, "1"), (2 * MIB, "1"))
 LAST = (32 * MIB, "0-1,4")
 
 
-def set_up_cpu(host: int | None, *caches: tuple[int, str], probes: Mapping[str, Probe] = {}) -> SetupCpu | None:
+def set_up_cpu(
+    host: int | None, *caches: tuple[int, str], cluster: str = "", probes: Mapping[str, Probe] = {}
+) -> SetupCpu | None:
     """Beside CPU 1. caches: sizes and CPUs that share each, the last level last."""
     described = [Cache(level=1, kind="unified", size_bytes=size, shared_cpus=sharers) for size, sharers in caches]
-    topology = Topology(last_caches=(caches[-1][1],) if caches else ())
+    topology = Topology(clusters=(cluster,), last_caches=(caches[-1][1],) if caches else ())
     machine = msgspec.structs.replace(MACHINE, caches=tuple(described), topology=topology)
     return beside(machine, 1, host, probes)
 
@@ -33,7 +35,9 @@ def test_the_host_prepares_where_only_the_last_cache_is_shared(host: int) -> Non
 
 
 def test_of_two_levels_the_first_is_private() -> None:
-    assert set_up_cpu(2, (64 * KIB, "1"), (1 * MIB, "0-3")) == SetupCpu(2, 64 * KIB, {})
+    """A cluster of CPUs without a cache of its own changes nothing."""
+    for cluster in ("", "1-2"):
+        assert set_up_cpu(2, (64 * KIB, "1"), (1 * MIB, "0-3"), cluster=cluster) == SetupCpu(2, 64 * KIB, {})
 
 
 @pytest.mark.parametrize(

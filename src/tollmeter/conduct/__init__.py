@@ -61,7 +61,7 @@ class _Run:
         costs = plan.costs()
         self._workers = Workers(stage.executables, stage.targets, stage.beside, costs)
         self._judging = Judging(plan, stage.judge)
-        built = [told for told in done if (told.point.probe, told.point.abi) in stage.executables]
+        built = [earlier for earlier in done if (earlier.point.probe, earlier.point.abi) in stage.executables]
         self._schedule = Schedule(plan, self._judging, costs, done, built)
         for earlier in done:
             self._keep(earlier)

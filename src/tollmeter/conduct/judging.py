@@ -84,7 +84,9 @@ class Judging:
             if not set(of_curve) >= set(curve.begun):
                 return [curve.at(value) for value in curve.begun]
         measured = {
-            value: outcomes for value, outcomes in of_curve.items() if any(told.status == "ok" for told in outcomes)
+            value: outcomes
+            for value, outcomes in of_curve.items()
+            if any(outcome.status == "ok" for outcome in outcomes)
         }
         if not measured:
             return []

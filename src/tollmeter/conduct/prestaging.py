@@ -19,7 +19,8 @@ from tollmeter.targets import PrestagesLayouts, Target
 from tollmeter.targets.worker_pool import PendingSetup, SetupSchedule
 
 _OF_PRIVATE = 0.5
-_LAST_CACHE: PlaceRelation = "same last-level cache"
+_SHARING_LAST: tuple[PlaceRelation, ...] = ("same cluster", "same last-level cache")
+"""A cluster's CPUs share the last-level cache too. Whether they share another one, the list of caches shows."""
 
 Executables = Mapping[tuple[str, str], str]
 """Paths by probe and ABI."""
@@ -56,7 +57,7 @@ def beside(machine: Machine, measured: int, host: int | None, probes: Mapping[st
     topology, shared = machine.topology, [cache for cache in machine.caches if len(numbers(cache.shared_cpus)) > 1]
     private_bytes = max((cache.size_bytes for cache in machine.caches if cache not in shared), default=0)
     is_only_last = len(shared) == 1 and shared[0].size_bytes >= private_bytes > 0
-    if host is None or topology is None or not is_only_last or relation(topology, measured, host) != _LAST_CACHE:
+    if host is None or topology is None or not is_only_last or relation(topology, measured, host) not in _SHARING_LAST:
         return None
     return SetupCpu(host, private_bytes, probes)
 

@@ -64,11 +64,13 @@ class Schedule:
         self._costs = costs
         self._seen = judging.seen
         self._first_round = dict.fromkeys(plan.points(), 0)
-        for told in built:
-            self._first_round.setdefault(told.point, told.round)
+        for earlier in built:
+            self._first_round.setdefault(earlier.point, earlier.round)
         self._pairs_wanted = {point: pairs for point in plan.points() if (pairs := plan.pairs_wanted(point))}
-        self._made = {(told.point, told.round, told.cpus) for told in done if told.status != "interrupted"}
-        self._numbers = itertools.count(max((told.visit for told in done), default=-1) + 1)
+        self._made = {
+            (earlier.point, earlier.round, earlier.cpus) for earlier in done if earlier.status != "interrupted"
+        }
+        self._numbers = itertools.count(max((earlier.visit for earlier in done), default=-1) + 1)
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._for_knees = _FOR_KNEES * plan.budget_seconds
@@ -169,7 +171,7 @@ class Schedule:
 
     def _sampling(self, point: Point, layout: Layout, state: State) -> Sampling:
         """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
-        last = next((told for told in reversed(self._seen.get(point, ())) if told.samples), None)
+        last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
         effort = self._plan.effort_of(point, self._plan.effort)
         return Sampling(

@@ -36,7 +36,7 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     included, stay at or below; 0 where none ran.
 
     Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
-    percent, so that their median tells of the neighbour as well.
+    percent, so that their median shows the neighbour as well.
     """
     each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
     return np.concatenate([np.empty(0), *each])

@@ -81,7 +81,7 @@ def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
     if outcome.clock.kind == "instructions" or not outcome.samples:
         return ()
     seen, is_hardware = Samples.of(outcome.samples), outcome.clock.kind == "hardware"
-    if outcome.pinned is not False and seen.tells_all():
+    if outcome.pinned is not False and seen.reports_all():
         return ()
     missing = {
         "other processes on the CPU": not probe.switches and seen.lacks("delay_ns", "involuntary"),

@@ -54,7 +54,7 @@ class Taken:
         return int(self.starts[-1])
 
     def column(self, name: str) -> Floats:
-        """Of model.Columns. What the system does not tell is -1."""
+        """Of model.Columns. What the system does not report is -1."""
         return np.asarray(self.whole((name,))[name], np.float64)
 
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:

@@ -61,7 +61,7 @@ def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Seq
     above = _above(seen, NOT_FETCHED)
     if above is None:
         why = f"a chase after stores takes {seen.low:.2f} to {seen.high:.2f} times as long as one through other lines"
-        return YesOrNo(ratio=seen, why=f"{why}: too near to tell")
+        return YesOrNo(ratio=seen, why=f"{why}: too close to decide")
     return YesOrNo(holds=not above, ratio=seen)
 
 

@@ -144,8 +144,8 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
             return f"no number in the {run} run: {row.reason or row.status}"
         if row.median is None or row.median <= 0:
             return f"no positive value in the {run} run"
-    several = ((said, getattr(before, name), getattr(after, name)) for name, said in _ALIKE.items())
-    return next((f"{said}: {old} and {new}" for said, old, new in several if old != new), None)
+    several = ((phrase, getattr(before, name), getattr(after, name)) for name, phrase in _ALIKE.items())
+    return next((f"{phrase}: {old} and {new}" for phrase, old, new in several if old != new), None)
 
 
 def _cause(before: Row, after: Row, moved: bool, same_machine: bool) -> Cause:

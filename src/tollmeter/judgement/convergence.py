@@ -19,12 +19,12 @@ from tollmeter.model import Metric, Outcome, Point, Probe, Row
 from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
-from tollmeter.numbers.row_of import Told, is_known, speech
+from tollmeter.numbers.row_of import PointReadings, is_known, metric_estimates
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 from tollmeter.numbers.units import span
 
-TELLING = 6
+LEAST_FOR_SCATTER = 6
 """Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
 the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (experiment/two_states.py)."""
 BENT = 0.1
@@ -32,17 +32,19 @@ MOST_ADDED, OF_A_GAP = 12, 3
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
-def visits_wanted(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, sober: bool = False) -> float:
+def visits_wanted(
+    outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, by_scatter: bool = False
+) -> float:
     """Visits that all of the point's metrics want: as many as there are where these suffice, infinite where no number
     would. Of a metric that others are derived from: the first, and each with a meaning or a line in the toll table; but
-    not the system's accounts of the process, which are shown beside a time and are as precise. sober: by their scatter
-    alone, which may be promised; without, by what the next visits may show, which is nothing where between-run variance
-    makes up the interval."""
+    not the system's accounts of the process, which are shown beside a time and are as precise. by_scatter: by their
+    scatter alone, which may be promised; without, by what the next visits may show, which is nothing where between-run
+    variance makes up the interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None
-    if not isinstance(visited, Told):
+    if not isinstance(visited, PointReadings):
         return len(outcomes) + LEAST_VISITS
     used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
-    return max((_wanted(visited, metric, known, sober=sober) for metric in used), default=0.0)
+    return max((_wanted(visited, metric, known, by_scatter=by_scatter) for metric in used), default=0.0)
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
@@ -57,24 +59,24 @@ def _is_used(metric: Metric) -> bool:
     return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
 
 
-def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> float:
+def _wanted(visited: PointReadings, metric: Metric, known: Known, *, by_scatter: bool) -> float:
     """A number that physics refused may be sound after as many visits again."""
     visits = len(visited.readings)
     if metric.source == "gauge":
         row = gauge_row(visited, metric, known)
         return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
-    stated = speech(visited, metric, known)
-    if stated.complaint or not stated.said:
+    stated = metric_estimates(visited, metric, known)
+    if stated.complaint or not stated.by_mode:
         return visits + max(LEAST_VISITS, visits)
-    head = stated.said[0]
+    head = stated.by_mode[0]
     seen = len(head.part.counts)
     if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
     half = log(head.estimate.high / head.estimate.low) / 2 if head.estimate.low > 0 else head.estimate.half_width()
     wanted = visits_for(known.precision, seen, half, head.scatter)
-    if wanted == inf and not sober and seen >= TELLING and is_of_runs(half, head.scatter):
+    if wanted == inf and not by_scatter and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
         return visits
-    if sober:
+    if by_scatter:
         return max(visits + 1, visits / seen * wanted)
     return max(
         visits + 1, min(visits / seen * _believed(wanted, seen), _visits_for_uncontended(stated.series, visited))
@@ -84,10 +86,14 @@ def _wanted(visited: Told, metric: Metric, known: Known, *, sober: bool) -> floa
 def _believed(wanted: float, seen: int) -> float:
     """The visits wanted, limited for few visits of one state: one outlier among them may be an outlier or the point
     itself."""
-    return TELLING * (wanted / TELLING) ** (seen / TELLING) if seen < TELLING < wanted < inf else wanted
+    return (
+        LEAST_FOR_SCATTER * (wanted / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
+        if seen < LEAST_FOR_SCATTER < wanted < inf
+        else wanted
+    )
 
 
-def _visits_for_uncontended(series: Series | None, visited: Told) -> float:
+def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
     """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
     there scatters by far less. Infinite where it was, or the core's state was not measured."""
     if series is None or series.state is None or "whole" in series.parts:
@@ -185,7 +191,7 @@ def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], kn
 
 def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
     """Visits; none for a count."""
-    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, sober=True) - len(group)
+    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, by_scatter=True) - len(group)
 
 
 def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
@@ -206,14 +212,14 @@ def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[P
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
     """How many points have converged, the widest row, and what would narrow it."""
-    said = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
+    text = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
     worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
     if summary.settled == summary.points or worst is None:
-        return said
+        return text
     assert worst.low is not None and worst.high is not None
-    said += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
+    text += f"; worst: {_name(worst)}, {span(worst.low, worst.high, worst.unit)}"
     mend = _advice(summary, seconds)
-    return f"{said}; {mend}" if mend else said
+    return f"{text}; {mend}" if mend else text
 
 
 def _advice(summary: Settlement, seconds: float) -> str:

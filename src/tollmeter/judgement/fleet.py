@@ -43,7 +43,7 @@ _WIDTHS = ((0.25, 1.349), (0.1, 2.563))
 _AT_ONCE = 256
 """Lines of a matrix that are sorted together: the C library keeps the memory of 10 MB for the next."""
 _SIMILAR = 0.5
-"""Effects of less than this share of a node's largest do not tell it from nodes that are ill in the same way."""
+"""Effects of less than this share of a node's largest do not distinguish it from nodes that are ill in the same way."""
 
 Floats = NDArray[np.float32]
 Level = Literal["node", "probe", "row"]

@@ -179,6 +179,6 @@ def _error(change: Change, runs_sd: float) -> tuple[float, float]:
 
 def _own(row: Row, runs_sd: float) -> tuple[float, float]:
     """Variance of a row's value by its own visits, and its degrees of freedom. The interval was made with Student's t
-    of more degrees of freedom, since all points of a probe tell how one scatters; of these the least are counted on."""
+    of more degrees of freedom, since all points of a probe show how one scatters; of these the least are counted on."""
     half_squared = max(0.0, half_width(row) ** 2 - (_NORMAL * runs_sd) ** 2)
     return half_squared / _NORMAL**2, float(row.layouts)

@@ -43,7 +43,7 @@ ratio that its budget ended, and of one that is as precise as it was to be. Bloc
 early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
 """What is less is nobody's: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is an estimate
-of each side's own. A run of 143 layouts told two executables of one source apart, by 0.001 %."""
+of each side's own. A run of 143 layouts distinguished two executables of one source, by 0.001 %."""
 _LEAST_VALUES = 4
 _LEAST_WHOLE = 1 / 3
 
@@ -73,17 +73,18 @@ def opposed(
     """One record for each timed metric of each pair that has enough visits, in the order of the pairs. pairs: what
     stands against each point; precision: that was asked for."""
     sides = _sides(outcomes, pairs, probes, known)
-    told = [
+    ratios = [
         (point, other, sides[point].stated(metric), found)
         for point, other in pairs.items()
         if point in sides and other in sides and sides[point].clocks() == sides[other].clocks()
         for metric in sides[point].probe.metrics
         if (found := _ratio(sides[other], sides[point], metric)) is not None
     ]
-    chances = [found.chance for *_, found in told]
+    chances = [found.chance for *_, found in ratios]
     adjusted = benjamini_hochberg(chances)
     return tuple(
-        _record(*each, _verdict(each[3], each[2], share, precision)) for each, share in zip(told, adjusted, strict=True)
+        _record(*each, _verdict(each[3], each[2], share, precision))
+        for each, share in zip(ratios, adjusted, strict=True)
     )
 
 
@@ -105,12 +106,12 @@ def _sides(
     outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
 ) -> dict[Point, _Side]:
     """Without the points that were wrong once: they have no number."""
-    wrong = {told.point for told in outcomes if told.status == "wrong_answer"}
+    wrong = {outcome.point for outcome in outcomes if outcome.status == "wrong_answer"}
     wanted = {*pairs, *pairs.values()} - wrong
     by_point: dict[Point, list[Outcome]] = {}
-    for told in outcomes:
-        if told.status == "ok" and told.point in wanted:
-            by_point.setdefault(told.point, []).append(told)
+    for outcome in outcomes:
+        if outcome.status == "ok" and outcome.point in wanted:
+            by_point.setdefault(outcome.point, []).append(outcome)
     return {point: _side(group, probes[point.probe], known) for point, group in by_point.items()}
 
 

@@ -16,7 +16,7 @@ from tollmeter.numbers.row_of import is_counted
 
 KERNEL = "kernel."
 """What the names of probes begin with whose work is done by the kernel."""
-MOST_SET_ASIDE = 0.1
+MOST_DISCARDED = 0.1
 LEAST_SETTLED = 0.5
 MOST_SHARED = 0.5
 MOST_QUIET_SHARED = 0.2
@@ -44,7 +44,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
     beside_others = run.surroundings is not None and has_others(run.surroundings) and not is_emulated(rows)
-    if set_aside_share(timed) > MOST_SET_ASIDE or _is_unsettled(run) or beside_others:
+    if discarded_share(timed) > MOST_DISCARDED or _is_unsettled(run) or beside_others:
         return "busy"
     is_blind = run.surroundings is not None and _is_blind(run.surroundings, rows)
     return "unknown" if run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
@@ -132,8 +132,8 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared:
 def _without_ratio(run: RunInfo, compared: int) -> str:
     lacking, pairs = len(run.uncompared), compared + len(run.uncompared)
     reason = run.uncompared[0].reason
-    said = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio, the first since: {reason}"
-    return f"{said}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else said
+    why = reason if pairs == 1 else f"{lacking} of {pairs} pairs have no ratio, the first since: {reason}"
+    return f"{why}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else why
 
 
 def is_known(row: Row) -> bool:
@@ -148,7 +148,7 @@ def is_short(rows: Sequence[Row]) -> bool:
     return median_low(visits) < LEAST_VISITS if visits else len(timed) == len(rows)
 
 
-def set_aside_share(rows: Sequence[Row]) -> float:
+def discarded_share(rows: Sequence[Row]) -> float:
     """Share of the samples taken. Rows of one visit share its samples: they are counted alike above and below."""
     aside = sum(row.set_aside for row in rows)
     taken = aside + sum(row.samples for row in rows)

@@ -112,8 +112,8 @@ def distances(wanted: ProfilePoint, over: Over) -> Distances:
             return known
         return msgspec.structs.replace(empty, reason=late) if late else _measured(empty, wanted, stored)
     except (Failure, OSError) as error:
-        said = error.sentence if isinstance(error, Failure) else str(error)
-        return msgspec.structs.replace(empty, reason=late or said)
+        reason = error.sentence if isinstance(error, Failure) else str(error)
+        return msgspec.structs.replace(empty, reason=late or reason)
 
 
 def _fingerprint(wanted: ProfilePoint) -> str:

@@ -18,7 +18,7 @@ from tollmeter.library.derive import check_different, learned, open_run
 from tollmeter.model import Book, Failure, Metric, Outcome, Point, Row, Value
 from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
-from tollmeter.numbers.row_of import Told, counted, speech
+from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
@@ -167,14 +167,14 @@ def visit_lines(book: Book) -> Iterator[VisitLine]:
 def _of_point(group: list[Outcome], book: Book, known: Known) -> Iterator[VisitValues]:
     point, probe = group[0].point, book.probes[group[0].point.probe]
     visited = usable_visits(group, probe, known)
-    if not isinstance(visited, Told):
+    if not isinstance(visited, PointReadings):
         return
     for metric in probe.metrics:
         if metric.source == "gauge":
             seen = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
             values = tuple(outcome.gauges[metric.name] for outcome in seen)
             yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
-        elif computed := speech(visited, metric, known).said:
+        elif computed := metric_estimates(visited, metric, known).by_mode:
             costs, clock = tuple(computed[0].part.medians.tolist()), visited.readings[0].outcome.clock.kind
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)

@@ -308,7 +308,7 @@ def _damage(lost: Sequence[str]) -> str:
 
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
-    """Of a run that has not said how long it took: from its first visit to its last, by one clock."""
+    """Of a run that has not recorded how long it took: from its first visit to its last, by one clock."""
     starts_ns = [
         outcome.at_ns for outcome in outcomes if outcome.at_ns and outcome.point.target == outcomes[0].point.target
     ]

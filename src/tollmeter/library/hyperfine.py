@@ -152,5 +152,5 @@ def _against(first: tuple[float, float], second: tuple[float, float]) -> str:
     most = log(1.03)
     return (
         f"same within 3 %: {text}" if abs(change) + half <= most
-        else f"cannot tell: {text}; `toll time` with both commands, interleaved, would tell"
+        else f"cannot tell: {text}; `toll time` with both commands, interleaved, would decide"
     )  # fmt: skip

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The self-test: plants lies into copies of real probes, measures them as any run does, and tells what catches each."""
+"""The self-test: plants faults into copies of real probes, measures them as any run does, and reports what detects
+each."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 from tollmeter import catalog, commands
 from tollmeter.conduct import Stopping
-from tollmeter.judgement.verdict import set_aside_share
+from tollmeter.judgement.verdict import discarded_share
 from tollmeter.library.derive import open_run
 from tollmeter.library.lies import HONEST, IN_PROBES, Lie, finding_named
 from tollmeter.library.measure import measured, unseen
@@ -187,7 +188,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
             stack.enter_context(_neighbour(cpu))
         book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping, priority="normal")
     name, planted = "busy neighbour", "a loop on each CPU while it is measured"
-    share = set_aside_share(book.index.rows)
+    share = discarded_share(book.index.rows)
     by = f"{in_percent(share)} of the samples were discarded" if share > _MOST_DISCARDED else None
     by = by or finding_named(book, "machine.other_programs_work")
     return Caught(name, planted, CAUGHT if by else PASSED, by or "nothing")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen records that every layer shares. Imports nothing of ours.
 
-Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said."""
+Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless stated."""
 
 from __future__ import annotations
 

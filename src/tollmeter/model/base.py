@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen records that every layer shares. Imports nothing of ours.
 
-Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless said."""
+Units are last in a name; a rate is per second; a size is in bytes; a time is in nanoseconds unless stated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Better = Literal["less", "more", "neither"]
 Source = Literal["body", "control", "difference", "companions", "together", "gauge"]
 Clock = Literal["hardware", "virtual", "instructions", "external", "none"]
 REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
-"""Those that tell a real machine's time: its own, and a host's at the other end of a line."""
+"""Of a real machine's time: its own, and a host's at the other end of a line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
 StateName = Literal["whole", "shared", "unknown", "first", "second"]
@@ -47,14 +47,14 @@ INDEX_FORMAT = 2
 """Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
 
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
-"""Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, unless told
-otherwise."""
+"""Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by
+default."""
 
 
 class Failure(Exception):
     """A sentence for the person, and the exit code of the design that goes with it.
 
-    1 a probe failed, 2 usage, 3 gate tripped, 4 cannot tell, 5 infrastructure, 6 nothing ran, 130 interrupted."""
+    1 a probe failed, 2 usage, 3 gate tripped, 4 inconclusive, 5 infrastructure, 6 nothing ran, 130 interrupted."""
 
     def __init__(self, sentence: str, exit_code: int = 2) -> None:
         super().__init__(sentence)

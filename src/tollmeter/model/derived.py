@@ -87,7 +87,7 @@ class Level(Record, frozen=True):
     read_by: the kernel whose rate read_bytes_per_second is; both are None where a kernel that was asked for in this
     level has no number there, and may be the fastest. read_low..read_high: a 95 % interval, None of too few visits.
     few_samples: how many its latency rests on, where these are of too few visits for an interval; else 0.
-    not_apart_from: the next level, where this one was not told from it, and so has no size; not_apart_why: too few
+    not_apart_from: the next level, where this one was not resolved from it, and so has no size; not_apart_why: too few
     visits, or neighbours. read_missing, parallelism_missing: why there is none, where it was asked for in this level.
     """
 

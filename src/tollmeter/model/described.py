@@ -52,7 +52,7 @@ class Role(Record, frozen=True):
 class Probe(Record, frozen=True):
     """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
     loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
-    calls, control_calls: system calls of one operation, and of one turn of the control, 0 where not told; library:
+    calls, control_calls: system calls of one operation, and of one turn of the control, 0 where not stated; library:
     what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be the other
     end on another machine."""
 
@@ -84,7 +84,7 @@ class Build(Record, frozen=True):
 
 
 class Cache(Record, frozen=True):
-    """As the operating system tells it for one CPU."""
+    """As the operating system reports it for one CPU."""
 
     level: int
     kind: Literal["data", "instruction", "unified"]

@@ -49,7 +49,7 @@ class Sample(Record, frozen=True, gc=False):
 
 class Work(Record, frozen=True):
     """What one iteration of a probe's body does. bus_bytes: estimated traffic with write-allocate, 0 for as much as
-    bytes; footprint_bytes: of memory that it touches, 0 where not told."""
+    bytes; footprint_bytes: of memory that it touches, 0 where not stated."""
 
     bytes: float = 0.0
     flops: float = 0.0
@@ -141,9 +141,9 @@ class Outcome(Record, frozen=True, gc=False):
 class Surroundings(Record, frozen=True):
     """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
     control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
-    share of the measured CPUs' time that other programs took; None where the system does not tell, or the run was too
+    share of the measured CPUs' time that other programs took; None if unreported, or if the run was too
     short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU (PSI), None
-    where the kernel does not tell. company: another run measured beside it. left_behind: processes that its probes
+    where the kernel does not report it. company: another run measured beside it. left_behind: processes that its probes
     left, and that were ended with it. seccomp_filters: that each system call passes; traced: whether a tracer (strace,
     gdb) stopped the probes at theirs; both None where that was not recorded or could not be read. unreadable: files of
     the system that could not be read."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples as columns: as objects one took 700 bytes, and to look at each in turn was most of what a large journal took.
 
-A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. Who wants one
-gets it as a Sample; who wants all of a kind asks for the column. A count that the system does not tell stands there as
--1. The columns of a large run are in a temporary file (`Room`)."""
+A visit's `samples` are a stretch of columns that it shares with the visits read before and after it. One of them is
+returned as a Sample, and all numbers of a kind as a column. A count that the system does not report is -1 there. The
+columns of a large run are in a temporary file (`Room`)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Columns:
         return self._least[name]
 
     @cached_property
-    def tells_all(self) -> bool:
+    def reports_all(self) -> bool:
         return all(self.least(name) > NONE for name in _REPORTED)
 
     @cached_property
@@ -121,7 +121,7 @@ class Columns:
         self._lanes = lanes if any(lanes) else ()
         self._taken, self._seen = [], []
         if self._room and samples:
-            self.tells_all = all(least[name] > NONE for name in _REPORTED)
+            self.reports_all = all(least[name] > NONE for name in _REPORTED)
             self.has_lanes = bool(self._lanes)
             self._place = self._room.take(self._columns, self._lanes)
         if self._place:
@@ -209,7 +209,7 @@ def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:
 
 
 def _table(rows: Sequence[tuple[float | None, ...]], kind: type[Any], width: int) -> NDArray[Any]:
-    """Most systems tell everything, and are not asked value by value whether they do."""
+    """Most systems report everything, and are not asked value by value whether they do."""
     import numpy as np
 
     try:
@@ -260,21 +260,21 @@ class Samples(Sequence[Sample]):
     def column(self, name: str) -> NDArray[Any]:
         return self.columns.column(name)[self.start : self.stop]
 
-    def told(self, name: str) -> list[Any]:
-        """A column's numbers; None where the system does not tell it, or where there is no control."""
+    def reported(self, name: str) -> list[Any]:
+        """A column's numbers; None where the system does not report it, or where there is no control."""
         cells: list[Any] = self.column(name).tolist()
         return [None if cell == NONE else cell for cell in cells] if name in MAYBE and NONE in cells else cells
 
-    def tells_all(self) -> bool:
-        """Whether the system told every count of all of them, by their block: false where that is not sure."""
-        return bool(len(self)) and self.columns.tells_all
+    def reports_all(self) -> bool:
+        """Whether the system reported every count of all of them, by their block: false where that is not sure."""
+        return bool(len(self)) and self.columns.reports_all
 
     def lanes(self) -> Sequence[Lanes]:
         """Of each; asked for behind a column."""
         return self.columns.lanes(self.start, self.stop)
 
     def lacks(self, *names: str) -> bool:
-        """Whether there is a sample of which the system told none of these."""
+        """Whether there is a sample of which the system reported none of these."""
         if not len(self) or any(self.columns.least(name) > NONE for name in names):
             return False
         return any(map(all, zip(*((self.column(name) == NONE).tolist() for name in names), strict=True)))
@@ -303,10 +303,12 @@ class Samples(Sequence[Sample]):
 
 
 def _sample(values: Sequence[Any], lanes: Lanes) -> Sample:
-    told: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
-    seen: dict[str, Any] = {name: None if told[name] == NONE and name in _REPORTED else told[name] for name in _SEEN}
-    body, control = (told["body_n"], told["body_2n"]), (told["control_n"], told["control_2n"])
+    values_of: dict[str, Any] = dict(zip(COLUMNS, values, strict=True))
+    seen: dict[str, Any] = {
+        name: None if values_of[name] == NONE and name in _REPORTED else values_of[name] for name in _SEEN
+    }
+    body, control = (values_of["body_n"], values_of["body_2n"]), (values_of["control_n"], values_of["control_2n"])
     return Sample(
-        **{name: told[name] for name in _ONCE}, body=body, control=None if control[0] == NONE else control,
+        **{name: values_of[name] for name in _ONCE}, body=body, control=None if control[0] == NONE else control,
         lanes=lanes, witness=Witness(**seen),
     )  # fmt: skip

@@ -56,8 +56,8 @@ def _calls(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
     if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
         return None
-    told = f"the probe declares {probe.calls}" if probe.calls else "an entry is one"
-    return f"one operation makes {calls / operations:g} system calls, and {told}"
+    stated = f"the probe declares {probe.calls}" if probe.calls else "an entry is one"
+    return f"one operation makes {calls / operations:g} system calls, and {stated}"
 
 
 def _long_calls(found: Counted, _: Outcome, probe: Probe) -> str | None:

@@ -13,7 +13,7 @@ from tollmeter.model import Metric, Outcome, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import BY_KERNEL, PROGRAM
 from tollmeter.numbers.readings import RATES
-from tollmeter.numbers.row_of import KERNEL_COUNTS, Told, bare, with_precision
+from tollmeter.numbers.row_of import KERNEL_COUNTS, PointReadings, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
 
 _OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
@@ -24,11 +24,11 @@ _OF_THE_EMULATOR = (
 )
 
 
-def gauge_row(visited: Told, metric: Metric, known: Known) -> Row:
+def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     first, note = visited.readings[0].outcome, visited.note
     outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
-    said = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
-    finite = [(value, layout) for value, layout in said if isfinite(value)]
+    measured = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
+    finite = [(value, layout) for value, layout in measured if isfinite(value)]
     if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
         return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
     if not finite:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _ALIKE = 0.002
 _ENOUGH_VISITS = 1 << 14
-"""Evenly spread, they tell a core's clock and width as well as 200,000 do."""
+"""Evenly spread, they give a core's clock and width as well as 200,000 do."""
 
 Place = tuple[str, str]
 """Target and ABI."""

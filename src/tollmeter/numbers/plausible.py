@@ -191,8 +191,8 @@ def _is_timed(row: Row, probes: Probes) -> bool:
 
 
 def _numbers(row: Row) -> list[float]:
-    told = [row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes]
-    return [end for end in told if end is not None]
+    ends = [row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes]
+    return [end for end in ends if end is not None]
 
 
 def _more_than_all_cores(rows: Sequence[Row], probes: Probes, clocks: Clocks, cpus: int) -> Broken:

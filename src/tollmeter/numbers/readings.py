@@ -72,7 +72,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     and the whole core's width, 0 where it is not known."""
     if not outcomes:
         return []
-    every = Taken(told.samples for told in outcomes)
+    every = Taken(timed.samples for timed in outcomes)
     against = disturbances(every, probes)
     kept = (against == 0) & (every.column("iterations") > 0)
     used, clocks = every.where(kept), clocks_of(every, outcomes)
@@ -133,19 +133,19 @@ def _lanes(samples: Samples, kept: Mask) -> list[Lanes]:
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
     """From all visits of one point: what a batch pays once is its code's, and no visit's."""
-    told = [read for read in readings if len(read.body)]
-    if not told:
+    timed = [read for read in readings if len(read.body)]
+    if not timed:
         return Overheads(Paid(0.0), None)
-    waits = told[0].waits
-    in_company = told[0].workers or (told[0].waited > 0).any()
-    body = _paid([(read.body, read.iterations) for read in told], told, IN_COMPANY_NS if in_company else 0.0, waits)
-    controls = [(read.control, read.control_iterations) for read in told if read.control is not None]
-    return Overheads(body, _paid(controls, told, 0.0, waits) if controls else None)
+    waits = timed[0].waits
+    in_company = timed[0].workers or (timed[0].waited > 0).any()
+    body = _paid([(read.body, read.iterations) for read in timed], timed, IN_COMPANY_NS if in_company else 0.0, waits)
+    controls = [(read.control, read.control_iterations) for read in timed if read.control is not None]
+    return Overheads(body, _paid(controls, timed, 0.0, waits) if controls else None)
 
 
-def _paid(batches: Sequence[tuple[Array, Array]], told: Sequence[Reading], tolerance_ns: float, waits: bool) -> Paid:
+def _paid(batches: Sequence[tuple[Array, Array]], timed: Sequence[Reading], tolerance_ns: float, waits: bool) -> Paid:
     """batches: of each visit its times and iterations."""
-    expected_ns = max(read.outcome.clock.cost_ns for read in told)
+    expected_ns = max(read.outcome.clock.cost_ns for read in timed)
     tolerance_ns = tolerance_ns or max(ALONE_NS, expected_ns)
     times, iterations = (np.concatenate(part) for part in zip(*batches, strict=True))
     visits = np.repeat(np.arange(len(batches)), [len(some) for _, some in batches])
@@ -155,21 +155,21 @@ def _paid(batches: Sequence[tuple[Array, Array]], told: Sequence[Reading], toler
 
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
     """The costs that each sample gives, a row a sample; None where this visit lacks what the metric is made of."""
-    told, found = costs_of([read], metric, paid)
-    return found if told else None
+    timed, costs = costs_of([read], metric, paid)
+    return costs if timed else None
 
 
 def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tuple[list[Reading], Array]:
     """The same of all visits of one point: those that have them, and their costs."""
     scaled = [(read, _scale(read, metric)) for read in _able(readings, metric, paid) if len(read.iterations)]
-    told = [read for read, scale in scaled if scale is not None]
-    if not told:
+    timed = [read for read, scale in scaled if scale is not None]
+    if not timed:
         return [], np.empty((0, 1))
     scales = [scale for _, scale in scaled if scale is not None]
-    each = np.repeat(scales, [len(read.iterations) for read in told])
+    each = np.repeat(scales, [len(read.iterations) for read in timed])
     if metric.unit == "cycle":
-        each = each * _whole(told, "slowed")
-    return told, _per_iteration(told, metric, paid) * each[:, None]
+        each = each * _whole(timed, "slowed")
+    return timed, _per_iteration(timed, metric, paid) * each[:, None]
 
 
 def _able(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Sequence[Reading]:
@@ -193,29 +193,29 @@ def as_unit(cost: float, metric: Metric) -> float:
     return NS_PER_SECOND / cost if metric.unit in RATES else cost
 
 
-def _per_iteration(told: Sequence[Reading], metric: Metric, paid: Overheads) -> Array:
+def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) -> Array:
     """Nanoseconds of one iteration as the metric's source defines it."""
-    body = values(_whole(told, "body"), _whole(told, "iterations"), paid.body)
+    body = values(_whole(timed, "body"), _whole(timed, "iterations"), paid.body)
     if metric.source == "body":
         return body
     if metric.source in ("companions", "together"):
-        return _beside_companions(told, body, metric.source == "together")
+        return _beside_companions(timed, body, metric.source == "together")
     assert paid.control is not None
-    control = values(_whole(told, "control"), _whole(told, "control_iterations"), paid.control)
+    control = values(_whole(timed, "control"), _whole(timed, "control_iterations"), paid.control)
     if metric.source != "difference":
         return control
     same = body.shape == control.shape
     return np.asarray(body - control if same else body.mean(axis=1)[:, None] - control.mean(axis=1)[:, None])
 
 
-def _whole(told: Sequence[Reading], name: str) -> Array:
-    return np.concatenate([getattr(read, name) for read in told])
+def _whole(timed: Sequence[Reading], name: str) -> Array:
+    return np.concatenate([getattr(read, name) for read in timed])
 
 
-def _beside_companions(told: Sequence[Reading], body: Array, together: bool) -> Array:
+def _beside_companions(timed: Sequence[Reading], body: Array, together: bool) -> Array:
     """One over the rates added up, during the longer batch; for a time, the mean of the workers that were added. A
     worker without companions is all there is together."""
-    rates = [read.lane_rates for read in told if read.lane_rates is not None]
+    rates = [read.lane_rates for read in timed if read.lane_rates is not None]
     if not rates:
         return body
     longer = body[:, -1]

@@ -34,7 +34,7 @@ EMULATED = ("instructions", "virtual")
 KERNEL_COUNTS = ("B", "fault")
 
 
-class Said(NamedTuple):
+class ModeEstimate(NamedTuple):
     """One state of a row: its name, its samples and what they come to, as a cost. scatter: what was known before."""
 
     name: StateName | None
@@ -43,8 +43,8 @@ class Said(NamedTuple):
     scatter: Scatter
 
 
-class Told(NamedTuple):
-    """What the visits of one point that came back told, at least one; what its batches pay once; and what the reasons
+class PointReadings(NamedTuple):
+    """The readings of one point's visits that came back, at least one; what its batches pay once; and what the reasons
     of its rows say beside a number."""
 
     probe: Probe
@@ -53,73 +53,77 @@ class Told(NamedTuple):
     note: str | None = None
 
 
-class Speech(NamedTuple):
-    """What the visits say of one metric, before it is dressed as a row. said: the headline first, and the other of two
-    modes; complaint: why there is no number.
-    """
+class MetricEstimates(NamedTuple):
+    """The estimates of one metric from its visits, before they become a row. by_mode: the headline first, and the
+    other of two modes; complaint: why there is no number."""
 
     metric: Metric
     series: Series | None
-    said: Sequence[Said]
+    by_mode: Sequence[ModeEstimate]
     complaint: str | None = None
 
 
-def speech(told: Told, asked: Metric, known: Known) -> Speech:
+def metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> MetricEstimates:
     if known.made is None:
-        return _speech(told, asked, known)
-    name = "speech", told.readings[0].outcome.point, asked.name
-    return known.made.once(name, (told, known.scatter), lambda: _speech(told, asked, known))
+        return _metric_estimates(visited, asked, known)
+    name = "estimates", visited.readings[0].outcome.point, asked.name
+    return known.made.once(name, (visited, known.scatter), lambda: _metric_estimates(visited, asked, known))
 
 
-def _speech(told: Told, asked: Metric, known: Known) -> Speech:
-    clock = told.readings[0].outcome.clock.kind
+def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> MetricEstimates:
+    clock = visited.readings[0].outcome.clock.kind
     metric = counted(asked) if clock == "instructions" else asked
-    series = known.series(told.readings, asked, told.paid)
-    series = known.stated(series, told.readings[0].outcome.point, asked.name) if series else None
-    complaint = _too_little(told.readings, asked, series) or told.paid.bent(asked)
+    series = known.series(visited.readings, asked, visited.paid)
+    series = known.stated(series, visited.readings[0].outcome.point, asked.name) if series else None
+    complaint = _too_little(visited.readings, asked, series) or visited.paid.bent(asked)
     if complaint or series is None:
-        return Speech(metric, None, (), complaint)
-    said = [_estimated(*mode, told, asked, known) for mode in _by_mode(*series.headline())]
-    return Speech(metric, series, said, _breaks_physics(said[0].estimate, metric))
+        return MetricEstimates(metric, None, (), complaint)
+    by_mode = [_estimated(*mode, visited, asked, known) for mode in _by_mode(*series.headline())]
+    return MetricEstimates(metric, series, by_mode, _breaks_physics(by_mode[0].estimate, metric))
 
 
-def _estimated(name: StateName | None, part: Part, told: Told, metric: Metric, known: Known) -> Said:
-    scatter = _scatter(told, metric, known, name)
-    return Said(name, part, _estimate(part, scatter, _whole(told, metric)), scatter)
+def _estimated(
+    name: StateName | None, part: Part, visited: PointReadings, metric: Metric, known: Known
+) -> ModeEstimate:
+    scatter = _scatter(visited, metric, known, name)
+    return ModeEstimate(name, part, _estimate(part, scatter, _whole(visited, metric)), scatter)
 
 
-def _scatter(told: Told, metric: Metric, known: Known, state: StateName | None) -> Scatter:
+def _scatter(visited: PointReadings, metric: Metric, known: Known, state: StateName | None) -> Scatter:
     """Runs under an emulator do not differ as those of a machine do."""
-    scatter, first = known.scatter_of(told.probe.probe, metric.name), told.readings[0].outcome
-    name = row_name(bare(first, told.probe, metric, "ok", None), state)
-    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(told.probe.probe, name)
+    scatter, first = known.scatter_of(visited.probe.probe, metric.name), visited.readings[0].outcome
+    name = row_name(bare(first, visited.probe, metric, "ok", None), state)
+    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(visited.probe.probe, name)
     return msgspec.structs.replace(scatter, runs_sd=differ)
 
 
-def _whole(told: Told, metric: Metric) -> float:
+def _whole(visited: PointReadings, metric: Metric) -> float:
     """What a difference is a part of; 0 for all else."""
-    return whole_cost(told.readings[0], metric, told.paid) if metric.source == "difference" else 0.0
+    return whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
 
 
-def row_of(told: Told, asked: Metric, known: Known) -> Row:
-    first = told.readings[0].outcome
+def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
+    first = visited.readings[0].outcome
     if asked.unit == "cycle" and first.clock.kind in EMULATED:
-        return bare(first, told.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
-    found = speech(told, asked, known)
+        return bare(first, visited.probe, asked, "unsupported", "an emulator counts instructions, and no cycles")
+    estimates = metric_estimates(visited, asked, known)
     counts = {
-        "visits": len(found.series.all.counts) if found.series else 0,
-        "samples": sum(len(read.iterations) for read in told.readings) if found.series else 0,
-        "set_aside": sum(len(read.set_aside) for read in told.readings),
+        "visits": len(estimates.series.all.counts) if estimates.series else 0,
+        "samples": sum(len(read.iterations) for read in visited.readings) if estimates.series else 0,
+        "set_aside": sum(len(read.set_aside) for read in visited.readings),
     }
-    if found.complaint or found.series is None:
-        return bare(first, told.probe, found.metric, "unstable", found.complaint, **counts)
-    headline = found.series.headline()[0]
-    others = [state for state in found.series.parts.items() if state[0] != headline]
-    said = [*found.said, *(_estimated(*state, told, asked, known) for state in others)]
-    notes = [text for text in (told.note, told.paid.body.why) if text]
-    numbers = _numbers(said, found.metric) | {"clock_hz": found.series.clock_hz, "reason": "; ".join(notes) or None}
-    row = bare(first, told.probe, found.metric, "ok", None, **counts)
-    return with_precision(msgspec.structs.replace(row, **numbers), said[0].part.layouts, known.precision)
+    if estimates.complaint or estimates.series is None:
+        return bare(first, visited.probe, estimates.metric, "unstable", estimates.complaint, **counts)
+    headline = estimates.series.headline()[0]
+    others = [state for state in estimates.series.parts.items() if state[0] != headline]
+    by_mode = [*estimates.by_mode, *(_estimated(*state, visited, asked, known) for state in others)]
+    notes = [text for text in (visited.note, visited.paid.body.why) if text]
+    numbers = _numbers(by_mode, estimates.metric) | {
+        "clock_hz": estimates.series.clock_hz,
+        "reason": "; ".join(notes) or None,
+    }
+    row = bare(first, visited.probe, estimates.metric, "ok", None, **counts)
+    return with_precision(msgspec.structs.replace(row, **numbers), by_mode[0].part.layouts, known.precision)
 
 
 def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason: str | None, **more: object) -> Row:
@@ -145,10 +149,10 @@ def is_counted(row: Row) -> bool:
     return row.clock == "instructions" or (row.clock == "virtual" and row.unit in KERNEL_COUNTS)
 
 
-def is_known(found: Estimate, layouts: Sequence[int], precision: float) -> bool:
+def is_known(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:
     """Whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough visits of
     more than one layout. layouts: of each visit."""
-    is_narrow = found.low == found.high or found.half_width() <= precision
+    is_narrow = estimate.low == estimate.high or estimate.half_width() <= precision
     return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 
@@ -199,45 +203,47 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
     return f"the visits carry nothing of what it is made of: {part}"
 
 
-def _breaks_physics(found: Estimate, metric: Metric) -> str | None:
+def _breaks_physics(estimate: Estimate, metric: Metric) -> str | None:
     """Nothing takes no time, and a part takes no longer than the whole."""
-    if found.value > 0:
-        lost = found.low <= 0 and metric.source != "difference"
+    if estimate.value > 0:
+        lost = estimate.low <= 0 and metric.source != "difference"
         return (
-            f"its time is not resolved from zero: {span(found.low, found.high, _cost_unit(metric))}" if lost else None
+            f"its time is not resolved from zero: {span(estimate.low, estimate.high, _cost_unit(metric))}"
+            if lost
+            else None
         )
     if metric.source != "difference":
-        return f"twice the work took no longer: {short(found.value, _cost_unit(metric))} for one"
-    if found.high < 0:
-        return f"the control took longer than the whole, by {short(-found.value, _cost_unit(metric))}"
-    return f"not resolved from zero: at most {short(found.high, _cost_unit(metric))}"
+        return f"twice the work took no longer: {short(estimate.value, _cost_unit(metric))} for one"
+    if estimate.high < 0:
+        return f"the control took longer than the whole, by {short(-estimate.value, _cost_unit(metric))}"
+    return f"not resolved from zero: at most {short(estimate.high, _cost_unit(metric))}"
 
 
 def _cost_unit(metric: Metric) -> str:
     return "ns" if metric.unit in RATES else metric.unit
 
 
-def _numbers(said: Sequence[Said], metric: Metric) -> dict[str, object]:
+def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, object]:
     """The headline in the metric's unit, and the states. For a rate the ends change places."""
-    head = said[0]
+    head = by_mode[0]
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
     return {
         "median": value, "low": low, "high": high, "minimum": float(min(pooled.min(), value)),
         "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
         "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
-        "states": tuple(_state(one, metric) for one in said if one.name is not None and one.estimate.low > 0),
+        "states": tuple(_state(one, metric) for one in by_mode if one.name is not None and one.estimate.low > 0),
     }  # fmt: skip
 
 
-def _state(said: Said, metric: Metric) -> State:
-    assert said.name is not None
-    value, low, high = _ends(said.estimate, metric)
-    return State(state=said.name, share=said.part.share, median=value, low=low, high=high)
+def _state(mode: ModeEstimate, metric: Metric) -> State:
+    assert mode.name is not None
+    value, low, high = _ends(mode.estimate, metric)
+    return State(state=mode.name, share=mode.part.share, median=value, low=low, high=high)
 
 
-def _ends(found: Estimate, metric: Metric) -> tuple[float, float, float]:
-    ends = found.value, found.low, found.high
+def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
+    ends = estimate.value, estimate.low, estimate.high
     if metric.unit not in RATES:
         return ends
     value, low, high = (as_unit(end, metric) for end in ends)

@@ -45,7 +45,7 @@ from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
-from tollmeter.numbers.row_of import Told, bare, row_of
+from tollmeter.numbers.row_of import PointReadings, bare, row_of
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
@@ -56,10 +56,12 @@ _SERVED = (
     f"more than {100 * _MOST_SERVED:.0f} % of its time may be the loader's, which serves system calls of {{}}: "
     "its own time needs a kernel that knows this ABI"
 )
-_UNTOLD = "the probe times it itself, and system calls of {} are not told from it: this kernel does not know them"
+_NOT_COUNTED = (
+    "the probe times it itself, and system calls of {} are not distinguished from it: this kernel does not know them"
+)
 _MOST_VISITS = 8192
 """Of the points that are derived together: what is made of as many takes 40 MB."""
-_TELLING_VISITS = 8192
+_SCATTER_VISITS = 8192
 """That say how a probe with more visits scatters."""
 
 Logs = tuple[Array, Sequence[int]]
@@ -117,21 +119,21 @@ def in_parts(
     known = known._replace(made=made)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
         several = [*_together(groups)]
-        telling = several[0] if len(several) == 1 else _telling(several)
-        _read(known, telling, probes)
-        whole = _with_scatter(known, _timed(telling, probes, known))
+        first = several[0] if len(several) == 1 else _first_visits(several)
+        _read(known, first, probes)
+        whole = _with_scatter(known, _timed(first, probes, known))
         for points in several:
-            if points is not telling:
+            if points is not first:
                 made.clear()
                 _read(known, points, probes)
             yield points, whole
         made.clear()
 
 
-def _telling(several: Sequence[Sequence[Sequence[Outcome]]]) -> list[Sequence[Outcome]]:
+def _first_visits(several: Sequence[Sequence[Sequence[Outcome]]]) -> list[Sequence[Outcome]]:
     """Of a probe with many visits the first of each point, which say how it scatters: a point with thousands of visits
     is known by its own."""
-    few = max(LEAST_VISITS, _TELLING_VISITS // sum(map(len, several)))
+    few = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, several)))
     return [group[:few] for points in several for group in points]
 
 
@@ -152,7 +154,7 @@ def known_of(
     precision: float = PRECISION,
     before: Known = Known(),
 ) -> Known:
-    """What all outcomes of a run tell about scatter and clocks. The scatter of a probe's points is taken over all its
+    """What all outcomes of a run show about scatter and clocks. The scatter of a probe's points is taken over all its
     timed points. before: the result for fewer outcomes: where the machine's clocks and widths are the same, the
     readings are kept."""
     known = machine_known(outcomes, learned, precision)
@@ -227,7 +229,7 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
     """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
     visited = usable_visits(outcomes, probe, known)
-    if not isinstance(visited, Told):
+    if not isinstance(visited, PointReadings):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
     served = max((read.outcome.served for read in visited.readings if read.outcome.served is not None), default=None)
     made = [_row(visited, metric, known, served) for metric in probe.metrics]
@@ -237,25 +239,27 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
     return [_without_evidence(row, lacks) for row in made] if lacks else made
 
 
-def _row(visited: Told, metric: Metric, known: Known, served: float | None) -> Row:
+def _row(visited: PointReadings, metric: Metric, known: Known, served: float | None) -> Row:
     """served: share of the timed batches that a loader took in the kernel's place; None where there is none."""
     is_gauge, first = metric.source == "gauge", visited.readings[0].outcome
     if served is not None and (not is_gauge or metric.unit == "ns"):
         if served > _MOST_SERVED:
             return bare(first, visited.probe, metric, "unsupported", _SERVED.format(first.point.abi))
         if is_gauge and metric.means != CPU_TIME:
-            return bare(first, visited.probe, metric, "unsupported", _UNTOLD.format(first.point.abi))
+            return bare(first, visited.probe, metric, "unsupported", _NOT_COUNTED.format(first.point.abi))
     return gauge_row(visited, metric, known) if is_gauge else row_of(visited, metric, known)
 
 
-def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
+def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
     """The usable visits of one point; or the status of all its rows, and the reason."""
     if known.made is None:
         return _usable_visits(outcomes, probe, known)
-    return known.made.once(("told", outcomes[0].point), outcomes, lambda: _usable_visits(outcomes, probe, known))
+    return known.made.once(
+        ("usable visits", outcomes[0].point), outcomes, lambda: _usable_visits(outcomes, probe, known)
+    )
 
 
-def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> Told | tuple[Status, str]:
+def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
     good = [outcome for outcome in outcomes if outcome.status == "ok"]
     if len({outcome.clock.kind for outcome in good}) > 1:
         return "unstable", "its visits were timed by clocks of different kinds"
@@ -271,7 +275,7 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> T
     if wrong:
         return "unstable", wrong
     notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
-    return Told(probe, readings, paid, "; ".join(notes) or None)
+    return PointReadings(probe, readings, paid, "; ".join(notes) or None)
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
@@ -280,8 +284,8 @@ def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
     if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)
-    said = f"no evidence of {' or '.join(sorted(lacks))}"
-    reason = "; ".join(text for text in (row.reason, said) if text)
+    lacking = f"no evidence of {' or '.join(sorted(lacks))}"
+    reason = "; ".join(text for text in (row.reason, lacking) if text)
     wide = {"low": low, "high": high, "state": "unknown", "states": (), "settled": False}
     return msgspec.structs.replace(row, reason=reason, **wide)
 

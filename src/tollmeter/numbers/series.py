@@ -84,24 +84,24 @@ def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
     """Stated at the clock, where there is one. None where no visit has a usable value."""
-    told, found = costs_of(readings, metric, paid)
-    if not told:
+    timed, costs = costs_of(readings, metric, paid)
+    if not timed:
         return None
-    raw, counts = found.ravel(), np.array([len(read.iterations) for read in told]) * found.shape[1]
-    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in told]), found.shape[1])
+    raw, counts = costs.ravel(), np.array([len(read.iterations) for read in timed]) * costs.shape[1]
+    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in timed]), costs.shape[1])
     clocks = middles_of(during, counts)
-    stated = clocks_hz.get(told[0].outcome.point.target) if _may_follow(told[0], metric) else None
+    stated = clocks_hz.get(timed[0].outcome.point.target) if _may_follow(timed[0], metric) else None
     evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
-    layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in told])
+    layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in timed])
     values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
     everything = Part(values, raw, counts, layouts, middles_of(values, counts))
-    seen = np.concatenate([read.states for read in told])
+    seen = np.concatenate([read.states for read in timed])
     if (seen == "unknown").all():
         return Series(everything, {}, None, stated, evidence)
     names: tuple[StateName, ...] = ("whole", "shared")
-    masks = ((name, np.repeat(seen == name, found.shape[1])) for name in names)
+    masks = ((name, np.repeat(seen == name, costs.shape[1])) for name in names)
     parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
-    enough = {name: part for name, part in parts.items() if _is_enough(part, len(told))}
+    enough = {name: part for name, part in parts.items() if _is_enough(part, len(timed))}
     return Series(everything, enough, usual(seen), stated, evidence)
 
 

@@ -158,7 +158,7 @@ def document(gated: Gated) -> str:
 _RESULTS: dict[Outcome, str] = {
     "slower": "slower by more than the limit of {}, in two measurements",
     "within": "within the limit of {}",
-    "inconclusive": "inconclusive: it may be beyond the limit of {}; a longer --budget would tell",
+    "inconclusive": "inconclusive: it may be beyond the limit of {}; a longer --budget would decide",
 }
 
 

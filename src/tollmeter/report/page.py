@@ -104,7 +104,7 @@ def island(data: Mapping[str, Any]) -> str:
 
 
 def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
-    aside = tables.set_aside(book)
+    aside = tables.discarded(book)
     probes = dossiers(book, drawn, aside)
     index = book.index
     return {
@@ -177,9 +177,9 @@ def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
     }
 
 
-def _sureness(book: Book, aside: tables.Aside) -> list[tuple[str, str]]:
+def _sureness(book: Book, aside: tables.Discarded) -> list[tuple[str, str]]:
     lines = (
-        ("Discarded", tables.aside_in_words(aside)),
+        ("Discarded", tables.discarded_in_words(aside)),
         ("Steady", tables.steadiness(book)),
         ("Known", book.index.run.summary),
         ("Missing", tables.missing(book)),

@@ -13,7 +13,7 @@ from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import Figure, count, of_row, quantity, size
-from tollmeter.report.tables import SIGNS, Aside, evidence, gaps
+from tollmeter.report.tables import SIGNS, Discarded, evidence, gaps
 from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
@@ -87,12 +87,12 @@ class Linked:
     chart: Chart | None
 
 
-def dossiers(book: Book, drawn: Sequence[Chart], aside: Aside) -> tuple[Dossier, ...]:
+def dossiers(book: Book, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
     """One for each probe that was described or has a row, by name."""
     rows: dict[str, list[Row]] = {name: [] for name in book.probes}
     for row in book.index.rows:
         rows.setdefault(row.probe, []).append(row)
-    return tuple(_dossier(book, name, rows[name], drawn, _aside(aside, name)) for name in sorted(rows))
+    return tuple(_dossier(book, name, rows[name], drawn, _discarded(aside, name)) for name in sorted(rows))
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
@@ -169,7 +169,7 @@ def _value(value: Value, is_size: bool) -> str:
     return str(size(value)) if is_size and isinstance(value, int) else str(value)
 
 
-def _aside(aside: Aside, name: str) -> str:
+def _discarded(aside: Discarded, name: str) -> str:
     """How many of its samples were discarded and on what evidence; empty where no sample was taken."""
     taken, why = aside.get(name, (0, Counter[str]()))
     if not taken or not why:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.judgement.convergence import budget_text
-from tollmeter.judgement.verdict import is_held_back, is_shared, set_aside_share, unread
+from tollmeter.judgement.verdict import discarded_share, is_held_back, is_shared, unread
 from tollmeter.model import Book, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
@@ -74,7 +74,7 @@ def verdict(book: Book) -> str:
     run = book.index.run
     if not has_numbers(book) and not is_under_way(run):
         return ""
-    aside = set_aside_share([row for row in book.index.rows if row.clock != "instructions"])
+    aside = discarded_share([row for row in book.index.rows if row.clock != "instructions"])
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     evidence += (

@@ -312,19 +312,19 @@ def upper(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-Aside = Mapping[str, tuple[int, Counter[str]]]
+Discarded = Mapping[str, tuple[int, Counter[str]]]
 """By probe: how many samples were taken, and the reasons of the discarded ones."""
 
 
-def set_aside(book: Book) -> Aside:
+def discarded(book: Book) -> Discarded:
     """Looks at every sample: asked once for a report."""
     by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in book.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
-    return {name: _aside(visits, book.probes.get(name)) for name, visits in by_probe.items()}
+    return {name: _discarded(visits, book.probes.get(name)) for name, visits in by_probe.items()}
 
 
-def _aside(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
+def _discarded(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
     reasons = Counter[str]()
     for some in parts(visits):
         if probe is None:
@@ -334,7 +334,7 @@ def _aside(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int
     return sum(map(len, visits)), reasons
 
 
-def aside_in_words(aside: Aside) -> str:
+def discarded_in_words(aside: Discarded) -> str:
     """Of all probes together; empty where no sample was taken."""
     taken, why = sum(taken for taken, _ in aside.values()), Counter[str]()
     for _, of_probe in aside.values():
@@ -355,7 +355,7 @@ def steadiness(book: Book) -> str:
 
 def sureness(book: Book) -> str:
     """What was discarded and why, and how steady the machine was."""
-    return "; ".join(part for part in (aside_in_words(set_aside(book)), steadiness(book)) if part)
+    return "; ".join(part for part in (discarded_in_words(discarded(book)), steadiness(book)) if part)
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:

@@ -103,7 +103,9 @@ def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
         return f"same within {percent(wanted.precision)}: {_by(pair)}"
     half, enough = log(pair.high / pair.low) / 2, log1p(wanted.precision * wanted.ratio_share)
     needed_s = seconds * (half / enough) ** 2 if enough else inf
-    return f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(wanted.budget_s, needed_s)))} would tell"
+    return (
+        f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(wanted.budget_s, needed_s)))} would decide"
+    )
 
 
 def _by(pair: Opposed) -> str:

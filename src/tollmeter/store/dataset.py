@@ -28,13 +28,13 @@ _STARTED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)")
 
 
 def machine_name(machine: Machine) -> str:
-    """The host's name, and digits that tell apart machines of one name."""
+    """The host's name, and digits that distinguish machines of one name."""
     digits = hashlib.sha256("\n".join((machine.host, *machine_key(machine))).encode()).hexdigest()[:8]
     return f"{plain(machine.host)}-{digits}"
 
 
 def row_key(row: Mapping[str, Any]) -> int:
-    """Equal for rows that may be compared: readers tell rows apart by one column in place of eight."""
+    """Equal for rows that may be compared: readers distinguish rows by one column in place of eight."""
     parts = [row[name] for name in ("probe", "revision", "abi", "target", "clock", "metric", "state")]
     words = msgspec.json.encode([*parts, sorted(row["parameters"].items())])
     return int.from_bytes(hashlib.sha256(words).digest()[:8], "little", signed=True)

@@ -71,7 +71,7 @@ def complaints(index: Index) -> Iterator[str]:
     for claim in index.study.claims if index.study else ():
         yield from _out_of_order(claim.what, claim.low, claim.here, claim.high)
         if claim.verdict == "cannot tell" and not claim.reason:
-            yield f"of {claim.what} it is not said why it cannot be told"
+            yield f"{claim.what} has neither a value nor a reason"
 
 
 def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:

@@ -91,7 +91,7 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 
 def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
     place, samples = _place(outcome, hashes), Samples.of(outcome.samples)
-    seen = {name: samples.told(name) for name in Witness.__struct_fields__}
+    seen = {name: samples.reported(name) for name in Witness.__struct_fields__}
     columns = {"sample": [*range(len(why))], **_times(samples), **seen, "reason": why}
     same = {name: cells[0] for name, cells in columns.items() if cells.count(cells[0]) == len(cells)}
     return Stretch(
@@ -130,9 +130,9 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
 
 
 def _times(samples: Samples) -> dict[str, Sequence[Any]]:
-    iterations, control = samples.told("iterations"), samples.told("control_n")
-    own = zip(samples.told("control_iterations"), iterations, control, strict=True)
-    return {name: samples.told(raw) for name, raw in _RAW.items()} | {
+    iterations, control = samples.reported("iterations"), samples.reported("control_n")
+    own = zip(samples.reported("control_iterations"), iterations, control, strict=True)
+    return {name: samples.reported(raw) for name, raw in _RAW.items()} | {
         "control_iterations": [None if ns is None else some or usual for some, usual, ns in own]
     }
 

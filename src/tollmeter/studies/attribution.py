@@ -10,8 +10,8 @@ for memory if each waited alone, and S what it takes to read from end to end wha
 Where nobody saw how far apart its loads lie, W is I times the latency of a load anywhere in its footprint, and S is
 nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
 relative errors: c, the time of an instruction that waits for no memory, which is much the same at each size; a and b,
-how much of the waiting is not hidden behind other work, each no more than all. So a part is told only where its numbers
-were measured, and the parts are never forced to add up: what they leave is `unexplained`."""
+how much of the waiting is not hidden behind other work, each no more than all. So a part is reported only where its
+numbers were measured, and the parts are never forced to add up: what they leave is `unexplained`."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ def _why_not(every: Sequence[Need], prices: Prices) -> str:
     if not prices.load.sizes:
         return "this run measured no latency over size"
     if len({need.footprint for need in every}) < _LEAST_POINTS:
-        return "it takes the program at two sizes or more to tell them apart"
+        return "two sizes of the program or more are needed to distinguish them"
     return ""
 
 

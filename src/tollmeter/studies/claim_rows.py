@@ -118,7 +118,7 @@ def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
     level = next((level for level in book.index.hierarchy if level.level == bend.level), None)
     system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
     if not system_bytes:
-        return Measured(gap=claim.missing or f"The system does not tell the size of {bend.level}.")
+        return Measured(gap=claim.missing or f"The system does not report the size of {bend.level}.")
     if bend.rate is not None:
         return _fall(book, claim, bend.rate, system_bytes)
     return _end_of(level, system_bytes) if level else Measured(gap=f"This run has no measured size of {bend.level}.")
@@ -147,7 +147,9 @@ def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Mea
         return Measured(unit="ratio", refuted=f"The rate does not fall up to N = {lengths.last_n:,}.")
     fall = lengths.falls[0]
     if fall.cause == "unknown":
-        return Measured(gap=f"The rate falls past N = {fall.after_n:,}. Nothing measured tells whether a cache ends.")
+        return Measured(
+            gap=f"The rate falls past N = {fall.after_n:,}. No measurement shows whether a cache ends there."
+        )
     low, high = fall.after_bytes / system_bytes, fall.by_bytes / system_bytes
     other = f"The rate falls past N = {fall.after_n:,}, and does not wait for memory there."
     return Measured(

@@ -14,7 +14,7 @@ _FLOOR = 0.005
 MULTIPLE = 5
 """From this share on a change is printed as a multiple: +30066 % is unreadable."""
 EMULATED = "It ran under an emulator, whose time is not the target's."
-THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget tells."
+THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget decides."
 
 
 def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:

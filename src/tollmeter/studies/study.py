@@ -37,7 +37,7 @@ of the change; same: either way."""
 _LEAST_SHARE = 0.25
 """Of the published difference from 1: a smaller one is no evidence of the same effect."""
 _SCALED = ("about", "change")
-"""Relations that state how large an effect is, so that a smaller or larger one can be told."""
+"""Relations that state how large an effect is, so that a smaller or larger one can be judged."""
 
 
 class Judged(NamedTuple):

@@ -66,7 +66,7 @@ def functions(path: Path) -> tuple[Function, ...]:
 
 
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
-    """The code of one function in order. Raises Failure where there is no such function, or no telling which.
+    """The code of one function in order. Raises Failure where there is no such function, or there are several.
 
     after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap."""
     with path.open("rb") as file:

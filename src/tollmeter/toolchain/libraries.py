@@ -5,7 +5,7 @@ when what needs them is selected, and never installed. What probes name stands i
     build/libraries/NAME         what was unpacked, or a link to one's own folder
     build/libraries/NAME.from    the checksum of what it was unpacked from, or that folder; empty where it went away
 
-Nobody need be root: apt tells where a package lies by the system's lists, or by lists of our own where these are none.
+Root is not needed: apt reports where a package lies by the system's lists, or by lists of our own where these are none.
 """
 
 from __future__ import annotations

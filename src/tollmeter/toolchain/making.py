@@ -110,7 +110,7 @@ def broken_probes(abi: str, text: str) -> dict[str, str]:
     before = 0
     for failure in failed.finditer(text):
         complaint = _ERROR.search(text, before, failure.start())
-        words = ": ".join(filter(None, complaint.groups())) if complaint else "make tells no more"
+        words = ": ".join(filter(None, complaint.groups())) if complaint else "make reports no reason"
         broken.setdefault(f"{failure[1]}.{failure[2]}", f"it does not build: {clean(words)[:_LONGEST]}")
         before = failure.end()
     return broken

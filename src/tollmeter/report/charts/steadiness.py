@@ -18,7 +18,7 @@ from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Row, Toll
 from tollmeter.numbers.meanings import meaning, metric_of
 from tollmeter.numbers.readings import costs
-from tollmeter.numbers.row_of import Told
+from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, values
@@ -201,7 +201,7 @@ def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
     group = outcomes_of(bench.book, row)
     metric, probe = metric_of(row, bench.book.probes), bench.probe(row)
     visited = usable_visits(group, probe, bench.known) if group and probe else None
-    if not isinstance(visited, Told) or metric is None:
+    if not isinstance(visited, PointReadings) or metric is None:
         return []
     costs_ = [
         {"x": place, "y": float(f"{cost:.4g}"), "lo": cost, "hi": cost, "series": NAMES[str(state)],
