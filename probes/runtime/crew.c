@@ -2,8 +2,8 @@
  *
  * Companions of the timed worker: pinned processes or threads, started once per visit. A gate releases them for each
  * batch. They wait for it on a futex: a spinning worker would keep other workers of the same CPU from running. Only one
- * that is alone on its CPU spins, from its wake-up until the timed worker's clock starts, and for a limited time: CPUs of
- * a guest may share fewer CPUs of its host. The cost of a wake-up is the same for n and for 2n iterations, and cancels.
+ * that is alone on its CPU spins, from its wake-up until the timed worker's clock starts. The cost of a wake-up is the
+ * same for n and for 2n iterations, and cancels.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,8 +23,6 @@
 #include "internal.h"
 #include "wait.h"
 
-enum { SPIN_NS = 2000000, SPINS_A_LOOK = 256 };
-
 struct gate {
   _Atomic uint32_t arrived, generation;
 };
@@ -40,7 +38,6 @@ static struct crew {
   bool real_time;            /* the timed worker's priority in that batch */
   _Atomic uint32_t awake;    /* companions that have come through the gate */
   _Atomic uint32_t go;       /* the timed worker's clock is about to start */
-  _Atomic uint32_t asleep;   /* companions that no longer spin until then */
   _Atomic uint32_t counting; /* every background companion has begun */
   _Atomic uint32_t ended;    /* the timed worker has done its batch */
   _Atomic uint32_t unpinned; /* companions that the system refuses to pin */
@@ -115,25 +112,17 @@ bool toll_crew_is_spread(void) {
 }
 
 /* Wake-up time is not part of a batch. A companion with a CPU of its own spins until the clock starts. Any other goes
- * on at once, since it would occupy the timed worker's CPU. Of 129 spinning CPUs of a guest, the last one to wake waits
- * for a time slice of each other: one that spins for longer than a wake-up takes goes to sleep. */
+ * on at once, since it would occupy the timed worker's CPU. */
 static void await_clock(bool is_alone) {
   atomic_fetch_add(&crew->awake, 1);
   if (!is_alone) return;
-  const uint64_t start = toll_now_ns();
-  for (unsigned spins = 1; !atomic_load_explicit(&crew->go, memory_order_acquire); spins++) {
-    toll_relax();
-    if (spins % SPINS_A_LOOK || toll_now_ns() - start < SPIN_NS) continue;
-    atomic_fetch_add(&crew->asleep, 1);
-    while (!atomic_load(&crew->go)) toll_futex_wait(&crew->go, 0);
-  }
+  while (!atomic_load_explicit(&crew->go, memory_order_acquire)) toll_relax();
 }
 
 /* Companions on this CPU can wake only while the timed worker yields it. */
 static void await_companions(void) {
   while (atomic_load(&crew->awake) + 1 < worker_count) sched_yield();
-  atomic_store(&crew->go, 1);
-  if (atomic_load(&crew->asleep)) toll_futex_wake(&crew->go, INT32_MAX);
+  atomic_store_explicit(&crew->go, 1, memory_order_release);
 }
 
 /* ---- companions ---- */
@@ -369,7 +358,6 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
   atomic_store(&crew->ended, 0);
   atomic_store(&crew->awake, 0);
   atomic_store(&crew->go, 0);
-  atomic_store(&crew->asleep, 0);
   atomic_store(&crew->counting, 0);
   crew->iterations = iterations;
   crew->real_time = r->visit->real_time;

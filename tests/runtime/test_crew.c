@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "expect.h"
@@ -24,7 +23,6 @@
 TOLL_TEST_NAME("test.crew");
 
 struct state {
-  _Atomic pid_t followers[3];
   _Atomic uint64_t led, followed, turns, seen_running;
 };
 
@@ -146,52 +144,6 @@ static void expect_absent_cpu(enum toll_worker worker) {
   EXPECT(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void say_process(struct toll_run *r) {
-  struct state *s = r->state;
-  atomic_store(&s->followers[r->worker], getpid());
-}
-static unsigned two(const struct toll_run *r) {
-  (void)r;
-  return 2;
-}
-/* Worker 1 is alone on its CPU; worker 2 shares the timed worker's. */
-static unsigned second_and_first_cpu(const struct toll_run *r, unsigned worker) {
-  (void)r;
-  return worker == 1;
-}
-
-static uint64_t cpu_ns_of(pid_t process) {
-  clockid_t clock;
-  struct timespec used = {0};
-  if (clock_getcpuclockid(process, &clock) == 0) clock_gettime(clock, &used);
-  return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
-/* A companion spins until the clock starts, but sleeps where another one takes long to wake up. */
-static void expect_sleep_beside_a_late_companion(void) {
-  enum { STOPPED_US = 400000, MOST_NS = 100000000 };
-  const struct toll_role roles[] = {
-      {"follower", say_process, TOLL_PROCESS, TOLL_LOCKSTEP, two, second_and_first_cpu, 0}, {0}};
-  const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
-  struct state *s;
-  struct toll_run r = run_with(&probe, &s);
-  EXPECT(toll_crew_start(&r) == TOLL_OK);
-  toll_crew_batch(&r, 1, NULL);
-  const pid_t late = s->followers[2], alone = s->followers[1];
-  EXPECT(kill(late, SIGSTOP) == 0);
-  pid_t child = fork();
-  if (child == 0) {
-    usleep(STOPPED_US);
-    _exit(kill(late, SIGCONT) != 0);
-  }
-  const uint64_t before = cpu_ns_of(alone);
-  toll_crew_batch(&r, 1, NULL);
-  EXPECT(before && cpu_ns_of(alone) - before < MOST_NS);
-  EXPECT(waitpid(child, NULL, 0) == child);
-  toll_crew_stop(&r);
-  EXPECT(s->led == 2);
-}
-
 static void expect_background(enum toll_worker worker) {
   const struct toll_role roles[] = {{"load", load, worker, TOLL_BACKGROUND, NULL, first_cpu, 5}, {0}};
   const struct toll_probe probe = {.question = "none", .body = lead, .roles = roles};
@@ -265,7 +217,6 @@ int main(void) {
   for (int worker = TOLL_PROCESS; worker <= (int)TOLL_THREAD; worker++)
     for (int has_own_cpu = 0; has_own_cpu <= (int)has_several; has_own_cpu++)
       expect_priority((enum toll_worker)worker, has_own_cpu);
-  if (has_several) expect_sleep_beside_a_late_companion();
   expect_background(TOLL_PROCESS);
   expect_background(TOLL_THREAD);
   expect_absent_cpu(TOLL_PROCESS);
