@@ -231,6 +231,8 @@ def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
     kernels = {name: [row("read-bandwidth-of-size", 39e9, kernel=name, size=16384)] for name in ("portable", "avx2")}
     assert names(book(kernels["portable"], levels=first)) == []
     assert names(book(kernels["avx2"], levels=first)) == ["memory.reading_is_slow"]
+    unresolved = [msgspec.structs.replace(first[0], not_apart_from="L2")]
+    assert names(book(kernels["avx2"], levels=unresolved)) == []
 
 
 def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPatch) -> None:

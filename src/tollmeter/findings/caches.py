@@ -193,11 +193,13 @@ def _prefetch_gain(book: Book, direction: str) -> Evidence:
 def reading_is_slow(book: Book) -> Iterator[Claim]:
     """Reading that gets a small share of what two loads a cycle, or the misses under way alone, would carry.
 
-    It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere."""
+    It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere. A level that was not
+    resolved from the next is not judged: the latency and the rate may be of different caches."""
+    unresolved = {level.level for level in book.index.hierarchy if level.not_apart_from}
     for limit, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
         wider = int(limit.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
         rate, share = float(limit.value or 0) / wider, float(reached.value or 0) * wider
-        if wider < 1 or share >= LEAST_READING:
+        if wider < 1 or share >= LEAST_READING or limit.level in unresolved:
             continue
         loads = f"{LOADS_PER_CYCLE} loads of {FEATURE_BYTES} bytes a cycle"
         by = loads if "load_bytes" in limit.parameters else limit.name.partition(" by ")[2]

@@ -270,7 +270,8 @@ def _unresolved_from(name: str, place: int, seen: _Evidence) -> tuple[str, str]:
     """The next level, and why this one is not resolved from it; both empty where it is."""
     known = [cache.size_bytes for cache in os_sizes(seen.machine)]
     why = why_merged(seen.fit, place, seen.sweep, _os_size(name, seen.machine), known)
-    return (f"L{_number(name) + 1}", why) if why else ("", "")
+    following = f"L{_number(name) + 1}" if _number(name) < len(known) or not known else "memory"
+    return (following, why) if why else ("", "")
 
 
 def _size_range(knee: Knee, reading: Within | None, mixed_sizes: Sequence[Row]) -> Within:
