@@ -42,6 +42,7 @@ def cost(told: Outcome) -> float:
     return sum(sum(sample.body) for sample in told.samples) / sum(3 * sample.iterations for sample in told.samples)
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("step_ms", [1, 10])
 def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited, step_ms: int) -> None:
     coarse, fine = visited(f"COARSE_NS={step_ms * 1_000_000}"), visited()

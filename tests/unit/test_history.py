@@ -14,8 +14,7 @@ import pytest
 
 from machines import MACHINE
 from made import CLOCK_HZ, outcome, quiet, row, sample
-from tollmeter.experiment.precision import USUAL_RUNS_SD
-from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, Cost, EarlierRun, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
 from tollmeter.model import Book, Cache, Index, Machine, Outcome, Row, RunInfo, RunVerdict

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import tollmeter
-from tollmeter.experiment.precision import USUAL
+from tollmeter.experiment.runs_differ import USUAL
 from tollmeter.root import ROOT
 from tollmeter.store.request import read_request, write_request
 

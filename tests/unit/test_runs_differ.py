@@ -8,8 +8,7 @@ from math import exp, sqrt
 import numpy as np
 import pytest
 
-from tollmeter.experiment.precision import USUAL_RUNS_SD
-from tollmeter.experiment.runs_differ import Cost, EarlierRun, rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.numbers.known import Known, Learned
 
 

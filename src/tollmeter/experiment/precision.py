@@ -17,22 +17,9 @@ from math import exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.maths.distributions import digamma, student_reach, trigamma
 from tollmeter.model import Record
-
-USUAL_RUNS_SD = 0.01
-"""Of a probe that is not below, and of rows whose data exceed the private caches."""
-USUAL: dict[str, float] = {
-    "kernel.call_object": 0.0031,
-    "kernel.clock_read": 0.0030,
-    "kernel.enter_syscall": 0.0076,
-    "kernel.function_call": 0.0031,
-    "kernel.page_fault": 0.0030,
-    "kernel.process_create": 0.0072,
-    "kernel.signal_self": 0.0038,
-    "memory.latency": 0.0030,
-}
-
 
 Array = NDArray[np.float64]
 

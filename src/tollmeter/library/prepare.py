@@ -16,8 +16,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable, check_unchanged
-from tollmeter.experiment.precision import USUAL
-from tollmeter.experiment.runs_differ import EarlierRun, rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import USUAL, EarlierRun, rows_sd, runs_sd
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words

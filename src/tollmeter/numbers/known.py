@@ -13,8 +13,8 @@ import numpy as np
 
 from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.core_states import core_seen
-from tollmeter.experiment.precision import USUAL_RUNS_SD, Scatter
-from tollmeter.experiment.runs_differ import group_of
+from tollmeter.experiment.precision import Scatter
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, group_of
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
