@@ -117,7 +117,7 @@ static inline void pack_grow(struct pack *p) {
   }
 }
 
-/* Whether the set misses less without its last cell, as twice in a row, or so often that this cannot be told. */
+/* Whether the set misses less without its last cell, as twice in a row, or misses too often for that comparison. */
 static inline bool pack_suffers(struct pack *p) {
   for (unsigned turn = 0; turn < 2; turn++) {
     const double with = pack_lap(p, p->held - 1, p->held);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts the work of batches independently of the probe, behind the samples of the first visit of each point: system
+ * Counts the work of batches independently of the probe, after the samples of the first visit of each point: system
  * calls and instructions of n and of 2n iterations, so that work that a batch does once cancels in the difference. Then
  * both again for a batch as long as a sampled one, or as long as can be counted soon, and the time of ever longer batches.
  * A body that does less work in long batches, or after some batches, would pass the first count.

@@ -113,8 +113,8 @@ def test_a_guest_of_16_cpus_has_a_row_of_each_relation_on_distinct_cores(place: 
 
 
 class ArmGuest(NamedTuple):
-    """A 64-bit Arm guest's CPUs as QEMU is told them, and what follows: sets of the record, and the relation of each
-    pair of CPUs."""
+    """The `-smp` option of a 64-bit Arm guest, the CPU sets that its record must have, and the relation of each pair of
+    CPUs."""
 
     words: str
     packages: tuple[str, ...]
@@ -135,8 +135,8 @@ ARM_GUESTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("told", ARM_GUESTS, ids=["packages", "clusters"])
-def test_a_64_bit_arm_guest_has_a_row_of_each_relation(told: ArmGuest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("expected", ARM_GUESTS, ids=["packages", "clusters"])
+def test_a_64_bit_arm_guest_has_a_row_of_each_relation(expected: ArmGuest, tmp_path: Path) -> None:
     """Debian's kernel takes its topology from the device tree, which describes no cache."""
     board = BOARDS["guest:virt"]
     if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
@@ -145,15 +145,15 @@ def test_a_64_bit_arm_guest_has_a_row_of_each_relation(told: ArmGuest, tmp_path:
         pytest.skip("needs the compiler of aarch64")
     places.made_ready(["aarch64"], [], ProbeRequest((Select(probe="memory.transfer"),)))
     path = shutil.copy(places.ROOT / "build/aarch64/memory.transfer", tmp_path)
-    with booted("guest:4", board._replace(words=(*board.words, "-smp", told.words)), "init.aarch64") as guest:
+    with booted("guest:4", board._replace(words=(*board.words, "-smp", expected.words)), "init.aarch64") as guest:
         machine = head(guest.machine(path)).machine
         assert machine and machine.topology
         topology = machine.topology
-        assert (topology.packages, topology.clusters, topology.cores) == told[1:4]
+        assert (topology.packages, topology.clusters, topology.cores) == expected[1:4]
         plan, visited, related = measured(guest, path, "aarch64", machine)
     assert (plan.cpus[0], plan.host_cpu) == (3, 0)
-    assert {one.workers for one in visited} == {*told.pairs}
-    assert related == {*told.pairs.values()}
+    assert {one.workers for one in visited} == {*expected.pairs}
+    assert related == {*expected.pairs.values()}
 
 
 def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Outcome:

@@ -145,7 +145,7 @@ def _with(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
 
 
 def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
-    """With a boundary within a level, but the last; None unless the sizes before and behind it show two levels."""
+    """With a boundary within a level, but the last; None unless the sizes on its two sides show two levels."""
     place = sum(other.size_bytes < knee.size_bytes for other in fit.knees)
     if place == len(fit.knees):
         return None

@@ -206,9 +206,8 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
     least. Without that limit one more visit of each large point took the time in which all others had got theirs, and
     most rows of a run ended with two visits. Then those that can be settled in the time that is left, the
     cheapest first, which settles most. Where these want less than a quarter of it, half of what they leave over goes to
-    the rest, those first that have cost least: else the last quarter of a run went to visits of two or three points,
-    one behind the other and time and again, while fifty waited. Before, too few are known well enough to say what is
-    over.
+    the rest, those first that have cost least: else the last quarter of a run went to repeated visits of two or three
+    points, while fifty waited. Before that, too few points are known well enough to say what is left over.
     """
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)

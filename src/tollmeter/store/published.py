@@ -61,7 +61,7 @@ _CHECKED = frozenset({"probe", "metric", "abi", "target", "parameters"})
 _CLOSED = frozenset({"clock", "unit", "better", "state", "kind", "verdict"})
 """Fields of which every value is one of a closed set."""
 _COMMON = frozenset({"root", "localhost", "local", "user", "none", "unknown"})
-"""Names that identify nobody."""
+"""Names that identify no person and no machine."""
 
 
 class Pair(Record, frozen=True):
