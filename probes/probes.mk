@@ -60,8 +60,10 @@ STD_LIBRARY = -std=c++20 -fno-threadsafe-statics -Wno-missing-field-initializers
                 $(if $(MULTILIB),$(LIBRARIES)/libstdcxx*/usr/include/*/c++/*/$(MULTILIB))))
 headers     = $(addprefix -isystem ,$(wildcard $(foreach place,usr/include usr/include/eigen3 include src, \
                 $(patsubst %,$(LIBRARIES)/%/$(place),$(call library,$1)))))
-HAS_CXX    := $(shell $(CC) $(ABI_FLAGS) $(STD_LIBRARY) -include bits/c++config.h -x c++ -E /dev/null >/dev/null 2>&1 && \
-                echo yes)
+# zig's C++ library comes with `zig c++` alone, and is compiled when a program first links it.
+CXX        := $(subst ziglang cc,ziglang c++,$(CC))
+HAS_CXX    := $(if $(filter ziglang,$(CC)),yes,$(shell $(CC) $(ABI_FLAGS) $(STD_LIBRARY) -include bits/c++config.h \
+                -x c++ -E /dev/null >/dev/null 2>&1 && echo yes))
 CXX_LIBRARY = $(addprefix -L,$(if $(MULTILIB),$(wildcard $(LIBRARIES)/libstdcxx*/usr/lib/gcc/*/*/$(MULTILIB)))) -lstdc++
 is_whole    = $(and $(HAS_CXX),$(wildcard probes/$1.cc),$(call library,$1))
 origins     = $(if $(call library,$1),$(wildcard $(patsubst %,$(LIBRARIES)/%.from,$(call library,$1) libstdcxx*)))
@@ -100,12 +102,12 @@ define probe
 $(OBJ)/$1/%.c.o: probes/$(dir $1)%.c $(RECIPE) $(wildcard probes/$1.mk) $(call origins,$1)
 	@mkdir -p $$(@D) && $(CC) $(STD_C) $(CFLAGS) $(call identity,$2) $($2.flags) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.cc.o: probes/$(dir $1)%.cc $(RECIPE) $(call origins,$1)
-	@mkdir -p $$(@D) && $(CC) $(if $(call is_whole,$1),$(STD_LIBRARY) $(call headers,$1),$(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
+	@mkdir -p $$(@D) && $(if $(call is_whole,$1),$(CXX) $(STD_LIBRARY) $(call headers,$1),$(CC) $(STD_CXX)) $(CFLAGS) $(call identity,$2) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OBJ)/$1/%.S.o: probes/$(dir $1)%.S $(RECIPE)
 	@mkdir -p $$(@D) && $(CC) $(CFLAGS) $$(INCLUDES) $$(MAPPED) -MMD -MP -c $$< -o $$@ && echo $$@
 $(OUT)/$2: $(patsubst probes/$(dir $1)%,$(OBJ)/$1/%.o,$(wildcard probes/$1.c probes/$1.cc probes/$1.$(ARCH).S)) \
            $(ARCHIVE) $(SOFT_OF_ARM)
-	@$(CC) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@ && echo $$@
+	@$(if $(call is_whole,$1),$(CXX),$(CC)) $(CFLAGS) $(LINK) $$^ $($2.libs) $(if $(call is_whole,$1),$(CXX_LIBRARY)) $(LIBS) -o $$@ && echo $$@
 endef
 $(foreach source,$(SOURCES),$(eval $(call probe,$(patsubst probes/%,%,$(basename $(source))),$(subst \
   /,.,$(patsubst probes/%,%,$(basename $(source)))))))

@@ -16,17 +16,18 @@ from tollmeter.model import Book, Clock, Profile, Row, Share, Value
 PATH = "alignment.receive_path_"
 HALVES, COPIED, SHIFTED, TRAP = 4000.0, 3200.0, 3000.0, 80.0
 """ns a frame with words-else-bytes, ns a trap; a frame by libc's copy takes half."""
+ALONE: dict[str, Value] = {"ends": "receiver"}
 
 
 def profile(way: str, abi: str = "x86_64", target: str = "local", **hits: int) -> Profile:
     shares = tuple(Share(function=name, hits=count) for name, count in sorted(hits.items(), key=lambda one: -one[1]))
-    values: dict[str, Value] = {"copy": "words_else_bytes", "checksum": "halfwords", "fault": "none"}
+    values: dict[str, Value] = {"copy": "words_else_bytes", "checksum": "halfwords", "fault": "none", **ALONE}
     source = "perf's CPU clock" if target == "local" else "instructions"
     return Profile(probe=PATH + way, abi=abi, target=target, parameters=values, source=source, shares=shares)
 
 
 def frame(way: str, copy: str, ns: float, checksum: str = "halfwords", **where: Any) -> Row:
-    values: dict[str, Value] = {"copy": copy, "checksum": checksum, "fault": "none"}
+    values: dict[str, Value] = {"copy": copy, "checksum": checksum, "fault": "none", **ALONE}
     return row(ns, of=PATH + way, name="frame", parameters=values, **where)
 
 
@@ -40,9 +41,14 @@ def frames(abi: str = "x86_64", target: str = "local", clock: Clock = "hardware"
     ]  # fmt: skip
 
 
-def trap(ns: float = TRAP) -> Row:
+def trap(ns: float = TRAP, **where: Any) -> Row:
     values: dict[str, Value] = {"width": 4, "offset": 1, "where": "in_line", "op": "trapped"}
-    return row(ns, of="alignment.access", name="access", parameters=values)
+    return row(ns, of="alignment.access", name="access", parameters=values, **where)
+
+
+def mended(ns: float, **where: Any) -> Row:
+    """By the kernel, unseen by the program."""
+    return row(ns, of="alignment.fix_up", name="fix_up", parameters={"width": 4, "offset": 1}, **where)
 
 
 def study() -> Book:

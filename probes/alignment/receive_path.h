@@ -5,7 +5,8 @@
  * the file that includes this one and says RECEIVE_HOW; copy routine and checksum are chosen in it.
  *
  * Sender and receiver share one CPU and never wait: the machine is saturated, its idle share is 0, and payload over time is
- * over the time of both. All bytes are compared with what was sent, while the timer is paused, and wiped for the next turn.
+ * over the time of both, or of the one end that is timed: the timer stands still while the other works. All bytes are
+ * compared with what was sent, while the timer is paused, and wiped for the next turn.
  */
 #ifndef TOLL_ALIGNMENT_RECEIVE_PATH_H
 #define TOLL_ALIGNMENT_RECEIVE_PATH_H
@@ -45,33 +46,35 @@ static const char *const copy_names[] = {"bytes",           "words_else_bytes", 
                                          "unaligned_words", "string",           "libc",      NULL};
 static const char *const sum_names[] = {"bytes", "halfwords", "words", NULL};
 static const char *const faults[] = {"none", "drop", "corrupt", "reorder", "short", "lying", NULL};
-static const struct toll_parameter parameters[] = {{.name = "copy",
-                                                    .kind = TOLL_CHOICE,
-                                                    .summary = "how the stack moves bytes",
-                                                    .choices = copy_names,
-                                                    .typical = "words_else_bytes"},
-                                                   {.name = "checksum",
-                                                    .kind = TOLL_CHOICE,
-                                                    .summary = "how it adds them up",
-                                                    .choices = sum_names,
-                                                    .typical = "halfwords"},
-                                                   {.name = "fault",
-                                                    .kind = TOLL_CHOICE,
-                                                    .summary = "what happens to one frame of a hundred on the wire",
-                                                    .choices = faults,
-                                                    .typical = "none"},
-                                                   {0}};
+static const char *const end_names[] = {"both", "sender", "receiver", NULL}; /* as enum transfer_ends */
+static const struct toll_parameter parameters[] = {
+    {.name = "copy",
+     .kind = TOLL_CHOICE,
+     .summary = "how the stack moves bytes",
+     .choices = copy_names,
+     .typical = "words_else_bytes"},
+    {.name = "checksum",
+     .kind = TOLL_CHOICE,
+     .summary = "how it adds them up",
+     .choices = sum_names,
+     .typical = "halfwords"},
+    {.name = "fault",
+     .kind = TOLL_CHOICE,
+     .summary = "what happens to one frame of a hundred on the wire",
+     .choices = faults,
+     .typical = "none"},
+    {.name = "ends", .kind = TOLL_CHOICE, .summary = "whose work is timed", .choices = end_names, .typical = "both"},
+    {0}};
 static const struct toll_metric metrics[] = {
     {.name = "throughput",
      .unit = "bit/s",
      .better = TOLL_MORE,
-     .summary = "payload received, by one CPU that sends it too"},
+     .summary = "payload over the CPU's time of both ends, or of one"},
     {.name = "frames", .unit = "op/s", .better = TOLL_MORE, .summary = "frames with data a second"},
     {.name = "frame",
      .unit = "ns",
-     .summary = "one frame with 1460 bytes of data, sent and received",
+     .summary = "one frame with 1460 bytes of data, in the ends that are timed",
      .toll = "receive a frame by TCP, " RECEIVE_HOW ", {copy}"},
-    {.name = "cpu", .unit = "ns", .summary = "CPU time a byte", .source = TOLL_GAUGE},
     {.name = "spoilt", .unit = "ratio", .summary = "frames that the wire spoilt, of all", .source = TOLL_GAUGE},
     {0}};
 

@@ -6,10 +6,15 @@
 #ifndef TOLL_DATAMODEL_HEAP_METRICS_H
 #define TOLL_DATAMODEL_HEAP_METRICS_H
 
-#define HEAP_METRICS                                                                                    \
-  {.name = "asked", .unit = "B", .summary = "bytes asked of malloc and alive", .source = TOLL_GAUGE}, { \
-    .name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE,   \
-    .means = "footprint"                                                                                \
+#define HEAP_METRICS                                                                                  \
+  {.name = "asked",                                                                                   \
+   .unit = "B",                                                                                       \
+   .summary = "bytes asked of malloc and alive",                                                      \
+   .source = TOLL_GAUGE,                                                                              \
+   .means = "asked"},                                                                                 \
+  {                                                                                                   \
+    .name = "taken", .unit = "B", .summary = "bytes that malloc took for them", .source = TOLL_GAUGE, \
+    .means = "footprint"                                                                              \
   }
 
 #endif

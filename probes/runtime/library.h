@@ -10,7 +10,7 @@
 
 #include "toll.h"
 
-#if defined(__cplusplus) && __has_include(<bits/c++config.h>)
+#if defined(__cplusplus) && (__has_include(<bits/c++config.h>) || __has_include(<__config>))
 #define TOLL_CXX_LIBRARY 1
 #else
 #define TOLL_CXX_LIBRARY 0

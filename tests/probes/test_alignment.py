@@ -211,6 +211,21 @@ def test_every_way_and_routine_receives_what_was_sent(own_abi_name: str) -> None
 
 
 @pytest.mark.machine
+def test_the_sender_and_the_receiver_alone_are_both_ends(own_abi_name: str) -> None:
+    """Each leaves out what the other takes, and a copy out of a frame is the receiver's alone."""
+
+    def of_ends(ends: str, copy: str = "halfwords") -> partial[Outcome]:
+        return partial(receive, own_abi_name, "halves", copy=copy, ends=ends, samples=10)
+
+    both, sender, receiver, slow_sender, slow_receiver = in_turns(
+        *(of_ends(ends) for ends in ("both", "sender", "receiver")), of_ends("sender", "bytes"),
+        of_ends("receiver", "bytes"),
+    )  # fmt: skip
+    assert 0.85 < (cost(sender) + cost(receiver)) / cost(both) < 1.2
+    assert cost(slow_receiver) / cost(receiver) > 1.1 * cost(slow_sender) / cost(sender)
+
+
+@pytest.mark.machine
 @pytest.mark.skipif(not X86, reason="what a misaligned byte loop loses is another CPU's elsewhere")
 def test_receiving_aligned_gains_where_memcpy_falls_to_bytes_and_nowhere_else(own_abi_name: str) -> None:
     def gain(copy: str) -> float:

@@ -187,6 +187,7 @@ HAND: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
     },
     "rtems-2005": {
         "ipalign in the driver, against": ((1.5, 1.4, 1.6), (1.08, 2.2, 0.67)),
+        "The receiver's busy time": ((1.6, 1.4, 1.8), (1.0, 2.4)),
         "On a CPU that traps: ipalign": ((1.5,), (1.12, 3)),
         "Patches in the stack and a memcpy by 16 bits, against ipalign": ((1.0, 1.02), (0.927, 1.2)),
         "Patches in the stack and a memcpy by 16 bits, against the one": ((1.5, 1.4), (1.0, 2.0)),

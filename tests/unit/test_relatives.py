@@ -24,6 +24,7 @@ PROBE = probe(
     metric("solve"),
     metric("cpu_time", means="cpu-time", source="gauge"),
     metric("resident_peak", "B", means="resident-peak", source="gauge"),
+    metric("asked", "B", means="asked", source="gauge"),
     name="any.program",
 )
 MEND = "Another kernel would tell."
@@ -87,6 +88,31 @@ def test_abis_that_only_an_emulated_guest_runs_are_compared_by_instructions() ->
     assert "20 % more instructions" in said and "whose time is not the target's" in said
     short = msgspec.structs.replace(made.index.run, verdict="too short")
     assert not unanswered(short, made.index.rows, made.index.study)
+
+
+def counted(abi: str, asked: float, instructions: float) -> list[Row]:
+    where: dict[str, Any] = {"of": "any.program", "abi": abi, "target": f"qemu-user:{abi}", "clock": "instructions"}
+    gap = row(None, name="resident_peak", unit="B", status="unsupported", **where)
+    return [row(asked, 0.0, name="asked", unit="B", **where), row(instructions, 0.0, name="solve", **where), gap]
+
+
+def test_abis_that_only_a_user_mode_emulator_runs_are_compared_by_what_it_counts() -> None:
+    """Each ABI has an emulator of its own, and both count instructions. The list asks nothing of malloc."""
+    made = judged(book(*counted("riscv64", 200, 50), *counted("riscv32", 110, 60)))
+    assert {one.measure for one in relatives(made)} == {"asked", "counted"}
+    assert found(made, "asked", "riscv32").value == pytest.approx(0.55)
+    assert found(made, "counted", "riscv32").value == pytest.approx(1.2)
+    asked, instructions = (table.columns[0].name for table in program_tables(made))
+    assert asked == "Bytes asked of malloc, against riscv64"
+    assert instructions == "Instructions of the program, against riscv64"
+    assert "It needs 45 % less memory of malloc (flow). It needs 20 % more instructions (flow)." in headline(made)
+    short = msgspec.structs.replace(made.index.run, verdict="too short")
+    assert not unanswered(short, made.index.rows, made.index.study)
+
+
+def test_a_program_whose_blocks_are_not_counted_says_so() -> None:
+    rows = [one for abi in ("riscv64", "riscv32") for one in counted(abi, 100, 50) if one.metric != "asked"]
+    assert found(book(*rows), "asked", "riscv32").reason == "any.program does not count what it asks of malloc."
 
 
 def test_a_guest_by_the_hardwares_clock_tells_both() -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -67,6 +69,19 @@ def test_what_is_paid_once_is_told_with_the_digits_of_a_difference() -> None:
     alike = [*near, answers.frame("shifted", "libc", answers.COPIED / 2 - 1)]
     (even,) = break_evens(books.with_rows(book, alike), suite_of(book))
     assert "in the driver less than 24 ns: the latter is better from the first " in in_words(even)
+
+
+def test_a_guest_s_break_even_is_apart_and_is_said_to_be_in_virtual_time() -> None:
+    """A user-mode emulator counts no kernel, which is most of a trap: it has none."""
+    book = answers.study()
+    guest: dict[str, Any] = {"abi": "mipsel", "target": "guest:malta", "clock": "virtual"}
+    counted = answers.trap(30, abi="mipsel", target="qemu-user:mipsel", clock="instructions")
+    there = [answers.trap(160, **guest), answers.mended(40, **guest), *answers.frames(**guest)]
+    rows = [counted, *there, *book.index.rows]
+    here, trapped, fixed = break_evens(books.with_rows(book, rows), suite_of(book))
+    assert [even.place for even in (here, trapped, fixed)] == [("x86_64", "local"), *[("mipsel", "guest:malta")] * 2]
+    assert in_words(trapped).startswith("One (alignment.access) costs 160 ns ±1 % in virtual time of guest:malta, and ")
+    assert "better from 3 of the" in in_words(fixed) and "virtual" not in in_words(here)
 
 
 def test_what_stands_first_is_the_way_out_for_this_machine_itself() -> None:

@@ -5,8 +5,6 @@
 #ifndef TOLL_ALIGNMENT_RECEIVE_H
 #define TOLL_ALIGNMENT_RECEIVE_H
 
-#include <time.h>
-
 #include "routines.h"
 #include "sums.h"
 #include "transfer.h"
@@ -14,7 +12,7 @@
 enum { WIPED = 0xdb };
 
 struct receive {
-  uint64_t turns, whole_turns, cpu_ns;
+  uint64_t turns, whole_turns;
 };
 
 static copy_routine *const copies[] = {copy_bytes,           copy_words_else_bytes, copy_halfwords, copy_shift_merge,
@@ -32,6 +30,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (copy == STRING && !COPY_HAS_STRING) return toll_skip(r, "this architecture has no string instruction");
   receive_copy = copies[copy];
   receive_sum = sums[toll_choice(r, "checksum")];
+  transfer.timed = (enum transfer_ends)toll_choice(r, "ends");
   transfer.source = toll_buffer(r, (struct toll_buffer_request){.bytes = RECORDS * SLOT_BYTES});
   transfer.target = toll_buffer(r, (struct toll_buffer_request){.bytes = RECORDS * SLOT_BYTES, .colour = 5});
   if (!transfer.source || !transfer.target) return toll_refused(r);
@@ -41,12 +40,6 @@ static enum toll_status prepare(struct toll_run *r) {
   for (size_t i = 0; i < RECORDS * SLOT_BYTES; i++) transfer.source[i] = (unsigned char)toll_random(&random);
   if (transfer_open((enum wire_fault)toll_choice(r, "fault"), RECEIVE_MOVES, r->seed)) return TOLL_OK;
   return toll_fail(r, "the two ends cannot be connected");
-}
-
-static uint64_t cpu_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static bool all_bytes_came(void) {
@@ -59,15 +52,12 @@ static bool all_bytes_came(void) {
 
 static void transfer_records(struct toll_run *r) {
   struct receive *receive = r->state;
-  uint64_t began = cpu_ns();
   for (uint64_t i = r->iterations; i; i--) {
     const bool whole = transfer_turn();
-    toll_timer_pause();
-    receive->cpu_ns += cpu_ns() - began;
+    hand_over(NEITHER);
     receive->turns++;
     receive->whole_turns += whole && all_bytes_came();
-    began = cpu_ns();
-    toll_timer_resume();
+    hand_over(transfer.timed);
   }
 }
 
@@ -81,7 +71,6 @@ static enum toll_status check(struct toll_run *r) {
 /* Begins anew after each visit, as its numbers do. */
 static void finish(struct toll_run *r) {
   struct receive *receive = r->state;
-  if (toll_accounts_are_own()) toll_report(r, "cpu", (double)receive->cpu_ns / ((double)receive->turns * TURN_BYTES));
   toll_report(r, "spoilt", (double)wire.frames_spoilt / (double)wire.frames_sent);
   wire.frames_sent = wire.frames_spoilt = 0;
   *receive = (struct receive){0};

@@ -18,11 +18,15 @@
 
 enum { RECORDS = 32, SLOT_BYTES = 1536, TURN_BYTES = RECORDS * TCP_MSS, PORT = 5001, MOST_TICKS = 4000 };
 
+/* Whose work is timed, and whose turn it is. NEITHER: the probe's own. */
+enum transfer_ends { BOTH_ENDS, SENDER, RECEIVER, NEITHER };
+
 struct transfer {
   struct tcp_pcb *sender, *receiver;
   unsigned char *source, *target; /* RECORDS slots each */
   size_t sent, received;          /* of this turn */
-  bool broken;
+  bool broken, is_paused;
+  enum transfer_ends timed;
 };
 static struct transfer transfer;
 
@@ -97,9 +101,24 @@ static err_t on_connected(void *context, struct tcp_pcb *pcb, err_t error) {
 
 /* ---- moving ---- */
 
+/* The timer runs while an end works that is timed. A window of frames passes between two calls, so that the readings of
+ * the clock are less than 1 % of it. */
+static void hand_over(enum transfer_ends end) {
+  const bool is_timed = end == transfer.timed || (transfer.timed == BOTH_ENDS && end != NEITHER);
+  if (is_timed != transfer.is_paused) return;
+  transfer.is_paused = !is_timed;
+  if (is_timed)
+    toll_timer_resume();
+  else
+    toll_timer_pause();
+}
+
 /* Frames both ways until nothing moves; then a tick of TCP's clock. False where the connection is broken. */
 static bool transfer_step(unsigned *ticks) {
-  const bool there = wire_deliver(&wire.ends[1]), back = wire_deliver(&wire.ends[0]);
+  hand_over(RECEIVER);
+  const bool there = wire_deliver(&wire.ends[1]);
+  hand_over(SENDER);
+  const bool back = wire_deliver(&wire.ends[0]);
   if (!there && !back) {
     tcp_tmr();
     ++*ticks;
@@ -115,6 +134,7 @@ static bool transfer_is_whole(void) {
 static bool transfer_turn(void) {
   unsigned ticks = 0;
   transfer.sent = transfer.received = 0;
+  hand_over(SENDER);
   do send_more();
   while (!transfer_is_whole() && transfer_step(&ticks));
   return transfer_is_whole();
@@ -136,6 +156,7 @@ static bool transfer_connect(void) {
   tcp_nagle_disable(transfer.sender);
   tcp_connect(transfer.sender, netif_ip_addr4(&wire.ends[1].netif), PORT, on_connected);
   while (!transfer.receiver && transfer_step(&ticks)) continue;
+  hand_over(transfer.timed); /* a body begins with a timer that runs */
   return transfer.receiver != NULL;
 }
 

@@ -248,13 +248,14 @@ class Tally(Record, frozen=True):
 
 
 class Relative(Record, frozen=True):
-    """A program's need under one ABI as a multiple of that under another, in one place. measure: peak resident memory;
-    CPU time, or the instructions in a guest where hardware timed neither. published: the study's
-    words. reason: why value is None. thin: too few visits for an interval."""
+    """A program's need under one ABI as a multiple of that under another, in one place. measure: peak resident memory,
+    or what was asked of malloc where no system accounts for the program; CPU time, or the instructions in a guest where
+    hardware timed neither, or the program's own where only those were counted. published: the study's words.
+    reason: why value is None. thin: too few visits for an interval."""
 
     what: str
     primitive: bool
-    measure: Literal["memory", "time", "instructions"]
+    measure: Literal["memory", "asked", "time", "instructions", "counted"]
     abi: str
     over: str
     target: str | None

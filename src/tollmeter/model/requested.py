@@ -195,14 +195,15 @@ class Option(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class BreakEven(Record, frozen=True, forbid_unknown_fields=True):
-    """A cost for each of something against a cost paid once, which is `once` less `without`. each, once, without: rows
-    of times; thing: what is counted; remedy: what is paid once."""
+    """A cost for each of something against a cost paid once, which is `once` less `without`. each, also, once, without:
+    rows of times, also those of other ways to pay for each; thing: what is counted; remedy: what is paid once."""
 
     thing: str
     remedy: str
     each: RowOf
     once: RowOf
     without: RowOf
+    also: tuple[RowOf, ...] = ()
 
 
 class CacheModel(Record, frozen=True, forbid_unknown_fields=True):

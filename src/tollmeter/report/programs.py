@@ -15,8 +15,15 @@ from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
 from tollmeter.studies.attribution import Attribution, Part
 from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
 from tollmeter.studies.gains import MULTIPLE
+from tollmeter.studies.matching_rows import VIRTUAL
 
-TITLES = {"memory": "Memory", "time": "CPU time", "instructions": "Instructions of program and kernel"}
+TITLES = {
+    "memory": "Memory",
+    "asked": "Bytes asked of malloc",
+    "time": "CPU time",
+    "instructions": "Instructions of program and kernel",
+    "counted": "Instructions of the program",
+}
 _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _NOTHING = 0.001
@@ -40,7 +47,7 @@ def program_remarks(book: Book) -> list[str]:
     about: dict[str, dict[str, None]] = {}
     for relative in relatives:
         if relative.reason:
-            about.setdefault(relative.reason, {})[f"{relative.abi}, {TITLES[relative.measure]}"] = None
+            about.setdefault(relative.reason, {})[f"{relative.abi}, {TITLES[relative.measure].lower()}"] = None
     return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
@@ -300,7 +307,8 @@ def _advice_beside(base: Row, rows: Sequence[tuple[Option, Row]]) -> str:
 def ratio_in_words(even: Even) -> str:
     """What is paid once is a difference: it is known no better than both of what it is made of."""
     asked, once_ns, within_ns = even.asked, even.once_ns, even.within_ns
-    head = f"One costs {of_row(even.each)}, and {asked.remedy}"
+    clock = f" in virtual time of {even.each.target}" if even.each.clock == VIRTUAL else ""
+    head = f"One ({even.each.probe}) costs {of_row(even.each)}{clock}, and {asked.remedy}"
     if once_ns <= within_ns:
         return f"{head} less than {two_digits(max(once_ns, 0.0) + within_ns, 'ns')}: {_from(asked.thing, 1)}."
     paid = f"{head} {time(once_ns, once_ns - within_ns, once_ns + within_ns)}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
-from tollmeter.studies.matching_rows import matching
+from tollmeter.studies.matching_rows import VIRTUAL, matching
 
 Place = tuple[str, str]
 """ABI and target."""
@@ -128,15 +128,22 @@ def _row(book: Book, wanted: RowOf, place: Place) -> Row | None:
 # ---- break-even -----------------------------------------------------------------------------------------------------
 
 
+_CLOCKS = ("hardware", VIRTUAL)
+"""A user-mode emulator's count lacks the kernel's share, which is most of a trap."""
+
+
 def break_evens(book: Book, suite: Suite) -> Iterator[Even]:
+    """Of rows of one place and one clock; the hardware's before an emulator's."""
     asked = suite.break_even
     if asked is None:
         return
-    for place in dict.fromkeys(
-        (row.abi, row.target) for row in matching(book, asked.each) if row.clock == "hardware"
-    ):  # fmt: skip
-        each, once, without = (_row(book, wanted, place) for wanted in (asked.each, asked.once, asked.without))
-        if each and once and without and each.median and once.median and without.median:
+    rows = [row for wanted in (asked.each, *asked.also) for row in matching(book, wanted)]
+    for each in sorted(rows, key=lambda row: row.clock == VIRTUAL):
+        place = each.abi, each.target
+        once, without = (_row(book, wanted, place) for wanted in (asked.once, asked.without))
+        if not (each.status == "ok" and each.median and once and without and once.median and without.median):
+            continue
+        if each.clock in _CLOCKS and {once.clock, without.clock} == {each.clock}:
             within = math.hypot(_half_ns(once), _half_ns(without))
             yield Even(place, asked, each, once.median - without.median, within)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -16,7 +16,16 @@ from tollmeter.model import Bend, Book, Lengths, Level, Program, Published, Rela
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
-from tollmeter.studies.matching_rows import NOT_TOGETHER, VIRTUAL, is_hosted, matching, own_reason, picked, with_mend
+from tollmeter.studies.matching_rows import (
+    COUNTED,
+    NOT_TOGETHER,
+    VIRTUAL,
+    is_hosted,
+    matching,
+    own_reason,
+    picked,
+    with_mend,
+)
 
 TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
@@ -249,9 +258,13 @@ def _twin(row: Row, others: Sequence[Row]) -> Row | None:
 
 # ---- relatives ------------------------------------------------------------------------------------------------------
 
-Measure = Literal["memory", "time", "instructions"]
-MEANS = {"memory": "resident-peak", "time": "cpu-time", "instructions": "cpu-time"}
-_CLOCKS = {"memory": ("hardware", VIRTUAL), "time": ("hardware",), "instructions": (VIRTUAL,)}
+Measure = Literal["memory", "asked", "time", "instructions", "counted"]
+MEANS = {"memory": "resident-peak", "asked": "asked", "time": "cpu-time", "instructions": "cpu-time"}
+"""What is counted of a program alone is its probe's first metric."""
+_CLOCKS = {
+    "memory": ("hardware", VIRTUAL), "asked": (COUNTED,), "time": ("hardware",), "instructions": (VIRTUAL,),
+    "counted": (COUNTED,),
+}  # fmt: skip
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 
 
@@ -261,15 +274,24 @@ def relatives(book: Book) -> tuple[Relative, ...]:
     main = main_abi(book.index.rows, book.index.machine.architecture)
     if suite is None or main is None:
         return ()
-    timed = {row.abi for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"}
-    measures: tuple[Measure, ...] = ("memory", "time", "instructions")
+    measures: tuple[Measure, ...] = ("memory", "asked", "time", "instructions", "counted")
     return tuple(
         _relative(book, program, measure, (abi, main))
         for measure in measures
         for program in suite.program
         for abi in _others(book, program, main)
-        if measure == "memory" or (measure == "time") == bool(timed & {abi, main})
+        if measure in _measures(book, {abi, main})
     )
+
+
+def _measures(book: Book, abis: Collection[str]) -> tuple[Measure, Measure]:
+    """What this run can compare two ABIs by: a user-mode emulator has neither the memory nor the time of a program."""
+    rows = [row for row in book.index.rows if row.abi in abis and row.status == "ok"]
+    timed = {row.clock for row in with_meaning(rows, book.probes, "cpu-time")}
+    if "hardware" in timed:
+        return "memory", "time"
+    only_counted = not timed and any(row.clock == COUNTED for row in rows)
+    return ("asked", "counted") if only_counted else ("memory", "instructions")
 
 
 def published_ratio(relative: Relative) -> float | None:
@@ -295,7 +317,7 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
         return msgspec.structs.replace(bare, reason=_relatives_why(book, program, measure, abis))
     row, twin = pairs[0]
     ratio = ratio_of(twin, row)
-    thin = measure != "instructions" and not (is_known(row) and is_known(twin))
+    thin = measure not in ("instructions", "counted") and not (is_known(row) and is_known(twin))
     return msgspec.structs.replace(
         bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
     )
@@ -304,20 +326,25 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
 def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:
     """Whether the study describes one ABI alone."""
     about = (book.suite.worth if book.suite else "") or abi
-    return (program.memory if measure == "memory" else program.time) if abi == about else ""
+    return (program.memory if measure in ("memory", "asked") else program.time) if abi == about else ""
 
 
 def _pairs(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
-    """This machine itself first, then by name."""
+    """This machine itself first, then by name. Each ABI has a user-mode emulator of its own, and all count alike."""
     ones, others = (_rows(book, program, measure, abi) for abi in abis)
     for one in sorted(ones, key=lambda row: (row.target != HERE, row.target)):
         for other in others:
-            if (one.target, one.clock, one.parameters) == (other.target, other.clock, other.parameters):
+            together = one.clock == COUNTED or one.target == other.target
+            if together and (one.clock, one.parameters) == (other.clock, other.parameters):
                 yield one, other
 
 
 def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[Row]:
-    rows = with_meaning(book.index.rows, book.probes, MEANS[measure])
+    if measure == "counted":
+        known = book.probes.get(program.probe)
+        rows = [row for row in book.index.rows if known and row.metric == known.metrics[0].name]
+    else:
+        rows = with_meaning(book.index.rows, book.probes, MEANS[measure])
     return [
         row
         for row in rows
@@ -329,6 +356,8 @@ def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[
 
 
 def _relatives_why(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
+    if measure == "asked" and _rows(book, program, "counted", abis[0]):
+        return f"{program.probe} does not count what it asks of malloc."
     for abi in abis:
         if _rows(book, program, measure, abi):
             continue

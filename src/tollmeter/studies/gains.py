@@ -23,15 +23,16 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     of fully known programs."""
     programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
     numbers = [relative for relative in programs if relative.value is not None]
-    memory = [number for number in numbers if number.measure == "memory" and not number.thin]
+    memory = [number for number in numbers if number.measure in ("memory", "asked") and not number.thin]
     time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
     if not programs:
         return ""
-    instructions = [number for number in numbers if number.measure == "instructions"]
+    instructions = [number for number in numbers if number.measure in ("instructions", "counted")]
     if not memory and not time:
         why = THIN if numbers else programs[0].reason or mend
         return f"Whether {abi} is worth it here is unknown. {why}"
-    space = _saved(memory, "memory") if memory else ""
+    asked = any(number.measure == "asked" for number in memory)
+    space = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
         return f"{head} {_saved(time, 'CPU time')}"
