@@ -23,9 +23,17 @@ from tollmeter.model import (
     Work,
 )
 
+KIB, MIB = 1 << 10, 1 << 20
 CLOCK_HZ = 4e9
 READING_NS = 70
 """What reading the clock costs, and so what every batch pays once."""
+
+
+def grid(least: int, most: int, per_octave: int = 4) -> list[int]:
+    """Sizes of which so many lie in each doubling at equal distances."""
+    octaves = range(least.bit_length() - 1, most.bit_length())
+    sizes = [(1 << octave) * (per_octave + step) // per_octave for octave in octaves for step in range(per_octave)]
+    return [size for size in sizes if least <= size <= most]
 
 
 def metric(name: str = "cost", unit: str = "ns", **more: Any) -> Metric:

@@ -177,7 +177,7 @@ def test_pages_go_to_the_other_node_and_back_and_are_the_same(place: Place) -> N
 
 def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(place: Place) -> None:
     guest, whole, broken = (place.guest, *(one / "memory.numa_latency" for one in place[1:]))
-    several: dict[str, Value] = {"node": 1, "home": 2, "size": 1 << 22}
+    several: dict[str, Value] = {"node": 1, "home": 2, "size": 1 << 16}
     idle = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="nothing")
     loaded = visited_on(guest, whole, 1, 9, 11, 13, **several, beside="reads")
     assert (idle.status, loaded.status, loaded.workers) == ("ok", "ok", (9, 11, 13))

@@ -22,7 +22,7 @@ from tollmeter.library import places, workloads
 from tollmeter.model import Select, Suite, Workload
 from tollmeter.store.request import NAME, Request, read_request, write_request
 
-FOLDERS = int(os.environ.get("TOLL_FOLDERS", "60"))
+FOLDERS = int(os.environ.get("TOLL_FOLDERS", "40"))
 STARTS = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "socket.connect"}
 VERBS = (
     ["show", "mine"], ["show", "mine", "--format", "json"], ["show", "mine", "--raw"], ["report", "mine"],

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def built(abis: Sequence[str], targets: Sequence[str], _: ProbeRequest, may_inst
     places._check_known(abis)
     for target in targets:
         clock_of(target)
-    loaded = catalog.load(ROOT / "build", "x86_64")
+    loaded = _loaded()
     own = [made for (_, abi), made in loaded.executables.items() if abi == loaded.abis[0]]
     named = abis or loaded.abis
     made = {
@@ -110,6 +111,11 @@ def built(abis: Sequence[str], targets: Sequence[str], _: ProbeRequest, may_inst
         for one in own
     }
     return msgspec.structs.replace(loaded, executables=made, abis=tuple(named))
+
+
+@cache
+def _loaded() -> Catalog:
+    return catalog.load(ROOT / "build", "x86_64")
 
 
 @pytest.fixture

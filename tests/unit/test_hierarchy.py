@@ -13,9 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-import caches
-from caches import KIB, MIB
-from made import metric, probe, row
+from made import KIB, MIB, grid, metric, probe, row
 from tollmeter.inference import hierarchy as hierarchy_module
 from tollmeter.inference.hierarchy import hierarchy, parallelism
 from tollmeter.inference.shapes import Shape, miss_share
@@ -69,7 +67,7 @@ def walk(top: int = 24 * MIB, pages: str = "huge", factor: float = 1.0, per_octa
             parameters={"size": size, "pages": pages},
             **more,
         )
-        for size in caches.grid(KIB, top, per_octave)
+        for size in grid(KIB, top, per_octave)
     ]
 
 
@@ -88,7 +86,7 @@ def step(*ends: tuple[int, float], visits: int, top: int = 64 * MIB) -> list[Row
 
     made = [
         row(cost(size), of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
-        for size in caches.grid(KIB, top, 4)
+        for size in grid(KIB, top, 4)
     ]
     return [msgspec.structs.replace(one, visits=visits) for one in made]
 
@@ -198,9 +196,7 @@ def test_a_system_that_says_nothing_of_its_caches() -> None:
 
 def test_a_size_is_what_was_measured_whatever_the_system_says() -> None:
     """4 MiB, where the system has caches of 1 and 16 MiB; and as many levels as the curve has, whatever it says."""
-    sizes = {
-        size: (1.0 if size <= 48 * KIB else 3.6 if size <= 4 * MIB else 140.0) for size in caches.grid(KIB, 64 * MIB, 2)
-    }
+    sizes = {size: (1.0 if size <= 48 * KIB else 3.6 if size <= 4 * MIB else 140.0) for size in grid(KIB, 64 * MIB, 2)}
     rows = [
         row(value, of="any.walk", name="load", parameters={"size": size, "pages": "huge"})
         for size, value in sizes.items()
@@ -339,7 +335,7 @@ def test_a_size_of_two_states_belongs_to_the_knee_and_is_no_level() -> None:
     a size that is mostly not served end the cache before one that mostly is."""
     steady = {
         size: 1.0 if size <= 48 * KIB else 3.6 if size <= MIB else 13.0 if size < 16 * MIB else MEMORY
-        for size in caches.grid(KIB, 64 * MIB, 8)
+        for size in grid(KIB, 64 * MIB, 8)
     }
     rows = [row(ns, of="any.walk", name="load", parameters={"size": s, "pages": "huge"}) for s, ns in steady.items()]
     turning = {6 * MIB: "second", 7 * MIB: "first", 8 * MIB: "second", 10 * MIB: "second", 12 * MIB: "first"}
@@ -359,7 +355,7 @@ def test_states_nearer_than_two_levels_are_one_levels() -> None:
 
 
 def test_what_lies_beyond_shows_where_the_last_sizes_are_of_two_states() -> None:
-    far = [size for size in caches.grid(KIB, 24 * MIB, 4) if size >= 12 * MIB]
+    far = [size for size in grid(KIB, 24 * MIB, 4) if size >= 12 * MIB]
     found = hierarchy(by_turns(walk(), dict.fromkeys(far, "first")), PROBES, SOUND)
     assert [level.level for level in found] == ["L1d", "L2", "L3", "memory"]
     assert found[-1].latency_ns == pytest.approx(MEMORY, rel=0.1)
@@ -368,7 +364,7 @@ def test_what_lies_beyond_shows_where_the_last_sizes_are_of_two_states() -> None
 
 def shared_cache(end: int) -> list[Row]:
     """Reading at 78 GB/s up to some size, and at 24 beyond."""
-    rates = {size: 78e9 if size <= end else 24e9 for size in caches.grid(16 * KIB, 128 * MIB, 2)}
+    rates = {size: 78e9 if size <= end else 24e9 for size in grid(16 * KIB, 128 * MIB, 2)}
     return reads(rates)
 
 
@@ -389,7 +385,7 @@ def test_latency_and_reading_that_agree_keep_the_interval() -> None:
 
 def test_a_level_is_read_by_the_fastest_kernel_or_has_a_gap() -> None:
     """Where the fast one was not reached, the slow one is no stand-in for it."""
-    slow = reads(dict.fromkeys(caches.grid(4 * KIB, 128 * MIB, 2), 20e9))
+    slow = reads(dict.fromkeys(grid(4 * KIB, 128 * MIB, 2), 20e9))
     fast = [
         msgspec.structs.replace(row, parameters={**row.parameters, "kernel": "widest"}, median=90e9) for row in slow
     ]
