@@ -28,7 +28,7 @@ def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> Remember
         run=name,
         machine=machine_key(machine),
         place=place_of(machine),
-        rows={"a.b x86_64": Cost(median, 0.01)},
+        rows={"a.b 1 x86_64 local cost None": Cost(median, 0.01)},
         widths={"local": {"x86_64": 4.0}},
     )
 
@@ -90,7 +90,7 @@ def test_the_last_word_on_a_run_stands_and_the_last_forty_runs_count(tmp_path: P
     remember(tmp_path, run("r44", median=99.0))
     found = recall(tmp_path, MACHINE)
     assert [one.run for one in found] == [f"r{number}" for number in range(5, 45)]
-    assert found[-1].rows["a.b x86_64"][0] == 99.0
+    assert found[-1].rows["a.b 1 x86_64 local cost None"][0] == 99.0
 
 
 def test_a_file_that_grew_beyond_reason_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,10 +187,10 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     chance, told, known = np.random.default_rng(seed), [], Learned()
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
-        seen = measured(median, 0.002, known.runs_sd.get("any.probe", USUAL_RUNS_SD))
+        seen = measured(median, 0.002, known.group_sd("any.probe", "cost"))
         told.append(EarlierRun("h", remembered(book(seen), known).rows))
         known = Learned(runs_sd=runs_sd(told, {}))
-    return known.runs_sd["any.probe"]
+    return known.group_sd("any.probe", "cost")
 
 
 @pytest.mark.parametrize("true_sd", [0.006, 0.02])

@@ -12,7 +12,13 @@ from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, Cost, EarlierRun, ro
 from tollmeter.numbers.known import Known, Learned
 
 
-def history(*medians: float, error: float = 0.0, row: str = "a.b x86_64", places: str = "") -> list[EarlierRun]:
+def named(probe: str, metric: str = "time", **parameters: int) -> str:
+    return " ".join(
+        [f"{probe} 1 x86_64 local {metric} None", *(f"{name}={value}" for name, value in parameters.items())]
+    )
+
+
+def history(*medians: float, error: float = 0.0, row: str = named("a.b"), places: str = "") -> list[EarlierRun]:
     where = places or "h" * len(medians)
     return [EarlierRun(place, {row: Cost(median, error)}) for median, place in zip(medians, where, strict=True)]
 
@@ -26,12 +32,12 @@ def test_by_hand() -> None:
     """Three runs at -1 %, 0 and +1 %: the median distance is 1 %, and three runs pull it to the usual's four."""
     found = runs_sd(history(*(100 * exp(log) for log in (-0.01, 0.0, 0.01))), {})
     own = (0.01 / 0.9539) ** 2
-    assert found == {"a.b": pytest.approx(sqrt((3 * own + 4 * USUAL_RUNS_SD**2) / 7))}
+    assert found == {"a.b time": pytest.approx(sqrt((3 * own + 4 * USUAL_RUNS_SD**2) / 7))}
 
 
 def test_what_a_run_says_of_its_own_error_is_taken_off() -> None:
     moved = [100 * exp(log) for log in (-0.01, 0.0, 0.01)]
-    assert runs_sd(history(*moved, error=0.02), {}) == {"a.b": pytest.approx(sqrt(4 * USUAL_RUNS_SD**2 / 7))}
+    assert runs_sd(history(*moved, error=0.02), {}) == {"a.b time": pytest.approx(sqrt(4 * USUAL_RUNS_SD**2 / 7))}
 
 
 def test_two_runs_say_nothing_nor_does_what_has_no_logarithm() -> None:
@@ -42,31 +48,31 @@ def test_two_runs_say_nothing_nor_does_what_has_no_logarithm() -> None:
 
 def test_rows_of_a_probe_speak_together_and_by_their_median() -> None:
     """One row in three that jumps does not make its probe's runs differ."""
-    rows = {f"a.b x86_64 {i}": (0.004, -0.004, 0.0) for i in range(2)} | {"a.b x86_64 2": (0.3, -0.3, 0.0)}
-    assert list(runs_sd(of_rows(rows), {})) == ["a.b"]
-    assert runs_sd(of_rows(rows), {})["a.b"] < 0.01
+    rows = {named("a.b", i=i): (0.004, -0.004, 0.0) for i in range(2)} | {named("a.b", i=2): (0.3, -0.3, 0.0)}
+    assert list(runs_sd(of_rows(rows), {})) == ["a.b time"]
+    assert runs_sd(of_rows(rows), {})["a.b time"] < 0.01
 
 
 def test_probes_are_told_apart() -> None:
-    found = runs_sd(of_rows({"a.b x": (0.0, 0.0, 0.0), "a.c x": (0.0, 0.2, -0.2)}), {})
-    assert found["a.b"] < USUAL_RUNS_SD < found["a.c"]
+    found = runs_sd(of_rows({named("a.b"): (0.0, 0.0, 0.0), named("a.c"): (0.0, 0.2, -0.2)}), {})
+    assert found["a.b time"] < USUAL_RUNS_SD < found["a.c time"]
 
 
 @pytest.mark.parametrize("true", [0.003, 0.02, 0.5])
 def test_many_runs_tell_the_truth_however_far_they_differ(true: float) -> None:
     """A cap of 5 % made intervals of rows that differ by 10 % hold in two of three."""
     moved = np.exp(np.random.default_rng(1).normal(0, true, 40))
-    assert runs_sd(history(*moved), {})["a.b"] == pytest.approx(true, rel=0.35)
-    assert runs_sd(history(*[1.0] * 40), {})["a.b"] >= 0.0015
+    assert runs_sd(history(*moved), {})["a.b time"] == pytest.approx(true, rel=0.35)
+    assert runs_sd(history(*[1.0] * 40), {})["a.b time"] >= 0.0015
 
 
 def test_what_is_shipped_stands_in_for_the_usual() -> None:
     still = history(1.0, 1.0, 1.0)
-    assert runs_sd(still, {"a.b": 0.05})["a.b"] == pytest.approx(sqrt(4 / 7) * 0.05)
+    assert runs_sd(still, {"a.b": 0.05})["a.b time"] == pytest.approx(sqrt(4 / 7) * 0.05)
 
 
 def in_cycles(clocks: list[float], costs: list[float]) -> list[EarlierRun]:
-    return [EarlierRun("h", {"a.b x": Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
+    return [EarlierRun("h", {named("a.b"): Cost(cost, 0.0, clock)}) for clock, cost in zip(clocks, costs, strict=True)]
 
 
 def test_a_clock_that_wanders_is_no_scatter_of_what_follows_it_nor_of_what_does_not() -> None:
@@ -75,21 +81,21 @@ def test_a_clock_that_wanders_is_no_scatter_of_what_follows_it_nor_of_what_does_
     core = runs_sd(in_cycles(clocks, [40e9 / clock for clock in clocks]), {})
     memory = runs_sd(in_cycles(clocks, [10.0] * 16), {})
     usual_alone = sqrt(4 / 20) * USUAL_RUNS_SD
-    assert core["a.b"] == memory["a.b"] == pytest.approx(usual_alone)
+    assert core["a.b time"] == memory["a.b time"] == pytest.approx(usual_alone)
 
 
 def test_what_a_new_kernel_or_host_changed_is_no_scatter_between_runs() -> None:
     moved = history(100.0, 100.0, 150.0, 150.0, 150.0, places="aabbb")
-    assert runs_sd(moved, {})["a.b"] < USUAL_RUNS_SD
+    assert runs_sd(moved, {})["a.b time"] < USUAL_RUNS_SD
     assert runs_sd(history(100.0, 120.0, 140.0, places="abc"), {}) == {}
 
 
 def test_a_row_that_differs_by_more_than_its_probe_is_learned_by_itself() -> None:
     """By hand: three runs at -3 %, 0 and +3 %, and the probe's own as much as one run."""
-    logs = {"a.b still": (0.0, 0.0, 0.0), "a.b moved": (-0.03, 0.0, 0.03)}
+    logs = {named("a.b", is_still=1): (0.0, 0.0, 0.0), named("a.b", is_still=0): (-0.03, 0.0, 0.03)}
     found = rows_sd(of_rows(logs), {"a.b": 0.006})
-    assert found["a.b moved"] == pytest.approx(sqrt((3 * (0.03 / 0.9539) ** 2 + 0.006**2) / 4))
-    assert list(found) == ["a.b moved"], "and three runs that agree are no certainty"
+    assert found[named("a.b", is_still=0)] == pytest.approx(sqrt((3 * (0.03 / 0.9539) ** 2 + 0.006**2) / 4))
+    assert list(found) == [named("a.b", is_still=0)], "and three runs that agree are no certainty"
 
 
 def test_a_row_like_its_probe_is_not_named_nor_is_one_of_two_runs() -> None:
@@ -98,12 +104,31 @@ def test_a_row_like_its_probe_is_not_named_nor_is_one_of_two_runs() -> None:
     assert rows_sd(history(100.0, 120.0), {"a.b": 0.006}) == {}
 
 
+def test_a_count_says_nothing_of_times_nor_they_of_it() -> None:
+    """Bytes that are the same in each run had made their program's time seem to be."""
+    runs = [
+        EarlierRun(
+            "h",
+            {named("a.b"): Cost(exp(log), 0.0), **{named("a.b", name): Cost(9.0, 0.0, 0.0, True) for name in "xyz"}},
+        )
+        for log in (0.0, 0.2, -0.2)
+    ]
+    assert list(runs_sd(runs, {})) == ["a.b time"] and runs_sd(runs, {})["a.b time"] > 0.1
+    assert list(rows_sd(runs, {"a.b time": 0.1})) == [named("a.b")], "nor has a count that never differed its own"
+
+
+def test_a_count_that_differs_between_runs_is_learned_with_its_rarer_values() -> None:
+    """By hand: one of four runs has a page more in a hundred: the standard deviation of the four logarithms."""
+    pages = [EarlierRun("h", {named("a.b", "pages"): Cost(exp(log), 0.0, 0.0, True)}) for log in (0.0, 0.0, 0.0, 0.01)]
+    assert rows_sd(pages, {}) == {named("a.b", "pages"): pytest.approx(float(np.std([0, 0, 0, 0.01], ddof=1)))}
+
+
 def test_rows_beyond_the_private_caches_are_a_group_of_their_own() -> None:
     """What neighbours leave of a shared cache moves them, and no row that fits into a private one."""
-    still = {f"a.b x size={size}": (0.0, 0.0, 0.0) for size in (1 << 10, 1 << 16, 1 << 19)}
-    runs = of_rows(still | {f"a.b x size={size}": (0.0, 0.2, -0.2) for size in ((1 << 19) + 1, 1 << 24)})
+    still = {named("a.b", size=size): (0.0, 0.0, 0.0) for size in (1 << 10, 1 << 16, 1 << 19)}
+    runs = of_rows(still | {named("a.b", size=size): (0.0, 0.2, -0.2) for size in ((1 << 19) + 1, 1 << 24)})
     found = runs_sd(runs, {"a.b": 0.003}, private_bytes=1 << 19)
-    assert found["a.b"] < 0.003 and found["a.b shared"] > 0.1
+    assert found["a.b time"] < 0.003 and found["a.b time shared"] > 0.1
     known = Known(learned=Learned(found, {}, 1 << 19))
-    assert [known.runs_sd("a.b", f"a.b x size={size}") for size in (1 << 19, 1 << 20)] == [*found.values()]
-    assert Known(learned=Learned({"a.b": 0.003}, {}, 1 << 19)).runs_sd("a.b", "a.b x size=1048576") == USUAL_RUNS_SD
+    assert [known.runs_sd(named("a.b", size=size)) for size in (1 << 19, 1 << 20)] == [*found.values()]
+    assert Known(learned=Learned({"a.b": 0.003}, {}, 1 << 19)).runs_sd(named("a.b", size=1 << 20)) == USUAL_RUNS_SD

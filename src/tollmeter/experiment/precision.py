@@ -34,7 +34,7 @@ underestimate it. With 0 instead, intervals held the median of twelve runs in 92
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
-_NORMAL = 1.959964
+NORMAL = 1.959964
 _FLOOR_SD = 1e-4
 _LEAST_LEFT = 0.1
 _HARDLY_MORE = 1.1
@@ -121,7 +121,7 @@ def estimate(
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
     half = half_width(logs, layouts, scatter)
-    beyond = _NORMAL * scatter.runs_sd
+    beyond = NORMAL * scatter.runs_sd
     low = max(middle - half, min(log(reach[0]), middle) - beyond)
     high = min(middle + half, max(log(reach[1]), middle) + beyond)
     return Estimate(value=exp(middle), low=exp(low), high=exp(high))
@@ -129,7 +129,7 @@ def estimate(
 
 def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
-    return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (_NORMAL * scatter.runs_sd) ** 2)
+    return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (NORMAL * scatter.runs_sd) ** 2)
 
 
 def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> float:
@@ -176,7 +176,7 @@ def in_plain_numbers(
     array = np.asarray(visits, dtype=float)
     middle = hodges_lehmann(array)
     half = sqrt(
-        _reach(array, layouts, scatter, scatter.visits_sd * around) ** 2 + (_NORMAL * scatter.runs_sd * around) ** 2
+        _reach(array, layouts, scatter, scatter.visits_sd * around) ** 2 + (NORMAL * scatter.runs_sd * around) ** 2
     )
     return Estimate(value=middle, low=middle - half, high=middle + half)
 
@@ -231,14 +231,14 @@ def _some_layouts(logs: Array, owner: NDArray[np.int64]) -> tuple[Array, NDArray
 
 def is_of_runs(half: float, scatter: Scatter) -> bool:
     """Whether the between-run variance makes up a half-width, but for a tenth: no visit of this run narrows it."""
-    return half <= _HARDLY_MORE * _NORMAL * scatter.runs_sd
+    return half <= _HARDLY_MORE * NORMAL * scatter.runs_sd
 
 
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
     """Visits that a point needs in all for a half-width, from its present half-width; infinite where the between-run
     variance is wider. More visits also estimate their scatter better: Student's t of few visits would ask for twice too
     many."""
-    wanted, runs = log(1 + precision) ** 2, (_NORMAL * scatter.runs_sd) ** 2
+    wanted, runs = log(1 + precision) ** 2, (NORMAL * scatter.runs_sd) ** 2
     if wanted <= runs:
         return inf
     of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / student_reach(seen - 1 + scatter.freedom) ** 2

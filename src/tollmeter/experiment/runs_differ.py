@@ -4,8 +4,8 @@
 Costs are compared in ns and in cycles of each run's own core clock, and the view that scatters less counts: the clock
 of a machine wanders by some per cent from hour to hour, and a history kept in ns took that for scatter between runs.
 
-Rows are grouped by probe, and those whose data exceed the private caches are a group of their own: what neighbours
-leave of a shared cache and of memory differs from run to run (decision 27).
+Rows are grouped by probe and metric, and those whose data exceed the private caches are a group of their own: what
+neighbours leave of a shared cache and of memory differs from run to run (decision 27).
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ twelve runs of 4 s of one quiet Zen 5 guest."""
 _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
+SHARED = " shared"
+_METRIC = 4
+"""Which word of a row's name it is."""
 _SIZE = re.compile(r" size=(\d+)")
 _NORMAL_DISTANCE = 0.9539
 """Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
@@ -43,11 +46,13 @@ _NORMAL_DISTANCE = 0.9539
 
 class Cost(NamedTuple):
     """One row of one run. median: above zero, in ns or, of what is no time, in its unit. error: standard error by the
-    run's own visits, of the logarithm. clock_hz: of the core during the run; 0 for what is no time."""
+    run's own visits, of the logarithm. clock_hz: of the core during the run; 0 for what is no time. is_count: of what
+    is no time and no rate."""
 
     median: float
     error: float
     clock_hz: float = 0.0
+    is_count: bool = False
 
 
 class EarlierRun(NamedTuple):
@@ -63,41 +68,50 @@ class _RowScatter(NamedTuple):
 
     variance: float
     freedom: float
+    is_count: bool
 
 
 def group_of(name: str, private_bytes: int) -> str:
     """The rows that differ alike between runs. name: of a row, as `row_name` gives it. private_bytes: what surely fits
     into private caches, or 0."""
-    size = _SIZE.search(name)
+    words, size = name.split(" "), _SIZE.search(name)
     is_shared = private_bytes and size and int(size[1]) > private_bytes
-    return f"{name.partition(' ')[0]}{' shared' if is_shared else ''}"
+    return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + (SHARED if is_shared else "")
+
+
+def learned_sd(learned: Mapping[str, float], group: str) -> float:
+    """Of a group, or else of its probe, as it is shipped and as older runs have it. learned: by group or probe."""
+    probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
+    return learned.get(group, learned.get(probe, USUAL_RUNS_SD))
 
 
 def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
     """Standard deviation between runs of logarithms, by group.
 
     The median over a group's rows, shrunk towards the usual value as if that rested on four runs. Fewer than three runs
-    of a row are not used. usual: by probe, as shipped."""
+    of a row are not used, and no counts. usual: by probe, as shipped."""
     by_group: dict[str, list[_RowScatter]] = defaultdict(list)
     for name, seen in _by_row(runs).items():
-        by_group[group_of(name, private_bytes)].append(seen)
+        if not seen.is_count:
+            by_group[group_of(name, private_bytes)].append(seen)
     return {
-        group: _shrunk(_middle(rows), usual.get(group, USUAL_RUNS_SD), _USUAL_IS_WORTH)
-        for group, rows in by_group.items()
+        group: _shrunk(*_middle(rows), learned_sd(usual, group), _USUAL_IS_WORTH) for group, rows in by_group.items()
     }
 
 
-def _middle(rows: Sequence[_RowScatter]) -> _RowScatter:
-    return _RowScatter(median(row.variance for row in rows), median(row.freedom for row in rows))
+def _middle(rows: Sequence[_RowScatter]) -> tuple[float, float]:
+    return median(row.variance for row in rows), median(row.freedom for row in rows)
 
 
 def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
     """The same by row, for rows whose runs clearly differ by more than those of their group. Shrunk towards the group's
-    value as if that rested on one run. Never less than the group's: a few runs that agree prove nothing."""
+    value as if that rested on one run. Never less than the group's: a few runs that agree prove nothing.
+
+    A count has no group: most are the same in each run, and others differ by their own placement of pages."""
     by_row: dict[str, float] = {}
     for name, seen in _by_row(runs).items():
-        usual = of_groups.get(group_of(name, private_bytes), USUAL_RUNS_SD)
-        own = _shrunk(seen, usual, _GROUP_IS_WORTH)
+        usual = 0.0 if seen.is_count else learned_sd(of_groups, group_of(name, private_bytes))
+        own = sqrt(seen.variance) if seen.is_count else _shrunk(seen.variance, seen.freedom, usual, _GROUP_IS_WORTH)
         if own > _CLEARLY * usual:
             by_row[name] = own
     return by_row
@@ -115,21 +129,24 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
 
 
 def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
-    """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain."""
+    """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain. Counts
+    have few values, and no outliers: the mean square counts each."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
     if freedom < _LEAST_RUNS - 1:
         return None
     in_ns = [log(second.median / first.median) for first, second in pairs]
+    if all(cost.is_count for _, cost in costs):
+        return _RowScatter(sum(ratio**2 for ratio in in_ns) / len(in_ns) / 2, freedom + 1, is_count=True)
     in_cycles = [ratio + _clocks(*pair) for ratio, pair in zip(in_ns, pairs, strict=True)]
     spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE
     errors = sum(cost.error**2 for _, cost in costs) / len(costs)
-    return _RowScatter(max(0.0, spread**2 - errors), freedom + 1)
+    return _RowScatter(max(0.0, spread**2 - errors), freedom + 1, is_count=False)
 
 
 def _clocks(first: Cost, second: Cost) -> float:
     return log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0
 
 
-def _shrunk(seen: _RowScatter, usual_sd: float, worth: float) -> float:
-    return max(_LEAST_SD, sqrt((seen.freedom * seen.variance + worth * usual_sd**2) / (seen.freedom + worth)))
+def _shrunk(variance: float, freedom: float, usual_sd: float, worth: float) -> float:
+    return max(_LEAST_SD, sqrt((freedom * variance + worth * usual_sd**2) / (freedom + worth)))

@@ -23,7 +23,7 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
-from tollmeter.numbers.readings import RATES
+from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
 
@@ -159,7 +159,7 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
     cycles alike, and the ratio nearer to 1 is used; where one view is slower and the other faster, the interval holds
     both."""
     ratio = ratio_of(old, new)
-    if old.unit != "ns" and old.unit not in RATES:
+    if not is_time(old.unit):
         return ratio
     clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else control or 1.0
     scale = clocks if old.unit == "ns" else 1 / clocks

@@ -67,7 +67,7 @@ def known_runs(books: Sequence[Book]) -> tuple[Known, ...]:
 
 def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
     """The most that runs of the machines differ by in this row, as a standard deviation of logarithms."""
-    return max(one.runs_sd(change.old.probe, row_name(change.old, change.old.state)) for one in known)
+    return max(one.runs_sd(row_name(change.old, change.old.state)) for one in known)
 
 
 def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:

@@ -233,7 +233,7 @@ def remembered(book: Book, before: Learned) -> Remembered:
 
 def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
     from tollmeter.numbers.known import Known, row_name
-    from tollmeter.numbers.readings import NS_PER_SECOND, RATES
+    from tollmeter.numbers.readings import NS_PER_SECOND, RATES, is_time
 
     rows_by_run = {}
     for row in book.index.rows:
@@ -242,9 +242,9 @@ def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
         if row.median and row.low and row.high and row.median > 0 and row.low > 0:
             name = row_name(row, row.state)
             cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
-            clock_hz = book.index.machine.core_clock_hz if row.unit == "ns" or row.unit in RATES else None
-            error = _own_error(row, Known(learned=before).runs_sd(row.probe, name))
-            rows_by_run[name] = Cost(cost, error, clock_hz or 0.0)
+            clock_hz = book.index.machine.core_clock_hz if is_time(row.unit) else None
+            error = _own_error(row, Known(learned=before).runs_sd(name))
+            rows_by_run[name] = Cost(cost, error, clock_hz or 0.0, not is_time(row.unit))
     return rows_by_run
 
 

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
+from math import exp, isfinite
 
 import numpy as np
 
-from tollmeter.experiment.precision import Estimate, Scatter, estimate
+from tollmeter.experiment.precision import NORMAL, Estimate, Scatter, estimate
 from tollmeter.model import Metric, Outcome, Row
-from tollmeter.numbers.known import Known
-from tollmeter.numbers.meanings import BY_KERNEL, PROGRAM
-from tollmeter.numbers.readings import RATES
-from tollmeter.numbers.row_of import KERNEL_COUNTS, PointReadings, bare, with_precision
+from tollmeter.numbers.known import Known, row_name
+from tollmeter.numbers.meanings import BY_KERNEL
+from tollmeter.numbers.readings import RATES, is_time
+from tollmeter.numbers.row_of import EMULATED, KERNEL_COUNTS, PointReadings, bare, with_precision
 from tollmeter.numbers.stats import modes, quartiles
 
 _OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
@@ -38,11 +38,7 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     estimate = (
         _counted_once(values[0], metric)
         if alone
-        else _within_steps(
-            _estimate(values, layouts, known.runs_sd(visited.probe.probe) if metric.means == PROGRAM else 0.0),
-            values,
-            metric,
-        )
+        else _within_steps(_estimate(values, layouts, _runs_sd(visited, metric, known)), values, metric)
     )
     row = bare(
         first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
@@ -51,6 +47,15 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
         samples=len(values),
     )  # fmt: skip
     return with_precision(row, layouts, known.precision)
+
+
+def _runs_sd(visited: PointReadings, metric: Metric, known: Known) -> float:
+    """What runs differ by. A count that was the same in earlier runs does not differ."""
+    first = visited.readings[0].outcome
+    if first.clock.kind in EMULATED:
+        return 0.0
+    name = row_name(bare(first, visited.probe, metric, "ok", None), None)
+    return known.runs_sd(name) if is_time(metric.unit) else known.learned.runs_sd.get(name, 0.0)
 
 
 def _by_line(outcome: Outcome, metric: Metric) -> float:
@@ -78,10 +83,12 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
 
 
 def _estimate(values: Sequence[float], layouts: Sequence[int], runs_sd: float) -> Estimate:
-    """A value that never differs is exact; one that differs does not scatter with the clock, so that only its own
-    visits show its scatter. runs_sd: of a time, which also differs between runs."""
+    """A value that differs does not scatter with the clock, so that only its own visits show its scatter. One that
+    never differs in one run may differ in the next: that is `runs_sd`."""
     if min(values) == max(values):
-        return Estimate(value=values[0], low=values[0], high=values[0])
+        beyond = exp(NORMAL * runs_sd)
+        low, high = sorted((values[0] / beyond, values[0] * beyond))
+        return Estimate(value=values[0], low=low, high=high)
     if min(values) <= 0:
         return Estimate(value=float(np.median(values)), low=min(values), high=max(values))
     return estimate(values, layouts, Scatter(runs_sd=runs_sd), (min(values), max(values)))

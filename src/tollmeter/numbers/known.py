@@ -14,7 +14,7 @@ import numpy as np
 from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
 from tollmeter.experiment.core_states import core_seen
 from tollmeter.experiment.precision import Scatter
-from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, group_of
+from tollmeter.experiment.runs_differ import group_of, learned_sd
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
@@ -37,6 +37,9 @@ class Learned(NamedTuple):
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
     private_bytes: int = 0
+
+    def group_sd(self, probe: str, metric: str) -> float:
+        return learned_sd(self.runs_sd, f"{probe} {metric}")
 
 
 class ReadingCache(NamedTuple):
@@ -139,13 +142,14 @@ class Known(NamedTuple):
         return series if follows else series.as_read()
 
     def scatter_of(self, probe: str, metric: str) -> Scatter:
-        return self.scatter.get((probe, metric)) or Scatter(runs_sd=self.runs_sd(probe))
+        return self.scatter.get((probe, metric)) or Scatter(
+            runs_sd=learned_sd(self.learned.runs_sd, f"{probe} {metric}")
+        )
 
-    def runs_sd(self, probe: str, name: str = "") -> float:
-        """name: of the row, as `row_name` gives it."""
+    def runs_sd(self, name: str) -> float:
+        """Of the times of a row. name: as `row_name` gives it."""
         learned = self.learned.runs_sd
-        group = group_of(name, self.learned.private_bytes) if name else probe
-        return learned.get(name, learned.get(group, USUAL_RUNS_SD))
+        return learned.get(name) or learned_sd(learned, group_of(name, self.learned.private_bytes))
 
 
 def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:

@@ -32,6 +32,11 @@ _MOST_WORK = 1e18
 Names = NDArray[np.str_]
 
 
+def is_time(unit: str) -> bool:
+    """Whether it is a time or a rate, and no count."""
+    return unit == "ns" or unit in RATES
+
+
 class Reading(NamedTuple):
     """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
     during each sample. clock_hz: of the core during the visit; slowed: during each sample, as a share of it. waited:

@@ -93,7 +93,7 @@ def _scatter(visited: PointReadings, metric: Metric, known: Known, state: StateN
     """Runs under an emulator do not differ as those of a machine do."""
     scatter, first = known.scatter_of(visited.probe.probe, metric.name), visited.readings[0].outcome
     name = row_name(bare(first, visited.probe, metric, "ok", None), state)
-    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(visited.probe.probe, name)
+    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(name)
     return msgspec.structs.replace(scatter, runs_sd=differ)
 
 

@@ -208,7 +208,8 @@ def _with_scatter(known: Known, every: Sequence[_Timed]) -> Known:
     for name, several in together.items():
         evidence[name] = seen = ClockEvidence([timed.cost for timed in several], [timed.evidence for timed in several])
         logs[name[:2]] += [timed.views[0 if follows_clock(timed.cost, seen) else 1] for timed in several]
-    scatter = {name: common_scatter(series, known.runs_sd(name[0])) for name, series in logs.items()}
+    learned = known.learned
+    scatter = {name: common_scatter(series, learned.group_sd(*name)) for name, series in logs.items()}
     return known._replace(scatter=scatter, evidence=evidence)
 
 

@@ -13,7 +13,7 @@ from tollmeter.judgement.changed_curves import curves, moved
 from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Book, Level
-from tollmeter.numbers.readings import RATES
+from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.compared_rows import (
     Compared,
@@ -222,7 +222,7 @@ def _with_labels(reason: str, labels: tuple[str, str]) -> str:
 def geometric_mean(compared: Compared) -> list[str]:
     """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
     every = [[change for change in several if change is not None] for several in compared.by_key().values()]
-    whole = [several for several in every if len(several) == len(compared.comparisons) and _is_timed(several[0])]
+    whole = [several for several in every if len(several) == len(compared.comparisons) and is_time(several[0].new.unit)]
     if len(whole) < 2:
         return []
     means = [exp(fmean(_log_cost(several[place]) for several in whole)) for place in range(len(compared.comparisons))]
@@ -232,10 +232,6 @@ def geometric_mean(compared: Compared) -> list[str]:
     return [
         f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {text}."
     ]
-
-
-def _is_timed(change: Change) -> bool:
-    return change.new.unit == "ns" or change.new.unit in RATES
 
 
 def _log_cost(change: Change) -> float:
