@@ -162,7 +162,6 @@ HAND: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
         "FIR, every": ((10, 9, 11.5), (1580, 44, 4.1, 0.9)),
         "Dot product with trapped": ((1.0, 0.95, 1.05), (1.9, 0.55, 1.3)),
         "Dot product from the library, N = 4096": ((1.0, 1.04, 0.95), (1.26, 1.8, 0.7)),
-        "Dot product from the library, N = 16384": ((1.3, 1.8), (0.9, 1.0)),
         "FIR by FPA": ((10, 8.5), (2, 175)),
         "FIR by FPU": ((10, 9.5, 11.3), (6.6, 1.0)),
         "Dot product by trapped FPU": ((1.0, 0.97), (1.9, 0.55)),

@@ -14,6 +14,7 @@ from tollmeter.model import Book, Claim, Outcome, Point, Row, Study, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.cores import clusters
+from tollmeter.report.charts.memory import rules
 from tollmeter.report.charts.sentences import points
 
 ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
@@ -92,6 +93,30 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip
     assert chart.caption == "Of 6 published figures: 2 hold, 4 cannot be judged here."
+
+
+def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
+    """A name of four lines ran into the next where each had the room of three."""
+    book = books.healthy(("x86_64",))
+
+    def height(what: str) -> float:
+        claims = [Claim(what=f"{what} {turn}", figure="2", value=2.0, here=2.0, low=1.9, high=2.1, unit="ratio",
+                        verdict="holds") for turn in range(2)]  # fmt: skip
+        told = Study(source="A paper", claims=tuple(claims), tally=Tally(holds=2))
+        index = msgspec.structs.replace(book.index, study=told)
+        spec = _of(msgspec.structs.replace(book, index=index), "published-ratio").spec
+        return float(spec["height"]) / len(claims)
+
+    assert height("short") >= 40
+    assert height("instructions of a program " * 4) > 5 * 12
+
+
+@pytest.mark.parametrize(("at", "end", "late"), [(4096, 262144, True), (64, 262144, False)])
+def test_a_long_label_of_a_rule_takes_several_lines_on_the_side_with_room(at: int, end: int, late: bool) -> None:
+    drawn = [one.to_dict() for one in rules([(at, "published: the library's dot product falls past N = 4,096")], end)]
+    ((datum,),) = drawn[0]["datasets"].values()
+    assert datum["late"] is late
+    assert all("split" in label["transform"][0]["calculate"] for label in drawn[1:])
 
 
 def test_fewer_than_four_points_are_no_chart() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,14 +52,25 @@ def by_width(narrow: object, wide: object) -> alt.ExprRef:
 
 LABEL_LETTERS = 28
 """Of one line of words beside an axis: as many as half the width of a phone takes."""
-WRAPPED = f"split(trim(replace(datum.label, regexp('(.{{1,{LABEL_LETTERS}}})( |$)', 'g'), '$1\\n')), '\\n')"
+LABEL_LINE = 12
 BESIDE_WORDS: Spec = {"titleAnchor": "end"}
 """Where words take the left half of a chart, the title below it needs both."""
 
 
 def words_axis(**more: Any) -> alt.Axis:
     """Beside lines that are named in words: a long name takes two lines, and none is cut or left out."""
-    return alt.Axis(labelExpr=WRAPPED, labelLineHeight=12, labelOverlap=False, ticks=False, domain=False, **more)
+    label = wrapped("datum.label")
+    return alt.Axis(labelExpr=label, labelLineHeight=LABEL_LINE, labelOverlap=False, ticks=False, domain=False, **more)
+
+
+def wrapped(words: str) -> str:
+    """An expression of Vega: the lines of what another expression is."""
+    return f"split(trim(replace({words}, regexp('(.{{1,{LABEL_LETTERS}}})( |$)', 'g'), '$1\\n')), '\\n')"
+
+
+def label_height(words: str) -> int:
+    """Pixels that such a label takes, with a gap to the next."""
+    return LABEL_LINE * (len(textwrap.wrap(words, LABEL_LETTERS)) + 1)
 
 
 def rate_label(suffix: str) -> str:

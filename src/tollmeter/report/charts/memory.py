@@ -12,7 +12,7 @@ from tollmeter.model import Level, Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted, named_by, panel_by
-from tollmeter.report.charts.marks import datum, label_of, values
+from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, values, wrapped
 from tollmeter.report.numbers import quantity, size
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
@@ -65,20 +65,28 @@ def _reach(rows: Sequence[Row], axis: str) -> int:
     return max((whole_number(row, axis) for row in rows), default=0)
 
 
+def _room(text: str) -> int:
+    """By how much the axis has to go on to the right of a rule for its label."""
+    return LATE if len(text) <= LABEL_LETTERS else LATE * LATE
+
+
 def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
     """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`."""
     data = [
-        {"x": place, "text": text, "late": place * LATE > end, "down": 2 + STAGGER * (turn % 3)}
+        {"x": place, "text": text, "late": place * _room(text) >= end, "down": 2 + STAGGER * (turn % 3)}
         for turn, (place, text) in enumerate(labelled)
         if place <= end
     ]
     if not data:
         return []
-    base = alt.Chart(values(data)).encode(alt.X("x:Q"))
+    base = alt.Chart(values(data)).encode(alt.X("x:Q")).transform_calculate(lines=wrapped("datum.text"))
     down = alt.expr("datum.down")
     early = base.transform_filter("!datum.late").mark_text(style="reported-label", dx=4, dy=down)
     late = base.transform_filter("datum.late").mark_text(style="reported-label", dx=-4, dy=down, align="right")
-    return [base.mark_rule(style="reported"), *(label.encode(text="text:N", y=alt.value(0)) for label in (early, late))]
+    return [
+        base.mark_rule(style="reported"),
+        *(label.encode(text="lines:N", y=alt.value(0)) for label in (early, late)),
+    ]
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from tollmeter.report.charts.marks import (
     finished,
     hover,
     is_firm,
+    label_height,
     log_ticks,
     log_y,
     number_x,
@@ -140,7 +141,7 @@ def published(bench: Bench) -> Iterator[Chart]:
 
 def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, caption: str) -> Chart:
     data = [datum for claim in claims for datum in _data(claim)]
-    by = series_colour("series", ORDER)
+    by, step = series_colour("series", ORDER), max(STEP, *(label_height(claim.what) for claim in claims))
     base = alt.Chart(values(data))
     x = alt.X("y:Q", title=title, scale=alt.Scale(type="log", nice=True, padding=12), axis=alt.Axis(**BESIDE_WORDS))
     y = alt.Y("label:N", title=None, sort=None, axis=words_axis(grid=True))
@@ -150,7 +151,7 @@ def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, caption
         f"published-{unit}", f"The study's figures and this machine's: {title}",
         "What was published, and what is measured here?", (),
     )  # fmt: skip
-    return subject.chart(finished(alt.layer(reach, dot), len(claims) * STEP + 20), bench.rows[:1], caption)
+    return subject.chart(finished(alt.layer(reach, dot), len(claims) * step + 20), bench.rows[:1], caption)
 
 
 def _data(claim: Claim) -> Iterator[Datum]:
