@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
+import altair as alt
 import msgspec
 import pytest
 
@@ -14,6 +15,7 @@ from tollmeter.model import Book, Claim, Outcome, Point, Row, Study, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.cores import clusters
+from tollmeter.report.charts.marks import finished
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.charts.sentences import points
 
@@ -113,10 +115,10 @@ def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
 
 @pytest.mark.parametrize(("at", "end", "late"), [(4096, 262144, True), (64, 262144, False)])
 def test_a_long_label_of_a_rule_takes_several_lines_on_the_side_with_room(at: int, end: int, late: bool) -> None:
-    drawn = [one.to_dict() for one in rules([(at, "published: the library's dot product falls past N = 4,096")], end)]
-    ((datum,),) = drawn[0]["datasets"].values()
+    made = finished(alt.layer(*rules([(at, "published: the library's dot product falls past N = 4,096")], end)))
+    ((datum,),) = made["datasets"].values()
     assert datum["late"] is late
-    assert all("split" in label["transform"][0]["calculate"] for label in drawn[1:])
+    assert all("split" in label["transform"][0]["calculate"] for label in made["layer"][1:])
 
 
 def test_fewer_than_four_points_are_no_chart() -> None:
