@@ -61,6 +61,13 @@ def test_an_address_is_its_function_s_and_that_which_was_inlined_there(program: 
     assert symbols.function(1) == UNKNOWN
 
 
+def test_the_kernel_s_code_in_a_process_is_not_the_program_s_last_function(program: Path) -> None:
+    """`_fini` is assembly without a length: a reading of the clock in the vDSO was called by its name."""
+    symbols = Symbols(program)
+    assert symbols.function(address_of(program, "_fini")) == "_fini"
+    assert symbols.function(0x7FFF_F7FC_1000) == UNKNOWN
+
+
 def profile(shares: dict[str, int], ns: float = 100.0, source: str = "perf cpu-clock") -> Profile:
     return Profile(
         probe="any.probe", abi="x86_64", target="local", parameters={}, source=source, operation_ns=ns,

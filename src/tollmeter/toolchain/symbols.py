@@ -17,6 +17,7 @@ from elftools.dwarf.compileunit import CompileUnit
 from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 from elftools.dwarf.ranges import BaseAddressEntry, RangeEntry
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
@@ -86,7 +87,7 @@ class Symbols:
 
     def __init__(self, path: Path) -> None:
         self._elf = ELFFile(BytesIO(path.read_bytes()))
-        self._functions = _one_name_each(sorted(_functions(self._elf)))
+        self._functions = _one_name_each(sorted(_functions(self._elf)), _code_end(self._elf))
         self._begins = [span.begin for span in self._functions]
 
     @cached_property
@@ -135,7 +136,13 @@ def _functions(elf: ELFFile) -> Iterator[Span]:
             yield Span(begin, begin + symbol.size_bytes, symbol.name)
 
 
-def _one_name_each(ordered: list[Span]) -> list[Span]:
+def _code_end(elf: ELFFile) -> int:
+    """Code behind it is the kernel's (its vDSO), and has no symbol here."""
+    code = (section for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
+    return max((section["sh_addr"] + section["sh_size"] for section in code), default=0)
+
+
+def _one_name_each(ordered: list[Span], code_end: int) -> list[Span]:
     """One name an address: the shortest, since libraries give one function many."""
     named: dict[int, Span] = {}
     for span in ordered:
@@ -143,7 +150,7 @@ def _one_name_each(ordered: list[Span]) -> list[Span]:
         if known is None or (-span.end, len(span.name)) < (-known.end, len(known.name)):
             named[span.begin] = span
     spans = list(named.values())
-    nexts = [*(span.begin for span in spans[1:]), 1 << 64]
+    nexts = [*(span.begin for span in spans[1:]), code_end]
     return [
         span if span.end > span.begin else span._replace(end=after) for span, after in zip(spans, nexts, strict=True)
     ]
