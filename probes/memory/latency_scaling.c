@@ -12,7 +12,7 @@ struct chases {
   struct instance {
     struct walk walk;
     char *memory;
-    size_t bytes;
+    size_t bytes, stride;
     char padding[128]; /* neighbours in this array are written by other CPUs */
   } instances[MOST];
 };
@@ -29,8 +29,9 @@ static enum toll_status prepare(struct toll_run *r) {
                      r->cpu_count);
   if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
   for (uint64_t i = 0; i < count; i++) {
-    if (asked(r, "size", &c->instances[i].bytes) != TOLL_OK) return toll_refused(r);
-    if (c->instances[i].bytes < toll_line_bytes()) return toll_fail(r, "the size holds no line");
+    struct instance *one = &c->instances[i];
+    if (asked(r, "size", &one->bytes) != TOLL_OK || asked(r, "stride", &one->stride) != TOLL_OK) return toll_refused(r);
+    if (one->bytes < one->stride) return toll_fail(r, "the size is shorter than the stride");
     c->instances[i].memory = large_buffer(r, whole_huge_pages(c->instances[i].bytes), 0);
     if (!c->instances[i].memory) return toll_refused(r);
   }
@@ -39,12 +40,13 @@ static enum toll_status prepare(struct toll_run *r) {
 
 /* Each instance lays and proves its own walk from its own CPU: its pages are then near it, and its lines in its caches. */
 static void load(struct toll_run *r) {
+  static const enum toll_order orders[] = {TOLL_ORDER_FORWARD, TOLL_ORDER_BACKWARD, TOLL_ORDER_RANDOM};
   struct instance *own = &((struct chases *)r->state)->instances[r->worker];
   if (!own->walk.head) {
     struct toll_run seeded = *r;
     seeded.seed += r->worker;
     touch_here(own->memory, whole_huge_pages(own->bytes));
-    walk_lay(&seeded, &own->walk, own->memory, own->bytes, toll_line_bytes(), TOLL_ORDER_RANDOM);
+    walk_lay(&seeded, &own->walk, own->memory, own->bytes, own->stride, orders[toll_choice(r, "order")]);
     walk_check_place(&seeded, &own->walk);
   }
   walk_on(&own->walk.cursor, r->iterations);
@@ -66,6 +68,8 @@ static const struct toll_role roles[] = {{.name = "chase",
                                           .count = companions,
                                           .background_iterations = 64 * WALK_TURN},
                                          {0}};
+static const uint64_t strides[] = {16, 64, 256, TOLL_END};
+static const char *const order_names[] = {"forward", "backward", "random", NULL};
 static const struct toll_parameter parameters[] = {{.name = "instances",
                                                     .kind = TOLL_COUNT,
                                                     .summary = "CPUs that chase at once",
@@ -81,6 +85,16 @@ static const struct toll_parameter parameters[] = {{.name = "instances",
                                                     .to_scale = TOLL_TIMES_LAST_CACHE,
                                                     .per_octave = 1,
                                                     .typical = "16384"},
+                                                   {.name = "stride",
+                                                    .kind = TOLL_SIZE,
+                                                    .summary = "bytes from one place to the next in memory",
+                                                    .values = strides,
+                                                    .typical = "64"},
+                                                   {.name = "order",
+                                                    .kind = TOLL_CHOICE,
+                                                    .summary = "which place comes next",
+                                                    .choices = order_names,
+                                                    .typical = "random"},
                                                    {0}};
 static const struct toll_metric metrics[] = {
     {.name = "load", .unit = "ns", .summary = "one load of the timed chase", .means = "latency-of-instances"}, {0}};
@@ -95,5 +109,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 1,
+    .revision = 2,
 };

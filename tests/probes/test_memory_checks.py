@@ -105,7 +105,7 @@ WALKS: dict[str, list[dict[str, Value]]] = {
     "parallelism": [{"chains": 1, "size": 4096}, {"chains": 8, "size": 4096}, {"chains": 128, "size": 128 * 64}],
     "huge_page_gain": [{"size": 4096}, {"size": MIB}],
     "line": [{}],
-    "latency_scaling": [{"size": 4096}],
+    "latency_scaling": [{"size": 4096}, {"size": 16384, "stride": 16, "order": "backward"}],
     "transfer": [{"state": "exclusive"}],
     "write_policy": [{"test": "reload", "size": size} for size in (4096, 65536)],
 }
