@@ -32,11 +32,11 @@ TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); ec
 # the tests would compile all 200 of their files, and pytest, for itself.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: test lint format set-up-tests lint-c lint-python lint-sh test-runtime fuzz test-python faults models bench \
+.PHONY: test lint format set-up-tests lint-c lint-python lint-sh collect test-runtime fuzz test-python faults models bench \
         lock schema
 
 test: set-up-tests
-	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime lint-c lint-sh && \
+	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime collect lint-c lint-sh && \
 	  $(MAKE) --no-print-directory test-python
 
 lint: set-up-tests
@@ -57,6 +57,10 @@ lint-python:
 lint-sh:
 	@echo 'lint: shellcheck'
 	@shellcheck toll .ci/run
+
+# Compiles all tests once, where each of the processes that share them would compile them for itself.
+collect:
+	@$(PYTHON) -m pytest -q --collect-only >build/tests/collected || { cat build/tests/collected; exit 1; }
 
 # Sorts imports too; what ruff cannot mend safely is left to lint.
 format: set-up-tests

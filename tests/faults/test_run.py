@@ -85,6 +85,22 @@ def root(tmp_path: Path) -> Path:
     return tree(tmp_path / "checkout", enter="good", loop="good")
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept") / "mine"
+
+
+@pytest.fixture
+def mine(done: Toll, root: Path, kept: Path) -> Path:
+    """The folder of a finished run, which is measured once for all tests that begin with one."""
+    if kept.exists():
+        shutil.copytree(kept, root / "mine")
+    else:
+        assert done("run", "--out", "mine", "--quiet").code == 0
+        shutil.copytree(root / "mine", kept)
+    return root / "mine"
+
+
 # ---- a run that goes well ---------------------------------------------------------------------------------------
 
 
@@ -309,13 +325,12 @@ def test_a_folder_that_cannot_be_written_is_one_line(done: Toll, root: Path, out
     assert out.rsplit("/", maxsplit=1)[-1] in one_line(told)
 
 
-def test_a_folder_that_holds_a_run_is_not_overwritten(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
-    before = (root / "mine" / NAME).read_bytes()
+def test_a_folder_that_holds_a_run_is_not_overwritten(done: Toll, mine: Path) -> None:
+    before = (mine / NAME).read_bytes()
     told = done("run", "--out", "mine")
     assert told.code == 2
     assert "--resume mine" in one_line(told)
-    assert (root / "mine" / NAME).read_bytes() == before
+    assert (mine / NAME).read_bytes() == before
 
 
 def test_a_full_disk_keeps_what_was_measured(done: Toll, root: Path) -> None:
@@ -414,31 +429,29 @@ def alive(root: Path) -> list[int]:
     return found
 
 
-def test_a_finished_run_has_nothing_left_to_resume(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
-    before = read(root / "mine").outcomes
+def test_a_finished_run_has_nothing_left_to_resume(done: Toll, mine: Path) -> None:
+    before = read(mine).outcomes
     assert done("run", "--resume", "mine", "--quiet").code == 0
-    assert read(root / "mine").outcomes == before
+    assert read(mine).outcomes == before
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
 def test_a_run_that_came_from_elsewhere_starts_no_command_of_its_own(
-    done: Toll, root: Path, more: tuple[str, ...]
+    done: Toll, root: Path, mine: Path, more: tuple[str, ...]
 ) -> None:
     """`id > F` in a copied run.toml ran as root, before anything was said of another machine."""
-    done("run", "--out", "mine", "--quiet")
-    request = read_request(root / "mine")
+    request = read_request(mine)
     evil = Workload(name="evil", what="w", start=("{out}",), verify="x", build=(("sh", "-c", f"id >{root}/ran"),))
     suite = msgspec.structs.replace(request.suite, workload=(evil,))
-    write_request(root / "mine", msgspec.structs.replace(request, suite=suite))
+    write_request(mine, msgspec.structs.replace(request, suite=suite))
     told = done("run", "--resume", "mine", *more)
     assert told.code == 2
     assert "evil" in one_line(told)
     assert not (root / "ran").exists()
 
 
+@pytest.mark.usefixtures("mine")
 def test_resuming_with_another_executable_is_refused(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
     tree(root, enter="good", loop="good")
     path = next(root.glob("build/*/kernel.loop"))
     path.write_text(path.read_text() + "\n")
@@ -470,9 +483,9 @@ def test_a_run_whose_folder_is_removed_stops(done: Toll, root: Path, monkeypatch
     assert not (root / "mine").exists()
 
 
+@pytest.mark.usefixtures("mine")
 @pytest.mark.parametrize("columns", ["0", "00", "-0"])
 def test_no_columns_are_no_reason_to_print_nothing(done: Toll, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
-    done("run", "--out", "mine", "--quiet")
     monkeypatch.setenv("COLUMNS", columns)
     assert done("show", "mine").out.strip()
 
@@ -482,13 +495,12 @@ def test_no_columns_are_no_reason_to_print_nothing(done: Toll, monkeypatch: pyte
     [*(("[runs_sd]\n\"kernel.loop\" = ", value) for value in ("9223372036854775808", "1e300", "-1", "inf", "nan")),
      *(("\nprecision = ", value) for value in ("-1.0", "0", "1e300", "nan"))],
 )  # fmt: skip
-def test_a_number_that_no_run_has_is_a_damaged_run(done: Toll, root: Path, place: str, value: str) -> None:
+def test_a_number_that_no_run_has_is_a_damaged_run(done: Toll, mine: Path, place: str, value: str) -> None:
     """A scatter between runs, which the file need not have, and a precision outside of 0 to 100 percent."""
-    done("run", "--out", "mine", "--quiet")
-    path = root / "mine/run.toml"
+    path = mine / "run.toml"
     before, _, after = path.read_text().partition(place)
     path.write_text(f"{before}{place}{value}\n" + after.partition("\n")[2])
-    (root / "mine/index.sqlite").unlink(missing_ok=True)
+    (mine / "index.sqlite").unlink(missing_ok=True)
     told = done("show", "mine")
     assert told.code == 5
     assert "run.toml is damaged" in one_line(told)
@@ -499,9 +511,8 @@ def test_a_number_that_no_run_has_is_a_damaged_run(done: Toll, root: Path, place
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "run.toml"])
 @pytest.mark.parametrize("content", [b"", b"\x1b]0;owned\x07\n", b"\xff" * 5000 + b"\n", b"[" * 200_000, b"{}\n" * 9])
-def test_a_hostile_run_is_one_line(done: Toll, root: Path, name: str, content: bytes) -> None:
-    done("run", "--out", "mine", "--quiet")
-    (root / "mine" / name).write_bytes(content)
+def test_a_hostile_run_is_one_line(done: Toll, mine: Path, name: str, content: bytes) -> None:
+    (mine / name).write_bytes(content)
     for verb in (
         ["show", "mine"],
         ["show", "mine", "--format", "json"],
@@ -513,17 +524,16 @@ def test_a_hostile_run_is_one_line(done: Toll, root: Path, name: str, content: b
         assert "\x1b" not in one_line(told)
 
 
-def test_a_run_of_a_newer_tollmeter_is_named_as_such(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
-    path = root / "mine/run.toml"
+def test_a_run_of_a_newer_tollmeter_is_named_as_such(done: Toll, mine: Path) -> None:
+    path = mine / "run.toml"
     path.write_text(path.read_text().replace("\nformat = 2\n", "\nformat = 3\n"))
     told = done("show", "mine")
     assert told.code == 2
     assert "newer" in one_line(told)
 
 
-def test_a_closed_pipe_is_no_error(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
+@pytest.mark.usefixtures("mine")
+def test_a_closed_pipe_is_no_error(root: Path) -> None:
     process = toll(root, "show", "mine", "--raw")
     assert process.stdout
     process.stdout.close()
@@ -533,9 +543,8 @@ def test_a_closed_pipe_is_no_error(done: Toll, root: Path) -> None:
     assert process.wait(timeout=LONG_S) == 0
 
 
-def test_a_read_only_run_still_shows(done: Toll, root: Path) -> None:
-    done("run", "--out", "mine", "--quiet")
+def test_a_read_only_run_still_shows(done: Toll, mine: Path) -> None:
     for name in ("index.sqlite", "index.sqlite-wal", "index.sqlite-shm"):
-        (root / "mine" / name).unlink(missing_ok=True)
-    (root / "mine/index.sqlite").mkdir()
+        (mine / name).unlink(missing_ok=True)
+    (mine / "index.sqlite").mkdir()
     assert [row["status"] for row in shown(done, "mine")["rows"]] == ["ok", "ok"]

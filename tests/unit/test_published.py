@@ -47,7 +47,8 @@ def owned() -> Book:
     book = healthy(("x86_64",), visits=4, samples=3)
     facts = {"board_serial": SERIAL, "governor": "performance", "login": USER}
     machine = replace(book.index.machine, host=HOST, facts=facts)
-    rows = tuple(row for row in book.index.rows if row.probe in places.sources())
+    ours = places.sources()
+    rows = tuple(row for row in book.index.rows if row.probe in ours)
     run = replace(book.index.run, folder=f"/home/{USER}/runs/x")
     return replace(book, index=replace(book.index, machine=machine, run=run, rows=rows))
 
