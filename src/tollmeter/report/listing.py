@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from tollmeter.model import Book, Row
+from tollmeter.model import Book, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.report.numbers import of_row, size
 from tollmeter.report.tables import Column, Line, Table, table
@@ -41,23 +42,25 @@ def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table 
 
 def _one_probe(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
     """A column for each parameter that is shown."""
-    names = list(dict.fromkeys(name for row in rows for name in _shown(row, rows, book)))
+    varying = _varying(rows)
+    names = list(dict.fromkeys(name for row in rows for name in _shown(row, varying, book)))
     lines = [(row.metric, *(value_in_words(book, row, name) for name in names)) for row in rows]
     return [Column(rows[0].probe), *map(Column, names)], lines
 
 
 def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
     """The parameters beside each probe's name, since each probe has others."""
+    varying = _varying(rows)
     values = [
-        ", ".join(f"{name} {value_in_words(book, row, name)}" for name in _shown(row, rows, book)) for row in rows
+        ", ".join(f"{name} {value_in_words(book, row, name)}" for name in _shown(row, varying, book)) for row in rows
     ]
     names = [f"{row.probe} {own}".rstrip() for row, own in zip(rows, values, strict=True)]
     return [Column("Rows"), Column("metric")], [(name, row.metric) for name, row in zip(names, rows, strict=True)]
 
 
-def _shown(row: Row, rows: Sequence[Row], book: Book) -> list[str]:
+def _shown(row: Row, varying: set[tuple[str, str]], book: Book) -> list[str]:
     """Parameters that were requested or distinguish the row; with several workers the relation of their CPUs."""
-    names = [name for name in row.parameters if _varies(name, row.probe, rows) or _is_requested(name, row, book)]
+    names = [name for name in row.parameters if (row.probe, name) in varying or _is_requested(name, row, book)]
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 
 
@@ -94,8 +97,15 @@ def _is_requested(name: str, row: Row, book: Book) -> bool:
     return any(name in select.parameters and fnmatchcase(row.probe, select.probe) for select in selects)
 
 
-def _varies(name: str, probe: str, rows: Sequence[Row]) -> bool:
-    return len({row.parameters.get(name) for row in rows if row.probe == probe}) > 1
+def _varying(rows: Sequence[Row]) -> set[tuple[str, str]]:
+    """Probe and name of each parameter that has several values in the rows, or a value in some of them only."""
+    names, values = defaultdict[str, set[str]](set), defaultdict[tuple[str, str], set[Value | None]](set)
+    for row in rows:
+        names[row.probe].update(row.parameters)
+    for row in rows:
+        for name in names[row.probe]:
+            values[row.probe, name].add(row.parameters.get(name))
+    return {key for key, seen in values.items() if len(seen) > 1}
 
 
 def value_in_words(book: Book, row: Row, name: str) -> str:
