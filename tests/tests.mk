@@ -68,8 +68,8 @@ format: set-up-tests
 	@$(PYTHON) -m ruff check -q --fix --exit-zero $(PYTHON_FILES)
 	@$(PYTHON) -m ruff format -q $(PYTHON_FILES)
 
-# What measures has the machine to itself, and only its files are collected for it: all take 8 s. All else shares it: many tests wait for other processes and emulators, so there
-# are two workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
+# What measures has the machine to itself, and only its files are collected for it. All else shares it: many tests wait for
+# other processes and emulators, so there are two workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
 # Those that take longest come first in the alphabet (browser, faults, model), and the many short ones fill the end.
 # What fails, up to three tests, is tried once more, alone.
 test-python:

@@ -29,8 +29,6 @@ probe = "memory.ping_pong"
     for probe in ("memory.clock", "kernel.loop", "float.dot", "datamodel.virtual_call", "alignment.copy")
 )
 
-pytestmark = pytest.mark.machine
-
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Any:

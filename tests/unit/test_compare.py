@@ -13,7 +13,7 @@ import pytest
 
 import books
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
-from tollmeter.experiment.core_clock import core_hz
+from tollmeter.experiment.core_clock import cores_hz
 from tollmeter.judgement.compare import Comparison, compare, of_rows
 from tollmeter.model import Outcome, Probe, Work
 from tollmeter.numbers.rows import row_key, rows
@@ -44,8 +44,8 @@ def compared(
     old: Sequence[Outcome], new: Sequence[Outcome], probes: Mapping[str, Probe], least: float = 0.01
 ) -> Comparison:
     before, after = ({row_key(row): row for row in rows(side, probes)} for side in (old, new))
-    clocks = [[hz for one in side if (hz := core_hz(one))] for side in (old, new)]
-    control = float(np.median(clocks[1]) / np.median(clocks[0])) if all(clocks) else None
+    clocks = [rates[rates > 0] for rates in map(cores_hz, (old, new))]
+    control = float(np.median(clocks[1]) / np.median(clocks[0])) if all(map(len, clocks)) else None
     return of_rows(before, after, control, least)
 
 

@@ -25,12 +25,6 @@ _STEPPED = 0.98
 """Share of the visit's clock. A busy sibling makes the control loop slower by up to 2 %."""
 
 
-def core_hz(outcome: Outcome) -> float | None:
-    """The core's clock during a visit, None where no control loop ran."""
-    (rate,) = cores_hz([outcome])
-    return float(rate) or None
-
-
 def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
     included, stay at or below; 0 where none ran.

@@ -67,7 +67,7 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile
     return turns.profiles()
 
 
-def lines_of(words: Sequence[str], ms: int = 1000) -> Met:
+def lines_of(words: Sequence[str]) -> Met:
     """How often each line of a probe's sources ran, at typical values unless the words name others. Raises Failure."""
     wanted = points_of(words, (), ())[0]
-    return Symbols(Path(wanted.executable.path)).met(sampled(wanted, Sampling(ms)).hits)
+    return Symbols(Path(wanted.executable.path)).met(sampled(wanted, Sampling(1000)).hits)

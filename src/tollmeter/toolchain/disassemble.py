@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the machine code of an executable really does, where a claim rests on code and not on source.
 
-    uses(path, "copy_avx512", lambda i: "zmm" in i.operands)     the kernel is as wide as its name says
-    has_loop(path, "enter")                                      the compiler did not delete the loop
-
 A symbol is a function of the probe's own file where another file has a static function of the same name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,17 +70,6 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
         elf = ELFFile(file)
         function = _choose(path, symbol, [function_ for function_ in _functions(elf) if function_.name == symbol])
         return tuple(_decode(elf, function, after_ud2))
-
-
-def uses(path: Path, symbol: str, predicate: Callable[[Instruction], bool]) -> bool:
-    """Whether any instruction of a function is of a kind."""
-    return any(map(predicate, instructions(path, symbol)))
-
-
-def has_loop(path: Path, symbol: str) -> bool:
-    """Whether a function jumps backwards inside itself."""
-    code = instructions(path, symbol)
-    return any(i.target is not None and code[0].address <= i.target <= i.address for i in code)
 
 
 def _functions(elf: ELFFile) -> Iterator[Function]:
