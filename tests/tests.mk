@@ -60,7 +60,7 @@ lint-sh:
 
 # Compiles all tests once, where each of the processes that share them would compile them for itself.
 collect:
-	@$(PYTHON) -m pytest -q --collect-only >build/tests/collected || { cat build/tests/collected; exit 1; }
+	@mkdir -p build/tests; $(PYTHON) -m pytest -q --collect-only >build/tests/collected || { cat build/tests/collected; exit 1; }
 
 # Sorts imports too; what ruff cannot mend safely is left to lint.
 format: set-up-tests
