@@ -68,7 +68,7 @@ static const struct toll_role roles[] = {{.name = "chase",
                                           .count = companions,
                                           .background_iterations = 64 * WALK_TURN},
                                          {0}};
-static const uint64_t strides[] = {16, 64, 256, TOLL_END};
+static const uint64_t strides[] = {16, 32, 64, 128, 256, TOLL_END};
 static const char *const order_names[] = {"forward", "backward", "random", NULL};
 static const struct toll_parameter parameters[] = {{.name = "instances",
                                                     .kind = TOLL_COUNT,
