@@ -49,6 +49,29 @@ def test_each_claim_that_is_judged_is_of_an_item() -> None:
     )
 
 
+METRICS = re.compile(r"metrics\[\] = \{(.*?)\{0\}\}", re.DOTALL)
+
+
+def has_one_metric(probe: str) -> bool:
+    path = f"probes/{probe.replace('.', '/')}"
+    source = text(next(name for name in under("probes/", ".c", ".cc") if name.startswith(f"{path}.c")))
+    found = METRICS.search(source)
+    return found is not None and found[1].count(".name = ") == 1 and "METRIC" not in found[1]
+
+
+def test_a_claim_of_a_probe_with_several_metrics_names_its_own() -> None:
+    """One without was a ratio of two bandwidths, and of a share of huge pages to a bandwidth: 0.000000 to 0.93."""
+    rows = [
+        (page, claim["what"], row)
+        for page in PAGES
+        for claim in tomllib.loads(text(f"suites/{page[13:-3]}.toml"))["published"]
+        for row in (claim.get("row"), claim.get("over"), *claim.get("order", ()))
+        if row and "probe" in row and not {"metric", "means"} & {*row}
+    ]
+    assert rows
+    hold(f"{page}: {what!r} does not say which metric" for page, what, row in rows if not has_one_metric(row["probe"]))
+
+
 def test_each_probe_that_an_item_names_exists() -> None:
     probes = probe_names(ROOT / "probes")
     families = {name.partition(".")[0] for name in probes}

@@ -249,8 +249,9 @@ def _ranked(values: Sequence[Estimate]) -> list[Estimate]:
 
 
 def _twin(row: Row, others: Sequence[Row]) -> Row | None:
-    """The row of its clock and place at the same parameters, or the only one there; none where either is nothing."""
-    comparable = [other for other in others if (other.target, other.clock) == (row.target, row.clock)]
+    """The row of its clock, place and unit at the same parameters, or the only one there; none if either is nothing."""
+    place = row.target, row.clock, row.unit
+    comparable = [other for other in others if (other.target, other.clock, other.unit) == place]
     alone = comparable[0] if len(comparable) == 1 else None
     twin = next((other for other in comparable if other.parameters == row.parameters), alone)
     return twin if twin is not None and (row.median or 0) > 0 and (twin.median or 0) > 0 else None
