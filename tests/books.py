@@ -468,8 +468,24 @@ def _is_coarse(row: Row) -> bool:
     return "kernel" not in row.parameters or SIZES.index(int(row.parameters["size"])) % 16 == 0
 
 
+def with_index(book: Book, **changes: Any) -> Book:
+    """The book with other values of its index; nothing is derived anew."""
+    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, **changes))
+
+
+def with_run(book: Book, **changes: Any) -> Book:
+    return with_index(book, run=msgspec.structs.replace(book.index.run, **changes))
+
+
+def with_entry(book: Book, **changes: Any) -> Book:
+    """The book with other values in the rows of a system call."""
+    entry = "kernel.enter_syscall"
+    rows = (msgspec.structs.replace(row, **changes) if row.probe == entry else row for row in book.index.rows)
+    return with_rows(book, rows)
+
+
 def with_rows(book: Book, rows: Iterable[Row]) -> Book:
-    return derived(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=tuple(rows))))
+    return derived(with_index(book, rows=tuple(rows)))
 
 
 def derived(book: Book) -> Book:

@@ -324,7 +324,7 @@ def nine_decades() -> Book:
     book = books.small()
     least, greatest, *others = book.index.tolls
     tolls = (msgspec.structs.replace(least, value=1.5), msgspec.structs.replace(greatest, value=9e7), *others)
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, tolls=tolls))
+    return books.with_index(book, tolls=tolls)
 
 
 def test_on_paper_no_table_is_cut_and_the_words_of_a_scale_are_apart(gallery: Gallery) -> None:
@@ -345,7 +345,7 @@ def many_tolls() -> Book:
     more = [msgspec.structs.replace(toll, toll=f"{toll.toll}, way {way}", typical=False)
             for way in range(8) for toll in book.index.tolls]  # fmt: skip
     tolls = (*book.index.tolls, *more)
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, tolls=tolls))
+    return books.with_index(book, tolls=tolls)
 
 
 def test_on_a_phone_the_page_is_short_and_its_ladder_opens(gallery: Gallery) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from books import with_index
 from model.test_findings import SOUND, book
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
@@ -30,7 +31,7 @@ def measured(seed: int, share: float, kept: float) -> Book:
     random, whole = np.random.default_rng(seed), book(SOUND)
     rows = tuple(disturbed(row, random, share) for row in whole.index.rows if random.random() < kept)
     levels = hierarchy(rows, whole.probes, whole.index.machine)
-    return msgspec.structs.replace(whole, index=msgspec.structs.replace(whole.index, rows=rows, hierarchy=levels))
+    return with_index(whole, rows=rows, hierarchy=levels)
 
 
 @settings(max_examples=12, derandomize=True)

@@ -257,16 +257,16 @@ def of_changes(changes: tuple[Change, ...]) -> Comparison:
 def test_another_microcode_takes_the_blame_from_the_code() -> None:
     old = healthy()
     machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, "microcode": "0x1"})
-    old = msgspec.structs.replace(old, index=msgspec.structs.replace(old.index, machine=machine))
+    old = books.with_index(old, machine=machine)
     other = msgspec.structs.replace(machine, facts={**machine.facts, "microcode": "0x2", "load_average": "9"})
     new = changed(old, 1.5)
-    patched = msgspec.structs.replace(new, index=msgspec.structs.replace(new.index, machine=other))
+    patched = books.with_index(new, machine=other)
     causes = {change.cause for change in changes_of(of(old, patched))}
     assert causes == {"machine"} and attribution(of(old, patched).comparisons[0], "new")
     assert {change.cause for change in changes_of(of(old, new))} == {"code"}
     assert not attribution(of(old, new).comparisons[0], "new")
     without = msgspec.structs.replace(machine, facts={})
-    unknown = msgspec.structs.replace(new, index=msgspec.structs.replace(new.index, machine=without))
+    unknown = books.with_index(new, machine=without)
     assert {change.cause for change in changes_of(of(old, unknown))} == {"code"}, (
         "a fact that one lacks is no difference"
     )

@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 import books
+from books import with_index, with_run
 from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
@@ -30,11 +31,6 @@ def printed(book: Book, width: int = 80, *, whole: bool = False) -> str:
     stream = io.StringIO()
     summary(book, Console(file=stream, width=width), whole=whole)
     return stream.getvalue()
-
-
-def with_run(book: Book, **changes: object) -> Book:
-    run = msgspec.structs.replace(book.index.run, **changes)
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
 
 
 def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
@@ -166,11 +162,7 @@ def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
 
 def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
     book = books.small()
-    thin = [
-        msgspec.structs.replace(row, visits=2, samples=4) if row.probe == "kernel.enter_syscall" else row
-        for row in book.index.rows
-    ]
-    text = " ".join(printed(books.with_rows(book, thin)).split())
+    text = " ".join(printed(books.with_entry(book, visits=2, samples=4)).split())
     assert re.search(r"system call ~ 1\d\d ns \(4 samples\)", text)
     assert "a system call takes about 1" in text
     assert "(4 samples)" not in printed(book)
@@ -178,13 +170,7 @@ def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
 
 def test_headline_and_table_say_the_same_with_the_same_doubt() -> None:
     book = books.small()
-    wide = [
-        msgspec.structs.replace(row, low=114.0, median=130.0, high=187.0)
-        if row.probe == "kernel.enter_syscall"
-        else row
-        for row in book.index.rows
-    ]
-    text = " ".join(printed(books.with_rows(book, wide)).split())
+    text = " ".join(printed(books.with_entry(book, low=114.0, median=130.0, high=187.0)).split())
     assert "a system call takes 114 to 187 ns" in text and "system call 114 to 187 ns" in text
     far = book.index.hierarchy[-1]
     assert f"{of_level(far).number} {of_level(far).unit} from memory" in " ".join(printed(book).split())
@@ -194,7 +180,7 @@ def test_a_level_of_few_visits_has_no_interval() -> None:
     book = books.small()
     few = {"few_samples": 6, "latency_low": None, "latency_high": None, "read_low": None, "read_high": None}
     thin = tuple(msgspec.structs.replace(level, **few) for level in book.index.hierarchy)
-    text = printed(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=thin)))
+    text = printed(with_index(book, hierarchy=thin))
     memory = [line for line in text.splitlines() if re.match(r"  (L\d|memory)", line)]
     assert len(memory) == 4 and all("(6 samples)" in line and "±" not in line for line in memory)
     assert "takes about" in text.splitlines()[0]
@@ -209,7 +195,7 @@ def test_a_rate_or_a_parallelism_that_is_missing_says_why() -> None:
             "parallelism_missing": "no memory"}  # fmt: skip
     levels = tuple(msgspec.structs.replace(level, **lost) if level.level in ("L2", "L3") else level
                    for level in book.index.hierarchy)  # fmt: skip
-    told = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=levels))
+    told = with_index(book, hierarchy=levels)
     for text in (page.render(told), " ".join(printed(told, whole=True).split()), markdown.render(told)):
         assert "No read bandwidth of L2, L3: the budget ended." in text
         assert "No parallelism of L2, L3: no memory." in text
@@ -240,7 +226,7 @@ def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int)
         else level
         for level in book.index.hierarchy
     )
-    found = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=merged))
+    found = with_index(book, hierarchy=merged)
     assert "not resolved from L3" in " ".join(printed(found, width).split())
     assert "not resolved from L3" in markdown.render(found)
     assert "told apart" not in printed(book, width)
@@ -248,7 +234,7 @@ def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int)
 
 def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
     book = books.small()
-    flat = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()))
+    flat = with_index(book, hierarchy=())
     assert "No memory table:" in printed(flat) and "No memory table:" not in printed(book)
     assert re.search(r"A load takes .*ns in \d+ KiB, .*ns in \d+ MiB\.", " ".join(printed(flat).split()))
     assert "No memory table:" not in printed(books.empty())
@@ -310,7 +296,7 @@ def test_what_only_thin_rows_say_is_withheld_and_named() -> None:
     assert carried("quiet", [CACHE, SHARED], [PROBLEM]) == ((PROBLEM,), (CACHE.name,), 0)
     assert carried("too short", [CACHE, SHARED], [PROBLEM]) == ((), (CACHE.name, SHARED.name), 1)
     book = books.small()
-    held = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=(CACHE.name,)))
+    held = with_index(book, held_back=(CACHE.name,))
     told = " ".join(printed(held).split())
     assert "1 finding withheld" in told and "cache disagrees" in told
 

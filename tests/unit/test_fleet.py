@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from books import healthy
+from books import healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
@@ -141,7 +141,7 @@ def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
         for one in made.index.rows
     )
     told = replace(made.index.machine, host=host, kernel=kernel)
-    return replace(made, index=replace(made.index, rows=rows, machine=told))
+    return with_index(made, rows=rows, machine=told)
 
 
 def dataset(folder: Path, books: list[Book]) -> Path:
@@ -175,7 +175,7 @@ def test_rows_that_only_some_machines_have_are_the_same_in_parts_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = [machine(f"n{at}", 1 + at / 100) for at in range(6)]
-    fewer = [replace(one, index=replace(one.index, rows=one.index.rows[: 3 + at])) for at, one in enumerate(books)]
+    fewer = [with_index(one, rows=one.index.rows[: 3 + at]) for at, one in enumerate(books)]
     folder = dataset(tmp_path / "fleet", fewer)
 
     def numbers() -> dict[str, list[float]]:

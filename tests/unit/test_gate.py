@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from books import with_index
 from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
@@ -247,7 +248,7 @@ def test_rows_that_a_build_lost_are_named(
         if str(folder) == runs[0]:
             return book
         rows = tuple(one for one in book.index.rows if one.probe != "kernel.enter_syscall")
-        return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=rows))
+        return with_index(book, rows=rows)
 
     monkeypatch.setattr(comparing, "open_run", without)
     assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 0
@@ -273,7 +274,7 @@ def test_a_name_alone_makes_no_other_system(runs: list[str], monkeypatch: pytest
     def renamed(folder: Path) -> object:
         book = opened(folder)
         machine = msgspec.structs.replace(book.index.machine, host=folder.name)
-        return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+        return with_index(book, machine=machine)
 
     monkeypatch.setattr(comparing, "open_run", renamed)
     assert not gated(runs[0], runs[1], read_limits(None, None)).unlike

@@ -11,6 +11,7 @@ from rich.console import Console
 
 import answers
 import books
+from books import with_run
 from tollmeter.model import Book, Opposed
 from tollmeter.report import markdown, page
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
@@ -23,7 +24,7 @@ UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "me
 def of(*probes: str, points: int = 1) -> Book:
     """A book of these probes' first metrics at so many points, without levels."""
     book = books.healthy(("x86_64",))
-    bare = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()))
+    bare = books.with_index(book, hierarchy=())
     first = {name: book.probes[name].metrics[0].name for name in probes}
     rows = [[row for row in book.index.rows if (row.probe, row.metric) == found] for found in first.items()]
     return books.with_rows(bare, [row for found in rows for row in found[:points]])
@@ -48,16 +49,10 @@ def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
     one = of(UNKNOWN[0])
     pair = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
     assert not headline(msgspec.structs.replace(one, suite=answers.study().suite))
-    compared = msgspec.structs.replace(one, index=msgspec.structs.replace(one.index, opposed=(pair,)))
+    compared = books.with_index(one, opposed=(pair,))
     assert headline(compared) == f"{sentences(compared)[0]}."
-    several = msgspec.structs.replace(one, index=msgspec.structs.replace(one.index, opposed=(pair, pair)))
+    several = books.with_index(one, opposed=(pair, pair))
     assert not headline(several) and below_the_headline(several) == sentences(several)
-
-
-def with_run(book: Book, **changes: object) -> Book:
-    return msgspec.structs.replace(
-        book, index=msgspec.structs.replace(book.index, run=msgspec.structs.replace(book.index.run, **changes))
-    )
 
 
 def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:

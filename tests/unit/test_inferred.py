@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from books import derived, empty, with_rows
+from books import derived, empty, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.findings import all_findings
 from tollmeter.model import Book, Cache, Inference, Row, Value
@@ -24,7 +24,7 @@ def book(*rows: Row, line_bytes: int = 64) -> Book:
     bare = msgspec.structs.replace(with_rows(empty(), rows), probes=PROBES)
     cache = Cache(level=1, kind="data", size_bytes=49152, line_bytes=line_bytes)
     machine = msgspec.structs.replace(bare.index.machine, caches=(cache,))
-    return derived(msgspec.structs.replace(bare, index=msgspec.structs.replace(bare.index, machine=machine)))
+    return derived(with_index(bare, machine=machine))
 
 
 def inferred(*rows: Row) -> dict[str, Inference]:
@@ -76,7 +76,7 @@ def test_a_load_curve_tells_both_ends_the_rise_and_the_knee() -> None:
 def test_findings_read_the_records_and_infer_nothing_again() -> None:
     other = book(*pairs(), line_bytes=128)
     assert [finding.name for finding in all_findings(other)] == ["memory.line_disagrees"]
-    without = msgspec.structs.replace(other, index=msgspec.structs.replace(other.index, inferred=()))
+    without = with_index(other, inferred=())
     assert not all_findings(without)
 
 

@@ -231,7 +231,7 @@ def _with_tolls(book: Book, **changes: object) -> Book:
         msgspec.structs.replace(toll, **changes) if toll.probe == "kernel.enter_syscall" else toll
         for toll in book.index.tolls
     )
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, tolls=told))
+    return books.with_index(book, tolls=told)
 
 
 def test_the_head_says_what_differs_and_what_is_the_same() -> None:

@@ -214,7 +214,7 @@ def test_a_size_is_told_in_its_unit_and_many_times_as_much_as_times() -> None:
 
 def with_pair(found: Opposed) -> Book:
     book = books.small()
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, opposed=(found,)))
+    return books.with_index(book, opposed=(found,))
 
 
 def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from books import HOSTILE, healthy
+from books import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.publishing import publish, published
@@ -50,7 +50,7 @@ def owned() -> Book:
     ours = places.sources()
     rows = tuple(row for row in book.index.rows if row.probe in ours)
     run = replace(book.index.run, folder=f"/home/{USER}/runs/x")
-    return replace(book, index=replace(book.index, machine=machine, run=run, rows=rows))
+    return with_index(book, machine=machine, run=run, rows=rows)
 
 
 def leaks(content: str) -> list[str]:
@@ -74,7 +74,7 @@ def test_names_of_rows_that_hold_a_secret_are_left_out_with_the_row() -> None:
     book = owned()
     first, *others = book.index.rows
     private = (replace(first, probe="corp.private_probe"), replace(first, parameters={"command": f"run {USER}"}))
-    made = publish(replace(book, index=replace(book.index, rows=(*private, *others))))
+    made = publish(with_index(book, rows=(*private, *others)))
     assert len(made.index.rows) == len(others)
 
 
@@ -124,7 +124,7 @@ def test_a_hostile_file_is_named_and_the_others_are_shown(tmp_path: Path, change
 
 def test_texts_of_a_file_end_no_script(tmp_path: Path) -> None:
     made = publish(owned())
-    hostile = replace(made, index=replace(made.index, machine=replace(made.index.machine, cpu=HOSTILE, kernel=HOSTILE)))
+    hostile = with_index(made, machine=replace(made.index.machine, cpu=HOSTILE, kernel=HOSTILE))
     write_site([hostile], tmp_path)
     for path in tmp_path.rglob("*.*s"):
         assert "<img" not in path.read_text()
@@ -180,7 +180,7 @@ def test_facts_of_the_processor_keep_their_values() -> None:
     facts |= {f"vulnerability_{USER}": "Vulnerable", "login_user": USER}
     book = owned()
     machine = replace(book.index.machine, facts=facts)
-    made = publish(replace(book, index=replace(book.index, machine=machine)))
+    made = publish(with_index(book, machine=machine))
     assert made.index.machine.facts == dict.fromkeys(("vulnerability_ghostwrite", "vulnerability_mds"), "Not affected")
 
 

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from books import with_index
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
 from tollmeter.protocol import Outcomes
@@ -101,7 +102,7 @@ def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     write_request(folder, msgspec.structs.replace(read_request(folder), abis=("x86_64", "x32"), words=("x32-2013",)))
     book = open_run(folder)
     run = msgspec.structs.replace(book.index.run, verdict="too short", seconds=100)
-    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, run=run))
+    book = with_index(book, run=run)
     assert next_step(book).command == "./toll run x32-2013 --abi x86_64,x32 --budget 5m"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from books import empty, with_rows
+from books import empty, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.verdict import unanswered
 from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
@@ -49,7 +49,7 @@ def book(*rows: Row, suite: Suite = SUITE) -> Book:
 
 
 def judged(made: Book) -> Book:
-    return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, study=study(made)))
+    return with_index(made, study=study(made))
 
 
 def found(made: Book, measure: str, abi: str = "x32") -> Relative:

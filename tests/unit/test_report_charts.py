@@ -271,7 +271,7 @@ def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> Non
     book = books.healthy(("x86_64",), visits=4)
     thin = {name: tuple(msgspec.structs.replace(one, visits=2) for one in getattr(book.index, name))
             for name in ("rows", "tolls")}  # fmt: skip
-    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, **thin))
+    book = books.with_index(book, **thin)
     points = [point for chart in charts(book) for point in points_of(chart) if "visits" in point["samples"]]
     assert points
     for point in points:
@@ -304,7 +304,7 @@ def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
         for depth in (1, 2, 4, 8)
     ]
     told = msgspec.structs.replace(books.with_rows(book, rows), probes={probe.probe: probe}, outcomes=())
-    told = msgspec.structs.replace(told, index=msgspec.structs.replace(told.index, hierarchy=()))
+    told = books.with_index(told, hierarchy=())
     made = charts(told)
     assert [(chart.probes, chart.general) for chart in made] == [((probe.probe,), False)]
     assert [(point["x"], point["y"]) for point in points_of(made[0])] == [(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]

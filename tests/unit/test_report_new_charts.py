@@ -90,7 +90,7 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
     book = books.healthy(("x86_64",))
     claims = (claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None))
     told = Study(source="A paper", claims=claims, tally=Tally(holds=2, cannot_tell=4))
-    chart = _of(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, study=told)), "published-ratio")
+    chart = _of(books.with_index(book, study=told), "published-ratio")
     pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip

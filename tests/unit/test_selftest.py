@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import books
@@ -21,7 +20,7 @@ def test_a_neighbour_is_caught_though_the_run_is_too_short_to_tell_of_it(
 ) -> None:
     """On a machine that is busy already the run has few visits, and holds its findings back."""
     book = books.small()
-    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, held_back=held_back))
+    book = books.with_index(book, held_back=held_back)
     monkeypatch.setattr(selftest, "_neighbour", contextlib.nullcontext)
     monkeypatch.setattr(selftest, "_measured", lambda *_, **__: book)
     found = selftest._beside_a_neighbour(tmp_path, tmp_path, Stopping())

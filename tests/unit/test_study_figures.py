@@ -9,7 +9,7 @@ import altair
 import msgspec
 import pytest
 
-from books import empty, with_rows
+from books import empty, with_index, with_rows
 from made import metric, outcome, probe, quiet, row, sample
 from tollmeter.library.places import suites
 from tollmeter.model import (
@@ -49,8 +49,8 @@ def book(rows: list[Row], *figures: StudyFigure, **more: Any) -> Book:
              "published": (Published(what="a", figure="b", missing="c"),), "figure": figures, **more}  # fmt: skip
     made = msgspec.structs.replace(with_rows(empty(), rows), probes={PROBE.probe: PROBE}, suite=Suite(**asked))
     machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
-    made = msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, machine=machine))
-    return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, study=study(made)))
+    made = with_index(made, machine=machine)
+    return with_index(made, study=study(made))
 
 
 def drawn(made: Book) -> Chart:
@@ -146,7 +146,7 @@ def test_shares_are_of_the_busy_time_there_as_here() -> None:
     )  # fmt: skip
     made = book([row(10.0)], figure(drawn="profiles"), beside=beside)
     both = (profile("a", copy_words=30, sum=70), profile("b", copy_words=1, copy_bytes=1, sum=98))
-    found = points(drawn(msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, profiles=both))))
+    found = points(drawn(with_index(made, profiles=both)))
     assert found == pytest.approx({
         ("published, a", "memcpy"): 50, ("published, b", "memcpy"): 25,
         ("here, a", "memcpy"): 30, ("here, b", "memcpy"): 2,

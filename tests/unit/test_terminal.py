@@ -58,13 +58,7 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
     book = books.healthy()
-    stopped = [
-        msgspec.structs.replace(row, status="interrupted", reason="the budget ended it", median=None)
-        if row.probe == "kernel.enter_syscall"
-        else row
-        for row in book.index.rows
-    ]
-    told = books.with_rows(book, stopped)
+    told = books.with_entry(book, status="interrupted", reason="the budget ended it", median=None)
     line = next(line for line in tables.toll_table(told).rows if line.cells[0] == "system call")  # type: ignore[union-attr]
     assert (line.cells[1], line.note) == ("–", "no number: the budget ended it")
     assert "a system call takes" in tables.answer(book) and "a system call takes" not in tables.answer(told)
@@ -72,7 +66,7 @@ def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() ->
 
 def _without_hypervisor(book: Book) -> Book:
     machine = msgspec.structs.replace(book.index.machine, hypervisor=None)
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+    return books.with_index(book, machine=machine)
 
 
 def test_what_disagrees_is_marked_without_colour() -> None:
@@ -96,7 +90,7 @@ def test_a_level_that_the_system_does_not_report_may_be_the_shared_cache_in_a_gu
     *caches, last, memory = book.index.hierarchy
     fourth = msgspec.structs.replace(last, level="L4", os_size_bytes=None, not_apart_from="")
     levels = (*caches, last, fourth, memory)
-    more = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=levels))
+    more = books.with_index(book, hierarchy=levels)
     sentence = "the system reports no such cache: it may be L3"
     assert printed(more, 120).count(sentence) == 1
     assert sentence not in printed(_without_hypervisor(more), 120)
@@ -113,7 +107,7 @@ def test_a_label_that_does_not_fit_is_wrapped_and_not_cut(width: int) -> None:
 def test_findings_come_gravest_first_with_their_remedy() -> None:
     book = books.healthy()
     found = list(reversed(book.index.findings))
-    told = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, findings=tuple(found)))
+    told = books.with_index(book, findings=tuple(found))
     text = printed(told, 100)
     claims = [text.index(finding.claim) for finding in tables.findings(told)]
     assert claims == sorted(claims)
@@ -131,7 +125,7 @@ def test_gaps_are_sentences() -> None:
 def test_markup_and_escape_sequences_in_names_stay_words(width: int) -> None:
     book = books.hostile()
     machine = msgspec.structs.replace(book.index.machine, cpu="\x1b[2J\x07[bold]evil[/bold]\r\n")
-    text = printed(msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine)), width)
+    text = printed(books.with_index(book, machine=machine), width)
     assert "\x1b" not in text and "\x07" not in text and "\r" not in text
     assert "[bold]evil[/bold]" in text and "[/nonsense]" in text
 
@@ -324,7 +318,7 @@ def test_markdown_of_many_rows_fits_into_a_comment_and_names_the_command_for_the
         msgspec.structs.replace(row, parameters={"size": 64 * place}, low=row.median - place, high=row.median + place)
         for place in range(1, 2000)
     ]
-    text = markdown(msgspec.structs.replace(small, index=msgspec.structs.replace(small.index, rows=tuple(many))))
+    text = markdown(books.with_index(small, rows=tuple(many)))
     assert 50_000 < len(text) < 60_000
     sizes = [int(found) for found in re.findall(r"size (\d+)", text.partition("## Rows")[2])]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] == 64 * 1999, "the widest intervals come first"

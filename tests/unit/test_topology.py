@@ -225,6 +225,6 @@ def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:
     assert in_order(topology, range(6)) == (0, 4, 2, 1, 5, 3)
     book = books.many_cpus(6)
     machine = msgspec.structs.replace(book.index.machine, topology=topology)
-    book = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, machine=machine))
+    book = books.with_index(book, machine=machine)
     chart = next(chart for chart in charts(book) if chart.name == "core-to-core")
     assert '"sort": [0, 4, 2, 1, 5, 3]' in json.dumps(chart.drawing.spec)

@@ -130,8 +130,8 @@ def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
 
 def test_without_a_profile_or_a_trap_neither_is_drawn() -> None:
     book = answers.study()
-    bare = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, profiles=()))
+    bare = books.with_index(book, profiles=())
     assert chart("profiles", bare) is None
     rows = tuple(row for row in book.index.rows if row.probe != "alignment.access")
-    bare = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, rows=rows))
+    bare = books.with_index(book, rows=rows)
     assert chart("break-even", bare) is None
