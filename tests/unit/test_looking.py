@@ -18,6 +18,8 @@ from tollmeter.library.profiling import profile_suite
 from tollmeter.library.sampled import SPENT, STOPPED, Over, ProfilePoint, Slice
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
 from tollmeter.store.profile_files import keep, kept
+from tollmeter.targets import profiling_visit
+from tollmeter.targets.child import Child
 
 CACHE = CacheModel(bytes=16384, line=32, ways=64, assumed="", select=(Select(probe="float.dot"),))
 
@@ -102,3 +104,12 @@ def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
 
 def nobody_is_asked(*_: object) -> None:
     raise Failure("it was looked at")
+
+
+def test_what_is_looked_at_behind_a_run_ends_with_its_budget() -> None:
+    """One program whose loads were looked at took 3.2 s beyond a budget of 5 s."""
+    began = time.monotonic()
+    with profiling_visit.ending_at(began + 0.2):
+        ended = profiling_visit._finished(Child(["sleep", "60"]), 60.0)
+    assert ended.limit and ended.limit[0] == "timeout"
+    assert time.monotonic() - began < 30

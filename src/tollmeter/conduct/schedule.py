@@ -26,7 +26,7 @@ _LEFT_OVER_S = 10.0
 """A point whose layout is not set up is left from round to round for this long; then the run waits for it."""
 _FOR_KNEES = 0.05
 """Share of the budget for points near cache boundaries, where there is too little for all."""
-_LEAST_WALL_MS = 1000
+_LEAST_WALL_MS = 300
 """The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
 after this time at the earliest."""
 

@@ -50,9 +50,10 @@ from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.studies import attempts
 from tollmeter.targets import Target
+from tollmeter.targets.profiling_visit import ending_at
 from tollmeter.targets.ways import LOCAL, clocked
 
-_LEAST_S = 2.0
+_LEAST_S, _LEAST_SHARE = 2.0, 0.1
 
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
@@ -96,7 +97,9 @@ def measured(
             places.remember(journal.folder)
         done = _go(_placed(work, request, journal), journal, options, observing, stopping)
     if done.session.status != "interrupted":
-        look(ready, folder, done.began + for_measuring(request.budget_seconds), stopping, quiet=options.quiet)
+        until_s = done.began + for_measuring(request.budget_seconds)
+        with ending_at(until_s):
+            look(ready, folder, until_s, stopping, quiet=options.quiet)
     return done
 
 
@@ -248,15 +251,17 @@ def _watched(plan: Plan, options: Options, stopping: Stopping) -> Iterator[Watch
 
 @contextmanager
 def _targets(plan: Plan, paths: Mapping[tuple[str, str], str], began: float) -> Iterator[dict[str, Target]]:
-    """Opens every target of the plan and prepares its executables, within the budget; closed afterwards."""
+    """Opens every target of the plan and prepares its executables, within the budget; closed afterwards. A target that
+    boots has at most half of the time, where others are measured too."""
     needed: dict[str, dict[str, None]] = {LOCAL: {}}
     for point in plan.points():
         needed.setdefault(point.target, {})[paths[point.probe, point.abi]] = None
     targets = places.opened(name for name in needed if not name.startswith(KIND))
     targets |= {name: targets[LOCAL] for name in needed if name.startswith(KIND)}
+    several = sum(map(bool, needed.values())) > 1
     try:
         for name, executables in needed.items():
-            targets[name].prepare(list(executables), _left_s(plan, began))
+            targets[name].prepare(list(executables), _left_s(plan, began) / (2 if several else 1))
         yield targets
     finally:
         for target in dict.fromkeys(targets.values()):
@@ -270,7 +275,7 @@ def _after_start(plan: Plan, began: float) -> Plan:
 
 def _left_s(plan: Plan, began: float) -> float:
     """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
-    least = min(_LEAST_S, plan.budget_seconds / 2)
+    least = min(_LEAST_S, _LEAST_SHARE * plan.budget_seconds)
     return max(least, plan.budget_seconds - (time.monotonic() - began))
 
 

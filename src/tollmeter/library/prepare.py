@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Sequence, Set
 from datetime import UTC, datetime
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +43,7 @@ from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
 from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
+from tollmeter.toolchain import once
 from tollmeter.toolchain.trusted import trust
 from tollmeter.version import VERSION
 
@@ -50,6 +51,8 @@ _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
 """What analysis and report take of the budget."""
 _LOOKING_SHARE = 0.25
 """Of the rest, for what a suite wants looked at once all is measured: profiles, a modelled cache, loads."""
+
+_LEAST_BOOT_S = 1.0
 
 LONGEST_FOLDER = 1000
 """Bytes of a path that a probe takes."""
@@ -79,7 +82,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     _check_no_run(options.against)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
-    began = time.monotonic()
+    spent_s = once.spent_s()
     if may_install:
         trust(options.trust)
         check_trusted_suites(options.words, places.suites())
@@ -87,11 +90,12 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = suite_of_words(options.words, places.suites(), catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
-    built_s = time.monotonic() - began
+    built_s = once.spent_s() - spent_s
+    until_s = options.began + built_s + for_measuring(budget_of(options, suite))
     places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)
     check_abis(catalog, abis)
-    reported, clock = machine_of(catalog, targets)
+    reported, clock = machine_of(catalog, targets, until_s)
     machine = measured_caches(reported, numbers(options.cpus))
     folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
     request = Request(
@@ -251,15 +255,16 @@ def for_measuring(budget_seconds: float) -> float:
     return max(budget_seconds / 2, budget_seconds - finishing)
 
 
-def machine_of(catalog: Catalog, targets: Sequence[str]) -> tuple[Machine, ClockReading]:
-    """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order."""
+def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -> tuple[Machine, ClockReading]:
+    """The machine of the requested targets, or this one: the first to answer, in `main_place`'s order. until_s:
+    monotonic seconds at which a target that boots is no longer waited for."""
     failures: list[Failure] = []
     for name, paths in _one_for_each_abi(catalog, targets).items():
         place = places.opened([name])[name]
         try:
             for path in paths:
                 try:
-                    return _asked_machine(place, path)
+                    return _asked_machine(place, path, max(_LEAST_BOOT_S, until_s - time.monotonic()))
                 except Failure as failure:
                     failures.append(failure)
         finally:
@@ -278,9 +283,9 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
     return {name: list(by_place[name].values()) for name in ordered}
 
 
-def _asked_machine(place: Target, path: str) -> tuple[Machine, ClockReading]:
+def _asked_machine(place: Target, path: str, limit_s: float) -> tuple[Machine, ClockReading]:
     """The machine as one executable there describes it: a target that boots with one boots faster."""
-    place.prepare([path])
+    place.prepare([path], limit_s)
     answer = protocol.head(place.machine(path))
     if answer.machine is None or answer.clock is None:
         raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)

@@ -18,7 +18,6 @@ from tollmeter.targets import native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
-from tollmeter.toolchain.build import compiler_of
 from tollmeter.toolchain.proven import fingerprint
 from tollmeter.toolchain.trusted import complaint
 from tollmeter.toolchain.workload_build import made
@@ -67,8 +66,7 @@ def _abis(loaded: Catalog, wanted: Sequence[str]) -> Iterator[str]:
 
 
 def _built(workload: Workload, abi: str) -> Path:
-    known = find(ROOT, [abi]).abis[abi]
-    return made(ROOT, workload, known, compiler_of(known))
+    return made(ROOT, workload, find(ROOT, [abi]).abis[abi])
 
 
 def _built_before(workload: Workload, abi: str) -> Path:

@@ -4,8 +4,11 @@ executed instructions."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +26,22 @@ ONE_IN = 2
 be random (docs/decisions/0024)."""
 BESIDE_S, TIMES = 30.0, 6
 _PAGE_BYTES, _LIMIT_S = 65536, 60.0
+
+_until_s = [inf]
+
+
+@contextlib.contextmanager
+def ending_at(until_s: float) -> Iterator[None]:
+    """While entered no process of this file lasts beyond these monotonic seconds."""
+    before, _until_s[0] = _until_s[0], until_s
+    try:
+        yield
+    finally:
+        _until_s[0] = before
+
+
+def _finished(child: Child, limit_s: float) -> Ended:
+    return child.finish(max(0.0, min(limit_s, _until_s[0] - time.monotonic())))
 
 
 class Asked(NamedTuple):
@@ -48,7 +67,8 @@ def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) 
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
-        return ProfiledVisit(Child([*native_loader.command(command[0]), *command[1:]], environment).finish(limit_s), {})
+        child = Child([*native_loader.command(command[0]), *command[1:]], environment)
+        return ProfiledVisit(_finished(child, limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
     return _counted(place, command, asked, emulator, limit_s)
@@ -73,7 +93,7 @@ def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, p
     environment = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]
     options = [word for loaded in (f"{counter},counter={page}", plugin) for word in ("-plugin", loaded)]
     options += [word for variable in environment for word in ("-E", variable)]
-    return Child(leashed([program, *options, *command])).finish(limit_s)
+    return _finished(Child(leashed([program, *options, *command])), limit_s)
 
 
 def _read_hits(path: Path) -> dict[int, int]:

@@ -17,6 +17,7 @@ import contextlib
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
@@ -195,7 +196,8 @@ class Guest(Asking):
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
-            return refused(visit, revision, "infrastructure", failure.sentence)
+            # A guest that had too little time of the budget to boot is as a visit that passed its deadline.
+            return refused(visit, revision, "timeout" if failure.exit_code == 1 else "infrastructure", failure.sentence)
         return closed(ended.output, visit, revision, trouble_of_visit(ended, visit, self._usual_s(visit)))
 
     def _fitted(self, executable: str, visit: Visit) -> Visit:
@@ -278,34 +280,40 @@ class Guest(Asking):
         """Boots on the CPU itself where it can; where that fails, under an emulator from then on. A guest that came up
         is never replaced by the other kind: the two have different clocks."""
         if not self._by_hardware:
-            return self._booted(self._by_count(), min(BOOT_S, limit_s))
+            return self._booted(self._by_count(), BOOT_S, limit_s)
         try:
-            return self._booted(_BY_HARDWARE, min(BOOT_BY_HARDWARE_S, limit_s))
+            return self._booted(_BY_HARDWARE, BOOT_BY_HARDWARE_S, limit_s)
         except Failure:
             if self._came_up:
                 raise
             self._by_hardware = False
-        return self._booted(self._by_count(), min(BOOT_S, limit_s))
+        return self._booted(self._by_count(), BOOT_S, limit_s)
 
     def _by_count(self) -> tuple[str, str]:
         return ("-icount", f"shift={self._board.shift},sleep=off")
 
-    def _booted(self, clock: Sequence[str], limit_s: float) -> Wire:
+    def _booted(self, clock: Sequence[str], usual_s: float, limit_s: float) -> Wire:
+        """Raises Failure: 5 where it does not boot, 1 where the budget left less than the usual time for it."""
+        kernel = self._kernel()
+        began = time.monotonic()
         first_files = self.scratch / "initramfs"
         first_files.write_bytes(self._first_files())
         console = ["-serial", f"file:{self.scratch / 'console'}"] if self._board.has_console else []
         wires = [*console, "-serial", "stdio"]
         machine = [self._emulator, *_ALWAYS, *clock, *self._board.words]
-        given = [*self._kernel(), "-initrd", str(first_files)]
+        given = [*kernel, "-initrd", str(first_files)]
         try:
             wire = Wire([*machine, *given, *wires], self.scratch / "emulator", _ENVIRONMENT)
         except OSError as error:
             raise Failure(f"{self._emulator} cannot be started: {error.strerror}", 5) from error
         try:
-            wire.until(_READY, limit_s)
+            wire.until(_READY, min(usual_s, max(0.0, limit_s - (time.monotonic() - began))))
         except Gone as gone:
             wire.end()
-            raise Failure(f"the guest {self.name} did not boot: {gone.args[0]}{self._last_words()}", 5) from gone
+            is_short = isinstance(gone, Slow) and limit_s < usual_s
+            raise Failure(
+                f"the guest {self.name} did not boot: {gone.args[0]}{self._last_words()}", 1 if is_short else 5
+            ) from gone
         self._came_up = True
         return wire
 

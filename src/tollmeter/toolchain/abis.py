@@ -5,6 +5,7 @@ The user's own files lie in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Collection, Sequence
@@ -21,6 +22,7 @@ from tollmeter.targets.qemu_system import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
 from tollmeter.toolchain.making import outside_make
+from tollmeter.toolchain.once import once
 from tollmeter.toolchain.trusted import complaint
 
 _TRIAL = "int main(void) { return 0; }"
@@ -159,10 +161,12 @@ def open_here(root: Path, target: str, also: Sequence[str] = ()) -> Target:
 
 def make_beside(root: Path, need: str) -> None:
     """Makes a file of build/emulator where it is missing or stale. Raises Failure (5)."""
-    done = commands.run(
-        "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
-        cwd=root, capture_output=True, text=True, env=outside_make(),
-    )  # fmt: skip
+    is_there = (root / "build/emulator" / need).exists()
+    with contextlib.nullcontext() if is_there else once():
+        done = commands.run(
+            "checkout", ["make", "-s", "--no-print-directory", f"build/emulator/{need}"],
+            cwd=root, capture_output=True, text=True, env=outside_make(),
+        )  # fmt: skip
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["make says nothing"])[0]
         raise Failure(f"build/emulator/{need} cannot be made: {reason}", 5)

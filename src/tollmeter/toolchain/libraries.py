@@ -26,6 +26,7 @@ import msgspec
 from tollmeter import commands
 from tollmeter.model import Failure, Record
 from tollmeter.targets.debian_kernel import own_lists, run_apt
+from tollmeter.toolchain.once import once
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _MISSING = "there is no apt here to bring it with"
@@ -132,7 +133,8 @@ def bring(root: Path, name: str, library: Library) -> None:
             fcntl.flock(held, fcntl.LOCK_EX)
             if not _is_there(folder, library):
                 _forget(folder)
-                _put(folder, library)
+                with once():
+                    _put(folder, library)
                 _from(folder).write_text(_origin(library), encoding="utf-8")
     except OSError as error:
         raise Failure(f"{library.title} cannot be kept in {folder}: {error}", 5) from error

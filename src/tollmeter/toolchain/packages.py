@@ -16,6 +16,7 @@ from tollmeter.model import Abi, Failure
 from tollmeter.targets.ways import NATIVE, for_abi, lack
 from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
+from tollmeter.toolchain.once import once
 from tollmeter.toolchain.ready import Wanted, lacking
 
 _MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "init.mipsel": "mipsel", "bare.arm": "arm-soft"}
@@ -127,6 +128,7 @@ def install(root: Path, packages: Iterable[str]) -> bool:
     return bool(wanted) and _may_install() and _launch(root, wanted)
 
 
+@once()
 def _launch(root: Path, packages: Sequence[str]) -> bool:
     """Whether there is a launcher, as in a wheel there is not, that may write down what it does."""
     if not os.access(root, os.W_OK):

@@ -22,6 +22,7 @@ from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.accepting import write
 from tollmeter.toolchain.build import accepted, locked
+from tollmeter.toolchain.once import once
 from tollmeter.toolchain.ready import Wanted
 
 FOLDER = "prebuilt"
@@ -57,7 +58,7 @@ def _take(root: Path, abi: Abi, probes: Collection[str]) -> None:
     brought = _manifest(root / FOLDER / abi.name) if wanted else None
     if not brought or not wanted & brought.probes.keys() or brought.sources != _digest(root, abi):
         return
-    with locked(root, abi):
+    with once(), locked(root, abi):
         proven.begin(root, abi)
         taken = [probe for probe in sorted(wanted & brought.probes.keys()) if _is_taken(root, abi, probe, brought)]
         if taken:

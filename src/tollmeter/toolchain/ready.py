@@ -25,6 +25,7 @@ from tollmeter.toolchain import proven, zig
 from tollmeter.toolchain.abis import find, make_beside, open_here
 from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
+from tollmeter.toolchain.once import once
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
@@ -88,11 +89,13 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
     for abi in abis:
         if isinstance(compilers[abi.name], Gap) and zig.can_install(abi.compiler):
             notify(f"installing {zig.WORD} for {abi.name} once: 100 MB to fetch, 400 MB here, a C library to compile")
-            zig.install(root)
+            with once():
+                zig.install(root)
             compilers[abi.name] = find_compiler(abi)
     return compilers
 
 
+@once()
 def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
     """The failures, by ABI. One line reports what was built."""
     if not tasks:
@@ -161,6 +164,7 @@ def _undescribed(folder: Path, probes: Collection[str]) -> Iterator[Path]:
             yield path
 
 
+@once()
 def _describe(root: Path, abi: Abi, waiting: Sequence[Path], targets: Sequence[str]) -> str:
     """Asks each, on the first target that can be opened. Returns that one's name."""
     name, target = _first_open(root, abi, targets)

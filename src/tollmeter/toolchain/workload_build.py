@@ -25,9 +25,11 @@ from tollmeter.model import Abi, Failure, Workload
 from tollmeter.toolchain import elf
 from tollmeter.toolchain.build import compiler_of
 from tollmeter.toolchain.libraries import Library, bring, folder_of
+from tollmeter.toolchain.once import once
 
 OUT = "{out}"
 _BUILD_S = 300
+_STAMP = "made"
 _OURS = "probes/runtime/workload"
 _FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie", "-Iprobes/runtime")
 
@@ -46,15 +48,24 @@ def source_of(root: Path, workload: Workload) -> Path | None:
     return folder_of(root, name)
 
 
-def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
-    """The executable, built where it is stale. Raises Failure (1) where it does not build, (5) without its source."""
+def made(root: Path, workload: Workload, abi: Abi) -> Path:
+    """The executable, built where it is stale. Raises Failure: 1 where it does not build, 5 without its source or a
+    compiler. The compiler is looked for only then: to try one takes as long as several visits."""
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
     source = source_of(root, workload)
-    age = _age(root, workload, abi, compiler)
-    stamp = folder / "made"
+    age = _age(root, workload, abi)
+    stamp = folder / _STAMP
     if executable.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == age:
         return executable
+    with once():
+        return _built(root, workload, abi, source, age)
+
+
+def _built(root: Path, workload: Workload, abi: Abi, source: Path | None, age: str) -> Path:
+    folder = root / "build/workloads" / abi.name / workload.name
+    executable = folder.with_name(f"workload.{workload.name}")
+    compiler = compiler_of(abi)
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "program"
     names = {"{source}": f"{source or folder}", OUT: f"{program}"}
@@ -63,7 +74,7 @@ def made(root: Path, workload: Workload, abi: Abi, compiler: str) -> Path:
     (folder / "words.h").write_text(_header(workload, program), encoding="utf-8")
     _link(root, abi, compiler, folder, executable)
     elf.prove(executable, abi.elf)
-    stamp.write_text(age, encoding="utf-8")
+    (folder / _STAMP).write_text(age, encoding="utf-8")
     return executable
 
 
@@ -92,9 +103,10 @@ def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
     return executable
 
 
-def _age(root: Path, workload: Workload, abi: Abi, compiler: str) -> str:
+def _age(root: Path, workload: Workload, abi: Abi) -> str:
+    """Of all that it is made of. What another compiler makes has another libtoll.a."""
     library = root / "build" / abi.name / "libtoll.a"
-    parts = [msgspec.json.encode(workload), compiler.encode(), " ".join(abi.flags).encode()]
+    parts = [msgspec.json.encode(workload), " ".join(abi.flags).encode()]
     parts += [library.read_bytes(), (root / _OURS / "command.c").read_bytes()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
