@@ -79,7 +79,7 @@ test-python:
 	  rest=$$?; \
 	  case $$machine$$rest in 00) ;; 01 | 10 | 11) $(PYTHON) tests/alone.py $(FAILED) ;; *) exit 1 ;; esac
 
-# COUNT kills, and all else in proportion: 200 take half an hour. SEED has the same ones again.
+# 200 is 350 kills and signals, and all else in proportion: half an hour. SEED has the same ones again.
 COUNT ?= 200
 SEED  ?= 4711
 faults:

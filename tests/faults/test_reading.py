@@ -1,93 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is only read starts no process and makes no connection: a run's folder is data, and may come from anybody.
+"""What is only read starts no process and makes no connection: what a run names is used only if it is typed too.
 
-TOLL_FOLDERS=10000 makes more of them."""
+Random run.toml are tests/storm/run_files.py."""
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fakes import tree
 from storm import readers
+from storm.run_files import checkout, started
 from tollmeter.cli.main import main
-from tollmeter.library import places, workloads
-from tollmeter.model import Select, Suite, Workload
-from tollmeter.store.request import NAME, Request, read_request, write_request
-
-FOLDERS = int(os.environ.get("TOLL_FOLDERS", "40"))
-STARTS = {"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.system", "socket.connect"}
-VERBS = (
-    ["show", "mine"], ["show", "mine", "--format", "json"], ["show", "mine", "--raw"], ["report", "mine"],
-    ["export", "mine", "--out", "rows.csv"], ["list", "runs"], ["run", "--dry-run", "--against", "mine"],
-    ["run", "--dry-run", "--against", "./mine"], ["run", "--resume", "mine", "--dry-run"],
-)  # fmt: skip
-PLACES = ("ssh:host", "local", "qemu-user:arm", "guest:x32", "serial:/dev/null", "local+pty", "", "x")
-
-seen: list[str] = []
-sys.addaudithook(lambda event, _: seen.append(event) if event in STARTS else None)
+from tollmeter.store.request import read_request, write_request
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Path]:
+def root(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[Path]:
     """A checkout of fakes with one run."""
-    root = tree(tmp_path / "checkout", loop="good")
-    monkeypatch.chdir(root)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name, path in (("ROOT", root), ("RUNS", root / "runs"), ("SUITES", root / "suites")):
-        monkeypatch.setattr(places, name, path)
-    monkeypatch.setattr(workloads, "ROOT", root)
-    assert main(["run", "--out", "mine", "--quiet", "--budget", "60s"]) == 0
-    capfd.readouterr()
-    yield root
-    seen.clear()
-
-
-def changed(request: Request, chance: random.Random, evil: Path) -> Request:
-    """Names places, commands and files in up to three of the fields."""
-    runs = Workload(name="evil", what="w", start=("sh", "-c", f"id >{evil}"), verify="x", build=(("touch", f"{evil}"),))
-    suite = request.suite
-    fields = {
-        "targets": tuple(chance.choices(PLACES, k=chance.randrange(3))),
-        "peer": chance.choice(("host", "-oProxyCommand=id", "")),
-        "folder": chance.choice((f"{evil.parent}", "/dev", "")),
-        "abis": tuple(chance.choices(("x86_64", "ia32", "arm-hard", "../x", "native"), k=chance.randrange(3))),
-        "against": (chance.choice(("ia32", "kernel.loop", "placement=one_cpu")),),
-        "words": (f"{evil.parent}/evil.toml",),
-        "cpus": (chance.randrange(4096),),
-        "suite": chance.choice((
-            msgspec.structs.replace(suite, workload=(runs,)),
-            msgspec.structs.replace(suite, select=(Select(probe="*", target=("ssh:*",), abi=("arm-hard", "native")),)),
-            Suite(name="s", question="?", select=(Select(probe="workload.evil"),), profile=suite.select),
-        )),
-    }  # fmt: skip
-    chosen = chance.sample(list(fields), chance.randrange(1, 4))
-    return msgspec.structs.replace(request, **{name: fields[name] for name in chosen})
-
-
-def test_no_verb_that_reads_starts_anything_whatever_a_run_names(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    seed = random.randrange(10**6)
-    chance = random.Random(seed)
-    whole, request = (root / "mine" / NAME).read_bytes(), read_request(root / "mine")
-    for number in range(FOLDERS):
-        write_request(root / "mine", changed(request, chance, root / "ran"))
-        if number % 3 == 0:
-            kept = [(root / "mine" / NAME).read_bytes(), whole]
-            (root / "mine" / NAME).write_bytes(readers.changed(kept, chance))
-        seen.clear()
-        for verb in (chance.choice(VERBS), VERBS[-1]):
-            code = main(verb)
-            assert seen == [], (seed, number, verb)
-            assert code in (0, 1, 2, 4, 5, 6), (seed, number, verb)
+    with checkout(tmp_path) as root:
         capfd.readouterr()
-    assert not (root / "ran").exists()
+        yield root
 
 
 @pytest.mark.parametrize(
@@ -103,11 +40,11 @@ def test_a_place_that_a_run_names_is_used_only_if_it_is_typed_too(
 ) -> None:
     request = read_request(root / "mine")
     write_request(root / "mine", msgspec.structs.replace(request, **{field: value}))
-    seen.clear()
+    started.clear()
     for more in ([], ["--dry-run"], [words[0], "local" if field == "targets" else "/dev"]):
         assert main(["run", "--resume", "mine", *more]) == 2
         assert " ".join(words) in capfd.readouterr().err
-    assert seen == []
+    assert started == []
     assert main(["run", "--resume", "mine", "--dry-run", *words]) in (0, 1, 5)
 
 
@@ -117,10 +54,10 @@ def test_the_machine_is_compared_before_anything_is_started(root: Path, capfd: p
     data = journal.read_bytes()
     assert named in data
     journal.write_bytes(readers._sealed(data.replace(named, b'"host":"another"')))
-    seen.clear()
+    started.clear()
     assert main(["run", "--resume", "mine"]) == 5
     assert "another machine" in capfd.readouterr().err
-    assert seen == []
+    assert started == []
 
 
 SUITE = """
@@ -160,6 +97,6 @@ def test_an_abi_file_of_the_current_folder_is_trusted_once(
     monkeypatch.chdir(here)
     assert main(["run", "--abi", "mine", "--quiet"]) == 2
     assert "--trust" in capfd.readouterr().err
-    seen.clear()
+    started.clear()
     assert main(["run", "--abi", "mine", "--quiet", "--trust", "abis/mine.toml"]) == 5
     assert "no-such-compiler" in capfd.readouterr().err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from storm import command_lines, denials, journals, readers
+from storm import command_lines, denials, journals, readers, run_files
 from storm.ended import Ended, Tally, ended, ill
 from storm.uses import RUN, numbers
 from tollmeter.library.lies import HONEST, IN_PROBES
@@ -18,9 +18,9 @@ from tollmeter.root import ROOT
 from tollmeter.store.journal import opening
 
 
-@pytest.mark.parametrize("storm", [journals, command_lines, denials, readers])
+@pytest.mark.parametrize("storm", [journals, command_lines, denials, readers, run_files])
 def test_nothing_goes_wrong_in_a_short_storm(storm: object) -> None:
-    count = {journals: 22, command_lines: 5, denials: 2, readers: 300}[storm]  # type: ignore[index]
+    count = {journals: 22, command_lines: 5, denials: 2, readers: 300, run_files: 40}[storm]  # type: ignore[index]
     tally = storm.storm(random.randrange(10**6), count)  # type: ignore[attr-defined]
     assert tally.count >= count
     assert tally.complaints == []

@@ -15,7 +15,6 @@ from storm.ended import Ended, Tally, ill
 CODES = {0, 1, 2, 5, 6}
 LONG = "9" * 400
 VALUES = ("", " ", "-1", "0", LONG, "1e999", "nan", "..", "/", "~", "\x1b[2J", "\u202e", "a,b", "*", "$(id)", "--", "ü")
-OPTIONS = ("--budget", "--precision", "--priority", "--seed", "--cpus", "--abi", "--target", "--out", "--format")
 WHOLE = (
     ["run", "kernel.loop", f"size={LONG}"], ["run", "kernel.loop", "=4"], ["run", "="], ["run", "kernel.*", "x=y"],
     ["run", "--cpus", "1-0"], ["run", "--target", "local:foo"], ["run", "--resume", ""], ["run", "--resume", "."],
@@ -27,11 +26,25 @@ WHOLE = (
     ["time", "'"], ["time", "--import", "/"], ["time", "--import", "/dev/null"], ["time", "--output", "/", "true"],
     ["time", "/"],
 )  # fmt: skip
+ASKED = {
+    ("run", "kernel.loop"): (
+        "--budget", "--precision", "--priority", "--seed", "--cpus", "--abi", "--target", "--out", "--format",
+        "--against", "--clock", "--folder", "--trust",
+    ),
+    ("show", "none"): ("--format", "--only"), ("export", "none"): ("--format", "--what", "--out"),
+    ("compare", "none"): ("--format",), ("gate", "none"): ("--limit",), ("history",): ("--format",),
+    ("list", "runs"): ("--format",), ("fleet", "report"): ("--out",), ("gallery", "none"): ("--out",),
+}  # fmt: skip
+"""Options by the words before them, each with each of VALUES."""
 
 
 def lines() -> list[list[str]]:
     """All there are, in a fixed order."""
-    asked = [["run", "kernel.loop", option, value] for option, value in itertools.product(OPTIONS, VALUES)]
+    asked = (
+        [*words, option, value]
+        for words, options in ASKED.items()
+        for option, value in itertools.product(options, VALUES)
+    )
     return [*map(list, WHOLE), *asked]
 
 

@@ -4,14 +4,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
+
+import typer.main
 
 HANG_S = 60
+_TELLS_S = 10.0
 
 
 class Ended(NamedTuple):
@@ -23,9 +31,12 @@ class Ended(NamedTuple):
 
 
 class Tally:
-    """Complaints of one kind of storm: what went wrong, in a line each."""
+    """Complaints of one kind of storm: what went wrong, in a line each. latest: the one that was begun last."""
+
+    latest: Tally | None = None
 
     def __init__(self, title: str) -> None:
+        Tally.latest = self
         self.title = title
         self.count = 0
         self.complaints: list[str] = []
@@ -73,6 +84,29 @@ def marked(mark: bytes) -> dict[int, str]:
                 words = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
                 found[int(entry.name)] = words.decode(errors="replace")
     return found
+
+
+@contextlib.contextmanager
+def one_command() -> Iterator[None]:
+    """While entered the command line's parser is made once, and not for each call: that was nine tenths of a call."""
+    with mock.patch.object(typer.main, "get_command", functools.cache(typer.main.get_command)):
+        yield
+
+
+def told(name: str, seed: int, count: int) -> Sequence[str]:
+    """The complaints of one storm. Prints how far it is, in time for a log that is watched."""
+    began, over = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not over.wait(_TELLS_S):
+            so_far = Tally.latest.figures() if Tally.latest else "begins"
+            print(f"{name}: {so_far}, of {count}; {time.monotonic() - began:.0f} s", flush=True)
+
+    threading.Thread(target=tell, daemon=True).start()
+    tally: Tally = importlib.import_module(f"storm.{name}").storm(seed, count)
+    over.set()
+    print("\n".join([*tally.complaints, f"{tally.figures()}; {time.monotonic() - began:.0f} s"]), flush=True)
+    return tally.complaints
 
 
 class Hung(Exception):

@@ -14,13 +14,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from storm.ended import Hung, Tally, within
+from storm.ended import Hung, Tally, one_command, within
 from tollmeter.cli.main import main
 from tollmeter.store.journal import NAME
 
 RECORDED = Path(__file__).parents[1] / "recordings/format-2"
-VERBS = (["show"], ["show", "--format", "json"], ["show", "--raw"], ["export", "--what", "samples"], ["report"])
+VERBS = (
+    ["show"], ["show", "--all"], ["show", "--format", "json"], ["show", "--format", "csv"], ["show", "--format", "md"],
+    ["show", "--raw"], ["export"], ["export", "--what", "samples"],
+    ["export", "--what", "samples", "--format", "jsonl"],
+    ["export", "--format", "parquet", "--out", "{out}/rows.parquet"], ["export", "--format", "lmbench"], ["report"],
+    ["compare", "{other}"], ["gate", "{other}"], ["gallery", "--out", "{out}/gallery"],
+    ["publish", "--out", "{out}/published"], ["history"], ["profile"],
+)  # fmt: skip
+EACH = 4
+"""Verbs that read one journal: the first derives what is kept, and the others find it, or find none."""
 MOST_S = 30
+CODES = (0, 1, 2, 3, 4, 5, 6)
 STRANGE: tuple[Any, ...] = (
     0, -1, 1, 2**31, 2**53, 2**63 - 1, 2**63, 10**30, 1e300, -1e300, 5e-324, None, True, "", "x" * 70_000, "\x1b[2J",
     "\u202e", "=cmd()", "<script>", "constructor", "__proto__", [], [[]], {}, {"a": {}}, [0] * 50, "\ud800", "NaN",
@@ -31,14 +41,19 @@ def storm(seed: int, count: int) -> Tally:
     tally, chance = Tally("crafted journals"), random.Random(seed)
     whole = (RECORDED / NAME).read_bytes()
     crafts = [_cut, _flip, _drop, _double, _swap, _noise, _value, _value, _value, _key, _deep]
-    for number in range(count):
-        craft = crafts[number % len(crafts)]
-        with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
-            folder = Path(name) / "run"
-            shutil.copytree(RECORDED, folder)
-            (folder / NAME).write_bytes(craft(whole, chance))
-            verb = chance.choice(VERBS)
-            tally.one(f"number {number}, {craft.__name__}, {' '.join(verb)}", _wrong([verb[0], str(folder), *verb[1:]]))
+    with tempfile.TemporaryDirectory(prefix="toll-storm.") as scratch, one_command():
+        other = Path(scratch, "other")
+        shutil.copytree(RECORDED, other)
+        for number in range(count):
+            craft = crafts[number % len(crafts)]
+            with tempfile.TemporaryDirectory(dir=scratch) as name:
+                folder = Path(name) / "run"
+                shutil.copytree(RECORDED, folder)
+                (folder / NAME).write_bytes(craft(whole, chance))
+                verbs = [[word.format(out=name, other=other) for word in verb] for verb in chance.sample(VERBS, EACH)]
+                wrong = [(verb, _wrong([verb[0], str(folder), *verb[1:]])) for verb in verbs]
+            complaint = next((f"{' '.join(verb)}: {complaint}" for verb, complaint in wrong if complaint), None)
+            tally.one(f"number {number}, {craft.__name__}", complaint)
     return tally
 
 
@@ -51,7 +66,7 @@ def _wrong(words: list[str]) -> str | None:
         return "it hung"
     except BaseException as error:  # noqa: BLE001  whatever it is, a person would see a traceback
         return f"a traceback: {type(error).__name__}: {error}"
-    if code not in (0, 2, 5):
+    if code not in CODES:
         return f"code {code}"
     text = said.getvalue()
     return "a control character reached the terminal" if "\x1b" in text else None

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from storm.ended import Tally, marked
+from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME, read, streams
 
@@ -52,15 +53,17 @@ def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:
         except subprocess.TimeoutExpired:
             process.kill()
             return "it hung"
-    wrong = _code_is_wrong(code, sent, before) or _run_is_ill(run, code)
+    wrong = _code_is_wrong(code, sent, before, run) or _run_is_ill(run, code)
     left = _left_behind(passing)
     return wrong or (f"left behind: {left}" if left else None) or _traceback(passing / "said")
 
 
-def _code_is_wrong(code: int, sent: signal.Signals, before: int | None) -> str | None:
-    """A run that was over when the signal came ends as it would have."""
+def _code_is_wrong(code: int, sent: signal.Signals, before: int | None, run: Path) -> str | None:
+    """A run that was over when the signal came ends as it would have: beside other work it may be too short."""
     right = {0} if before is not None else {0, -signal.SIGKILL} if sent == signal.SIGKILL else {0, 130}
-    return None if code in right else f"code {code}"
+    if code in right or (code == 1 and (run / NAME).exists() and open_index(run).run.unanswered):
+        return None
+    return f"code {code}"
 
 
 def _run_is_ill(run: Path, code: int) -> str | None:
