@@ -25,6 +25,7 @@ _LEAST_HEAP, _LEAST_SHARE = 8, 0.02
 _STRETCH = 1 << 16
 _LOOKS = 3
 """At the core of each sample, at most."""
+_NAMES = np.array(["unknown", "shared", "whole"], object)
 _MOST_OF_TIME = 0.8
 _ALTERNATES = 0.6
 _LEAST_BUSY = 0.04
@@ -89,7 +90,7 @@ def highest_mode(readings: Floats) -> float | None:
     return None
 
 
-def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.str_]:
+def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.object_]:
     """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout. clocks_hz,
     full_widths: of the core in each visit, 0 where they are unknown.
 
@@ -103,7 +104,7 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.s
     fine = whole | ~made
     full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
     shared = seen & ~(whole & made).any(axis=1)
-    return np.where(seen & fine.all(axis=1) & full, "whole", np.where(shared, "shared", "unknown"))
+    return _NAMES[np.where(seen & fine.all(axis=1) & full, 2, np.where(shared, 1, 0))]
 
 
 def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
@@ -137,7 +138,7 @@ def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
     return np.where(made, read / np.where(made, clocks, 1.0), 0.0)
 
 
-def usual(seen: NDArray[np.str_]) -> StateName:
+def usual(seen: NDArray[np.object_]) -> StateName:
     """What a mixture of samples is called: one state where it was that for four fifths of them."""
     for name in ("whole", "shared"):
         if len(seen) and (seen == name).mean() >= _MOST_OF_TIME:

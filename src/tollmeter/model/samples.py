@@ -8,6 +8,7 @@ columns of a large run are in a temporary file (`Room`)."""
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import marshal
 import os
 import tempfile
@@ -48,6 +49,8 @@ _INTEGERS = ("i1", "i2", "i4", "i8")
 _NO_CONTROL = (NONE, NONE)
 _once_of, _counts_of, _rates_of = attrgetter(*_ONCE), attrgetter(*_COUNTS), attrgetter(*_RATES)
 _body_of = attrgetter("body")
+
+_M_MMAP_THRESHOLD = -3
 
 Lanes = tuple[tuple[int, int], ...]
 
@@ -165,6 +168,7 @@ class Room:
         start = self._end
         with contextlib.suppress(OSError):
             if self._file is None:
+                _return_memory()
                 with tempfile.TemporaryFile(dir=_FOLDER if os.access(_FOLDER, os.W_OK) else None) as file:
                     self._file = os.dup(file.fileno())
                 weakref.finalize(self, os.close, self._file)
@@ -193,6 +197,13 @@ class Room:
             columns[name] = column
             at += column.itemsize * (1 if is_one else place.samples)
         return columns, marshal.loads(content[at:])
+
+
+def _return_memory() -> None:
+    """Has the C library map each block of 256 KiB and more by itself, and so return it as soon as it is free: else what
+    numpy frees between small objects stayed for the rest of a large run, 100 MB of it."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 1 << 18)
 
 
 def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:

@@ -25,6 +25,9 @@ _ALIKE = 0.002
 _ENOUGH_VISITS = 1 << 14
 """Evenly spread, they give a core's clock and width as well as 200,000 do."""
 
+_MOST_KEPT = 1 << 14
+"""Visits of a point whose series are kept: of 40,000 each takes 40 MB, and is made again in less than a second."""
+
 Place = tuple[str, str]
 """Target and ABI."""
 
@@ -129,7 +132,7 @@ class Known(NamedTuple):
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
         """Of one point and one of its metrics."""
-        if self.made is None or not readings:
+        if self.made is None or not readings or len(readings) > _MOST_KEPT:
             return series_of(readings, metric, paid, self.clocks_hz)
         name = "series", readings[0].outcome.point, metric.name
         return self.made.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))

@@ -29,7 +29,7 @@ NS_PER_SECOND = 1e9
 _MOST_WORK = 1e18
 """Of one iteration: more than all machines do in a second."""
 
-Names = NDArray[np.str_]
+Names = NDArray[np.object_]
 
 
 def is_time(unit: str) -> bool:
@@ -86,13 +86,13 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     seen = states(used, clocks, np.array(full_widths))
     clock = used.spread(clocks)
     slowed = np.where(clock > 0, sample_clocks(used, clocks).mean(axis=1) / np.where(clock > 0, clock, 1.0), 1.0)
-    columns = slowed, iterations, body, np.where(own > 0, own, iterations), control, seen
+    columns = map(_in_little_room, (slowed, iterations, body, np.where(own > 0, own, iterations), control, seen))
     why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
     ends = np.cumsum(every.of_visits(against > 0)).tolist()
     aside = [why[start:end] for start, end in pairwise([0, *ends])]
     lanes = [_lanes(samples, mine) for samples, mine in zip(every.visits, _of_each(kept, every), strict=True)]
     lack = used.of_visits(control[:, 0] < 0).tolist()
-    waited = _of_each(every.column("voluntary"), every)
+    waited = _of_each(_in_little_room(every.column("voluntary")), every)
     arrays = zip(*(_of_each(column, used) for column in columns), waited, strict=True)
     return [
         _reading(visit, each, beside)
@@ -100,6 +100,13 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
             zip(outcomes, probes, clocks.tolist(), aside, lack, strict=True), arrays, lanes, strict=True
         )
     ]
+
+
+def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
+    """A column of one value as that value: what is held of a point with 40,000 visits is more than the visits."""
+    if len(column) and (column == column[0]).all():
+        return np.broadcast_to(column[:1].copy(), column.shape)
+    return column
 
 
 def _of_each(column: NDArray[Any], taken: Taken) -> list[NDArray[Any]]:

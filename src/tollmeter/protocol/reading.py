@@ -340,7 +340,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
-        cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=visit.seed, at_ns=visit.at_ns,
+        cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=known.same(visit.seed), at_ns=visit.at_ns,
         pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
         clock=known.bare(_only(by_form[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
