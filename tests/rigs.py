@@ -41,6 +41,7 @@ class Rig:
         self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
+        self.wide: list[Sequence[tuple[int, ...]]] = []
         self.beside: SetupCpu | None = None
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
@@ -93,6 +94,10 @@ class Rig:
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         assert {outcome.point for outcome in outcomes} == {*pair}
         return self.visits_to_settle
+
+    def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
+        assert {outcome.point.probe for outcome in outcomes} == {point.probe}
+        return self.wide.pop() if self.wide else ()
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         return [point for point in seen if point.probe == self.differs]

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 from fakes import ENTRY, fake
-from tollmeter.model import Outcome, Point, Visit
+from tollmeter.model import Abi, Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import worker_pool
+from tollmeter.targets import local, worker_pool
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
 from tollmeter.targets.worker_pool import SetupSchedule
@@ -95,6 +95,27 @@ def test_points_and_cpus_wait_beside_each_other(place: Place) -> None:
     first, second, third = place.process(), place.process(point=other), place.process(cpus=(0, 1))
     assert len({first, second, third}) == 3
     assert [place.process(), place.process(point=other), place.process(cpus=(0, 1))] == [first, second, third]
+
+
+def test_visits_that_fork_are_all_made_by_one_process(
+    root: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a child of it; another process replaces one that was killed."""
+    started: list[Child] = []
+    monkeypatch.setattr(local, "Child", lambda *words, **more: started.append(Child(*words, **more)) or started[-1])
+    point = Point(probe="kernel.loop", abi=own_abi.name, target="local")
+    executable = root / "build" / own_abi.name / point.probe
+    with contextlib.closing(Local()) as target:
+        for number, cpu in enumerate((0, 1, 0)):
+            asked = msgspec.structs.replace(VISIT, id=number, point=point, cpus=(cpu,), seed=number, forks=True)
+            back = outcome(target.run(str(executable), asked, 1))
+            assert (back.status, back.visit, back.cpus, len(back.samples)) == ("ok", number, (cpu,), 2)
+            if number == 1:
+                assert len(started) == 1
+                started[0].signal(signal.SIGKILL)
+                await_end(started[0]._process.pid)
+        assert len(started) == 2
+    assert not any(child.is_alive for child in started)
 
 
 def test_closing_ends_whoever_waits(place: Place) -> None:

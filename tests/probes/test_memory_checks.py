@@ -56,7 +56,7 @@ LINES = (
     ("update_kernels.h", "UPDATE_4_WORDS(0) UPDATE_4_WORDS(4)", "UPDATE_4_WORDS(0) UPDATE_4_WORDS(0)"),
     ("update_kernels.h", "d = at[place + 3] + one;", "d = at[place + 3];"),
     ("parallelism.c", "left = rounds; left;", "left = planted(rounds); left;"),
-    ("ping_pong.c", "e->sides[side].said = awaited;", "e->sides[side].said = awaited - 2 * side;"),
+    ("ping_pong.c", "e->sides[side].trips = end;", "e->sides[side].trips = end - side;"),
     ("tlb.c", "*place(t, number_of(t, packed)) =", "*place(t, number_of(t, next)) ="),
     ("write_policy.c", "i < p->lines; i++) *word_of(p, set, i) = stored;",
      "i + 1 < p->lines; i++) *word_of(p, set, i) = stored;"),

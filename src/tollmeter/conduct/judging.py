@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tollmeter.conduct.stage import Judge
 from tollmeter.model import Outcome, Point
+from tollmeter.model.topology import matrix_of
 from tollmeter.plan import Plan, SweepCurve
 
 _LOOKED_AGAIN = 1.1
@@ -25,6 +26,13 @@ class _Wanted(NamedTuple):
     again: float
 
 
+class _Wide(NamedTuple):
+    """Pairs of CPUs whose intervals were wide when the point had so many visits."""
+
+    visits: int
+    pairs: Sequence[tuple[int, ...]]
+
+
 class Judging:
     """Of one run. seen: its visits by point."""
 
@@ -35,6 +43,7 @@ class Judging:
         self._new: list[Outcome] = []
         self._looked_at = 0
         self._wanted: dict[Point, _Wanted] = {}
+        self._wide: dict[Point, _Wide] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Adds a new visit."""
@@ -64,6 +73,16 @@ class Judging:
             again = max(seen + 1, min(visits, _ASKED_AGAIN * seen))
             known = self._wanted[point] = _Wanted(visits, again)
         return known.visits
+
+    def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
+        """Of a matrix the pairs of CPUs that are to be visited once more. The judge is asked again when they were."""
+        seen = self.seen.get(point, [])
+        known = self._wide.get(point)
+        if known is None or (known.pairs and len(seen) >= known.visits + len(known.pairs)):
+            alike = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
+            pairs = self._judge.wide_pairs([outcome for other in alike for outcome in self.seen[other]], point)
+            known = self._wide[point] = _Wide(len(seen), pairs)
+        return known.pairs[len(seen) - known.visits :]
 
     def _ask_judge(self, point: Point) -> float:
         """The second point of interleaved comparisons is wanted as long as any first point is."""

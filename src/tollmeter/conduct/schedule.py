@@ -66,7 +66,7 @@ class Schedule:
         self._first_round = dict.fromkeys(plan.points(), 0)
         for earlier in built:
             self._first_round.setdefault(earlier.point, earlier.round)
-        self._pairs_wanted = {point: pairs for point in plan.points() if (pairs := plan.pairs_wanted(point))}
+        self._visits_of_pairs = {point: visits for point in plan.points() if (visits := plan.visits_of_pairs(point))}
         self._made = {
             (earlier.point, earlier.round, earlier.cpus) for earlier in done if earlier.status != "interrupted"
         }
@@ -90,8 +90,19 @@ class Schedule:
         is_added = round_ > 0 and all(self._first_round[point] == round_ for point in points)
         passes = LEAST_VISITS if is_added and not self._plan.against else 1
         order = visit_order(self._plan, points, round_, self._costs)
-        self._queue = [(point, cpus) for _ in range(passes) for point in order for cpus in self._placements(point)]
+        self._queue = [place for _ in range(passes) for place in self._spread(order)]
         return bool(points)
+
+    def _spread(self, order: Sequence[Point]) -> list[Place]:
+        """The visits of points in this order, those of a matrix evenly among them: at any moment of a round all
+        relations of CPUs are visited, so that the machine's state at that moment is no difference between them."""
+        places = [(point, self._placements(point)) for point in order]
+        spread = [
+            (turn / len(order) if len(several) == 1 else (place + 0.5) / len(several), turn, point, cpus)
+            for turn, (point, several) in enumerate(places)
+            for place, cpus in enumerate(several)
+        ]
+        return [(point, cpus) for *_, point, cpus in sorted(spread, key=lambda one: one[:2])]
 
     def coming(self, state: State) -> list[Visit]:
         """The visits of the round that begin a layout, of the points with one visit a round."""
@@ -155,16 +166,22 @@ class Schedule:
         return failures >= _MOST_FAILURES or any(outcome.status in _FINAL for outcome in seen)
 
     def _placements(self, point: Point) -> list[tuple[int, ...]]:
-        """Of a matrix the pairs that follow those of its visits so far."""
-        turn = len(self._seen.get(point, ())) // len(self._plan.placements(point))
-        return self._plan.placements(point, turn)
+        """Of a matrix the pairs that follow those of its visits so far; once each has its visits, those whose intervals
+        are wide."""
+        seen = len(self._seen.get(point, ()))
+        placements, of_pairs = self._plan.placements(point, seen), self._visits_of_pairs.get(point, 0)
+        if seen < of_pairs:
+            return placements[: of_pairs - seen]
+        wide = self._judging.wide_pairs(point) if of_pairs else ()
+        return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place, state: State) -> Layout:
         """The layout of the next visit. It serves as often as it is worth, and more in the round that it was made for.
         Where its process has ended, the next visit sets up another one."""
         last = self._layouts.get(place, Layout(round=self._round))
         is_interleaved = bool(self._plan.against)
-        serves = LAYOUT_SERVES if is_interleaved else self._costs.visits_of_layout(place[0], self._plan.effort)
+        effort = self._plan.effort_of(place[0])
+        serves = LAYOUT_SERVES if is_interleaved else self._costs.visits_of_layout(place[0], effort)
         has_ended = last.served > 0 and not is_interleaved and state.has_ended(place)
         is_over = has_ended or (last.round != self._round and last.served >= serves)
         return Layout(last.number + 1, self._round) if is_over else last
@@ -173,7 +190,7 @@ class Schedule:
         """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
-        effort = self._plan.effort_of(point, self._plan.effort)
+        effort = self._plan.effort_of(point)
         return Sampling(
             samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
             layout=layout.number,
@@ -190,7 +207,7 @@ class Schedule:
     def learn(self, visit: Visit, seconds: float, *, was_begun: bool) -> None:
         """Records what a visit took. was_begun: whether its layout's set-up had begun before it."""
         is_first = self._layouts[visit.point, visit.cpus].served == 1
-        effort = self._plan.effort_of(visit.point, self._plan.effort)
+        effort = self._plan.effort_of(visit.point)
         self._costs.learn(visit.point, visit.samples, effort, seconds, fresh=is_first, ahead=was_begun)
 
     # ---- the points of a round --------------------------------------------------------------------------------------
@@ -210,8 +227,12 @@ class Schedule:
         return [point for point in self._first_round if not self._seen.get(point)]
 
     def _visits_wanted(self, point: Point) -> float:
-        """Of a matrix of CPUs as many as there are pairs, at least: the later rounds visit other pairs."""
-        return max(self._judging.visits_wanted(point), self._pairs_wanted.get(point, 0))
+        """Of a matrix of CPUs those of all pairs, and then one of each pair whose interval is wide: what its own row
+        wants are few of these."""
+        of_pairs, seen = self._visits_of_pairs.get(point, 0), len(self._seen.get(point, ()))
+        if not of_pairs:
+            return self._judging.visits_wanted(point)
+        return of_pairs if seen < of_pairs else seen + len(self._judging.wide_pairs(point))
 
     def _due(self, left_s: float) -> list[Point]:
         """First every point once, those of a study's claims until each has an interval; then the points whose next
@@ -266,16 +287,18 @@ class Schedule:
         return due if sum(map(self._first_s, due)) <= left_s else []
 
     def _wish(self, point: Point) -> Wish[Point]:
-        places, seen = len(self._plan.placements(point)), len(self._seen[point])
+        places, seen = len(self._placements(point)), len(self._seen[point])
         return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, self._seconds_of([point]))
 
     def _first_s(self, point: Point) -> float:
-        return self._costs.first(point, self._plan.effort)
+        return self._costs.first(point, self._plan.effort_of(point))
 
     def _seconds_of(self, points: Iterable[Point], effort: Effort | None = None) -> float:
         """Time of one visit to each point, at each of its placements."""
-        effort = effort or self._plan.effort
-        return sum(len(self._plan.placements(point)) * self._costs.of(point, effort) for point in points)
+        return sum(
+            len(self._placements(point)) * self._costs.of(point, self._plan.effort_of(point, effort))
+            for point in points
+        )
 
     def refine(self, left_s: float) -> None:
         """Adds the points that curves lack to the next round, the cheapest of each curve first, as long as all wanted

@@ -30,6 +30,9 @@ class Judge(Protocol):
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         """The same for the two points of an interleaved comparison. outcomes: of both."""
 
+    def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
+        """The pairs of CPUs of a point whose intervals are not narrow enough. outcomes: of its matrix."""
+
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         """Points that were measured in another state of the machine than the rest, and are to be visited again."""
 

@@ -127,6 +127,16 @@ def estimate(
     return Estimate(value=exp(middle), low=exp(low), high=exp(high))
 
 
+def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
+    """The estimate of two visits or a few more, each of its own layout, whose standard deviation thousands of like
+    points have in common. logs: of the visits. The sample's own deviation is unbiased for two, and Shamos's is not."""
+    own_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+    spread, freedom = shrink_sd(own_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
+    middle, reach = hodges_lehmann(logs), student_reach(freedom)
+    half = sqrt(reach**2 * spread**2 / (0.955 * len(logs)) + (NORMAL * USUAL_RUNS_SD) ** 2)
+    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
+
+
 def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
     return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (NORMAL * scatter.runs_sd) ** 2)

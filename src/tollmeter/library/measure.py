@@ -42,6 +42,7 @@ from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
+from tollmeter.numbers.cpu_pairs import wide_pairs
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan, measured_caches
@@ -307,6 +308,9 @@ class AnalysisJudge:
             if convergence.is_counted_out(outcomes, probe)
             else convergence.visits_wanted(outcomes, probe, self._known)
         )
+
+    def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
+        return wide_pairs(outcomes, point, self._probes[point.probe], self._known)
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
         return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from tollmeter.model.base import PlaceRelation, Record, Size
+from tollmeter.model.requested import Point
 
 
 class CoreKind(Record, frozen=True):
@@ -179,3 +180,9 @@ def memory_nodes(topology: Topology | None) -> tuple[MemoryNode, ...]:
     """The nodes with memory that this process may use."""
     allowed = numbers(topology.allowed_nodes) if topology else ()
     return tuple(node for node in topology.nodes if node.memory_bytes and node.node in allowed) if topology else ()
+
+
+def matrix_of(point: Point) -> tuple[str, ...]:
+    """The same for the points of one matrix of CPUs, which differ in the relation of their CPUs alone."""
+    others = sorted(f"{name}={value}" for name, value in point.parameters if name != RELATION)
+    return point.probe, point.abi, point.target, *others

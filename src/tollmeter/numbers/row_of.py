@@ -228,8 +228,9 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
     head = by_mode[0]
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
+    least = pooled.min() if pooled.min() > 0 else _in_unit(head.part.medians, metric).min()
     return {
-        "median": value, "low": low, "high": high, "minimum": float(min(pooled.min(), value)),
+        "median": value, "low": low, "high": high, "minimum": float(min(least, value)),
         "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
         "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
         "states": tuple(_state(one, metric) for one in by_mode if one.name is not None and one.estimate.low > 0),

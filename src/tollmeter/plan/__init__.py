@@ -19,7 +19,7 @@ from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe,
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
-from tollmeter.plan.effort import EFFORTS, USUAL, Costs, Effort, stated_bytes, visits_wanted
+from tollmeter.plan.effort import EFFORTS, OF_MATRIX, USUAL, Costs, Effort, stated_bytes, visits_wanted
 from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
@@ -42,6 +42,8 @@ __all__ = [
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
 """Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
+READINGS = 2
+"""Visits of each pair of CPUs, in rounds that are far apart (numbers/cpu_pairs.py)."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
@@ -89,24 +91,29 @@ class Plan(Record, frozen=True):
     def costs(self) -> Costs:
         return Costs(self.probes)
 
-    def placements(self, point: Point, turn: int = 0) -> list[tuple[int, ...]]:
-        """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. turn: earlier rounds of it."""
-        return self._placing().placements(point, self.probes[point.probe], turn)
+    def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
+        """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. seen: its visits so far."""
+        return self._placing().placements(point, self.probes[point.probe], seen)
 
-    def pairs_wanted(self, point: Point) -> int:
-        """How many pairs of CPUs a point of a matrix is to be visited at; 0 of all other points. Fewer than there are
-        where the budget is too short for all: each point's share of them is the same."""
-        if len(self.placements(point)) < 2:
+    def pairs(self, point: Point) -> int:
+        """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
+        return self._placing().pairs(point) if len(self.placements(point)) > 1 else 0
+
+    def visits_of_pairs(self, point: Point) -> int:
+        """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than READINGS each
+        where the budget is too short: each point's share of them is the same."""
+        several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
+        if point not in several:
             return 0
-        several = {point: self._placing().pairs(point) for point in self.points() if len(self.placements(point)) > 1}
         share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
-        each_s = self.costs().of(point, self.effort_of(point, self.effort))
-        part = min(1.0, share * self.budget_seconds / (each_s * max(1, sum(several.values()))))
-        return int(part * self._placing().pairs(point))
+        each_s = self.costs().of(point, self.effort_of(point))
+        part = min(1.0, share * self.budget_seconds / (each_s * READINGS * sum(several.values())))
+        return int(part * READINGS * several[point])
 
-    def effort_of(self, point: Point, effort: Effort) -> Effort:
-        """Of one visit: the least where a matrix has more pairs than a round visits. Its rows are made of many."""
-        return EFFORTS[-1] if self._placing().pairs(point) > MOST_PAIRS and len(self.placements(point)) > 1 else effort
+    def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
+        """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""
+        is_brief = self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.against
+        return OF_MATRIX if is_brief else effort or self.effort
 
     def _placing(self) -> Placing:
         return _placing(self.cpus, self.topology, self.seed)
@@ -121,6 +128,7 @@ class Plan(Record, frozen=True):
             seed=seed, deadline_ms=self._deadline_ms(point), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
             folder=self.folder if is_here(point.target) else "", peer=self.peer if is_here(point.target) else "",
+            forks=self.effort_of(point).forks,
         )  # fmt: skip
 
     def _deadline_ms(self, point: Point) -> int:
@@ -236,7 +244,9 @@ def seconds_to_settle(plan: Plan) -> float:
 def _seconds_of_points(plan: Plan) -> list[float]:
     costs = plan.costs()
     visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.against else visits_wanted
-    return [visits(point) * costs.of(point, plan.effort) * len(plan.placements(point)) for point in plan.points()]
+    return [
+        visits(point) * costs.of(point, plan.effort_of(point)) * len(plan.placements(point)) for point in plan.points()
+    ]
 
 
 def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs | None = None) -> list[Point]:

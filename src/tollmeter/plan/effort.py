@@ -25,6 +25,8 @@ variance of visits of one layout over that of layouts (experiment/precision.py).
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003
+_FORKING_S = 0.0012
+"""In place of both, where a child of a process that waits makes the visit."""
 _EMULATING_S = 0.045
 """In place of both: the emulator starts, and translates the code of the visit."""
 _EMULATING_A_SYSTEM_S = 0.7
@@ -68,10 +70,11 @@ def _guessed_asking_s(point: Point) -> float:
 
 
 class Effort(Record, frozen=True):
-    """Of one visit: samples, and ns of the shorter batch."""
+    """Of one visit: samples, and ns of the shorter batch. forks: a child of a process that waits makes the visit."""
 
     samples: int = 16
     sample_ns: int = 300_000
+    forks: bool = False
 
     def sample_s(self, bodies: int = 1) -> float:
         """Wall time of one sample; bodies: 2 where a control is timed beside the body."""
@@ -91,6 +94,11 @@ EFFORTS = (
 """From the greatest to the least. More than sixteen samples add little information, and leave less time for what
 surrounds a visit. Shorter batches save no time: the evidence beside a sample and the work around a visit take as long
 as they do. All counts are even, so that n and 2n come first equally often."""
+
+
+OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
+"""Of a pair of many CPUs. Two visits of a pair differ by 2 to 4 % with these, and by as much with four times as long
+batches (decision 46)."""
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
@@ -114,6 +122,7 @@ class Costs:
     ) -> None:
         """fresh: whether the visit is its layout's first; ahead: which was begun before it."""
         beyond = max(0.0, seconds - samples * self._sample_s(point, effort))
+        fresh = fresh and not effort.forks
         if fresh:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
         else:
@@ -133,17 +142,21 @@ class Costs:
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
-        start = self._starting_s(point) / self.visits_of_layout(point, effort)
-        return start + self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
+        start = 0.0 if effort.forks else self._starting_s(point) / self.visits_of_layout(point, effort)
+        return start + self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
 
     def first(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit that begins a layout."""
-        started = self._starting_s(point) + self._asking_s(point)
+        if effort.forks:
+            return self.of(point, effort)
+        started = self._starting_s(point) + self._asking_s(point, effort)
         return started + self.samples(point, effort) * self._sample_s(point, effort)
 
     def samples(self, point: Point, effort: Effort) -> int:
         """An even number of samples; more where the rest of the visit is expensive."""
-        fixed = self._asking_s(point) + self._starting_s(point) / _LAYOUT_SERVES[1]
+        if effort.forks:
+            return effort.samples
+        fixed = self._asking_s(point, effort) + self._starting_s(point) / _LAYOUT_SERVES[1]
         best = sqrt(_VARIANCES * fixed / self._sample_s(point, effort))
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
@@ -152,7 +165,7 @@ class Costs:
         run."""
         if point in self._serve_once:
             return 1
-        visit = self._asking_s(point) + self.samples(point, effort) * self._sample_s(point, effort)
+        visit = self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
         least, most = _LAYOUT_SERVES
         start = self._alone.get(point, self._guess(point))
         return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start / visit))))
@@ -161,8 +174,8 @@ class Costs:
         probe = self._probes.get(point.probe)
         return effort.sample_s(2 if probe and probe.control else 1)
 
-    def _asking_s(self, point: Point) -> float:
-        return self._asking.get(point, _guessed_asking_s(point))
+    def _asking_s(self, point: Point, effort: Effort) -> float:
+        return self._asking.get(point, _FORKING_S if effort.forks else _guessed_asking_s(point))
 
     def _starting_s(self, point: Point) -> float:
         return self._starting[point] if point in self._starting else self._guess(point)

@@ -24,7 +24,9 @@ from tollmeter.model.topology import (
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
 MOST_PAIRS = 28
-"""That a round visits of one point: every pair of 8 CPUs."""
+"""That the first round visits of all relations together: every pair of 8 CPUs."""
+_MOST_LATER = 256
+"""That a later round visits."""
 _MOST_OF_MATRIX = 512
 """CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
 
@@ -108,9 +110,10 @@ class Placing:
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int) -> None:
         self._cpus, self._topology, self._seed = cpus, topology, seed
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
+        self._orders: dict[tuple[str, int], list[tuple[int, ...]]] = {}
 
-    def placements(self, point: Point, probe: Probe, turn: int) -> list[tuple[int, ...]]:
-        """One visit, or for a matrix of CPUs one for each pair of this turn."""
+    def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
+        """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
         layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
         if layout == "node":
             return [self._on_node(point) if probe.roles else self._on_node(point)[:1]]
@@ -119,7 +122,7 @@ class Placing:
             own = numbers(kind.cpus) if kind else self._cpus
             return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
-            return self._of_turn(wanted, turn)
+            return self._of_round(wanted, seen)
         return [self._beside(wanted)]
 
     def pairs(self, point: Point) -> int:
@@ -141,11 +144,24 @@ class Placing:
         near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == wanted][:1]
         return (worker, *near, *(cpu for cpu in others if cpu not in near))
 
-    def _of_turn(self, wanted: str, turn: int) -> list[tuple[int, ...]]:
-        pairs = self._pairs(wanted) or [self._cpus[:2]]
-        count = min(len(pairs), ceil(MOST_PAIRS / max(1, len(self._by_relation))))
-        several = [pairs[(turn * count + place) % len(pairs)] for place in range(count)]
-        return sorted(several, reverse=True)
+    def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
+        """The pairs that follow the ones visited so far. Some of each relation come first."""
+        pairs = len(self._pairs(wanted))
+        if not pairs:
+            return [self._cpus[:2]]
+        count = min(pairs, ceil((_MOST_LATER if seen else MOST_PAIRS) / len(self._by_relation)))
+        places = (divmod(seen + place, pairs) for place in range(count))
+        return [self._in_turn(wanted, turn)[place] for turn, place in places]
+
+    def _in_turn(self, wanted: str, turn: int) -> list[tuple[int, ...]]:
+        """The pairs in the order of their visits of this turn, each turn another, so that the state of the machine at a
+        moment is not that of the same pairs again; but the first half of them before the second, so that two visits of
+        a pair are half a turn apart."""
+        if (wanted, turn) not in self._orders:
+            pairs, rng = self._pairs(wanted), random.Random(f"{self._seed} {turn}")
+            halves = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
+            self._orders[wanted, turn] = [pair for half in halves for pair in rng.sample(half, len(half))]
+        return self._orders[wanted, turn]
 
     def _pairs(self, wanted: str) -> list[tuple[int, ...]]:
         """Of one relation, by the seed; without one those of the default partner's, or all where none is known."""

@@ -58,8 +58,8 @@ class Ended(NamedTuple):
 
 
 class Child:
-    """A running process; standard error joins standard output. listens: whether it reads standard input. Raises OSError
-    if not started."""
+    """A running process; standard error joins standard output. listens: whether it reads standard input. answers_with:
+    whether output ends with a whole answer to a line. Raises OSError if not started."""
 
     def __init__(
         self,
@@ -67,8 +67,10 @@ class Child:
         environment: Mapping[str, str] | None = None,
         *,
         listens: bool = False,
+        answers_with: Callable[[bytearray], bool] | None = None,
         origin: commands.Origin = "checkout",
     ) -> None:
+        self._is_answer = answers_with or _announces_next_visit
         self._process = commands.start(
             origin,
             command,
@@ -116,11 +118,11 @@ class Child:
         """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
         output = self._unread_output()
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s, _announces_next_visit, meanwhile)
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s, self._is_answer, meanwhile)
         except BaseException:
             self.end()
             raise
-        if limit is None and _announces_next_visit(output):
+        if limit is None and self._is_answer(output):
             return Ended(bytes(output), 0, None)
         if limit:
             self.signal(signal.SIGKILL)  # to move a process in the middle of a trap to another CPU took until its end
@@ -278,10 +280,12 @@ def _becomes_true(condition: Callable[[], bool]) -> bool:
 
 def _announces_next_visit(output: bytearray) -> bool:
     """Whether the last line is a whole end record that announces that the process waits for another visit."""
-    if not output.endswith(b"}\n"):
-        return False
-    last = output[output.rfind(b"\n", 0, -1) + 1 :]
-    return last.startswith(b'{"k":"end"') and b'"stays":true' in last
+    return ends_stream(output) and b'"stays":true' in output[output.rfind(b"\n", 0, -1) + 1 :]
+
+
+def ends_stream(output: bytearray) -> bool:
+    """Whether the last line is a whole end record."""
+    return output.endswith(b"}\n") and output.startswith(b'{"k":"end"', output.rfind(b"\n", 0, -1) + 1)
 
 
 @contextlib.contextmanager

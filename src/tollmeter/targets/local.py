@@ -12,7 +12,7 @@ from tollmeter.model import Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets import native_loader
 from tollmeter.targets.asking import Asking
-from tollmeter.targets.child import Child, Ended
+from tollmeter.targets.child import Child, Ended, ends_stream
 from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.worker_pool import LayoutKey, PendingSetup, SetupSchedule, Worker, WorkerPool, worker_of
 
@@ -40,6 +40,7 @@ class Local(Asking):
         self._is_asked_to_stop = False
         self._schedule = SetupSchedule()
         self._pool = WorkerPool(self._started_setup, self._wait)
+        self._forking: dict[str, Child] = {}
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
@@ -55,6 +56,8 @@ class Local(Asking):
         """The visit, by the resident process of its layout if there is one; a target that counts has a process for each
         visit. Returns the visit as it was requested too: the time of the set-up is no longer left of its budget."""
         began = time.monotonic()
+        if visit.forks and self.keeps_residents:
+            return self._forked(executable, visit), visit
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
         key = (executable, visit.point.parameters, visit.cpus)
@@ -67,6 +70,18 @@ class Local(Asking):
             ended = self._asked(worker, visit, limit_s)
         self._keep(key, worker)
         return ended or worker.child.finish(limit_s), visit
+
+    def _forked(self, executable: str, visit: Visit) -> Ended:
+        """The visit by a child of the process that makes all such visits of this executable."""
+        limit_s, ended = patience_s(visit, _usual_s(visit)), None
+        while ended is None:
+            child = self._forking.get(executable)
+            if child is None or not child.is_alive:
+                command = self._command(executable, ("--visits",))
+                child = self._forking[executable] = Child(command, listens=True, answers_with=ends_stream)
+            with self._interruptible(child):
+                ended = child.answer(" ".join(words(visit)), limit_s)
+        return ended
 
     def _set_up(self, executable: str, visit: Visit) -> Worker | None:
         """A process that has set up the layout on the visit's CPU. What the system accounts to a visit then does not
@@ -143,6 +158,8 @@ class Local(Asking):
     def close(self) -> None:
         """Ends resident processes and set-ups."""
         self._pool.close()
+        for child in self._forking.values():
+            child.end()
 
     def interrupt(self) -> None:
         self._is_asked_to_stop = True

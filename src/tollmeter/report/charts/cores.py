@@ -11,9 +11,9 @@ from statistics import median
 import msgspec
 
 from tollmeter.inference.core_kinds import is_loaded
-from tollmeter.model import Outcome, Row
-from tollmeter.model.topology import RELATION, in_order
-from tollmeter.numbers.rows import rows_of_point
+from tollmeter.model import Point, Row
+from tollmeter.model.topology import RELATION, in_order, matrix_of
+from tollmeter.numbers.cpu_pairs import PairNumber, pair_numbers
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves_chart import named_by, panel_by
 from tollmeter.report.charts.dots_and_heat import Cells, Heat, Rungs, level_rungs, rung
@@ -63,19 +63,23 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     probe = bench.probe(row)
     if "pair" in row.parameters or probe is None:
         return [row]
-    groups: dict[tuple[int, ...], list[Outcome]] = {}
-    for outcome in outcomes_of(bench.book, row):
-        if len(outcome.cpus) > 1:
-            groups.setdefault(tuple(sorted(outcome.cpus[:2])), []).append(outcome)
-    made = [_of_pair(row, pair, rows_of_point(visits, probe)) for pair, visits in sorted(groups.items())]
-    return made or [row]
+    metric = next(metric for metric in probe.metrics if metric.name == row.metric)
+    own = {tuple(sorted(outcome.cpus[:2])) for outcome in outcomes_of(bench.book, row)}
+    matrix = matrix_of(Point(row.probe, row.abi, row.target, tuple(row.parameters.items())))
+    numbers = pair_numbers(
+        [outcome for outcome in bench.book.outcomes if matrix_of(outcome.point) == matrix], probe, metric
+    )
+    return [_of_pair(row, pair, number) for pair, number in numbers.items() if pair in own] or [row]
 
 
-def _of_pair(row: Row, pair: Sequence[int], made: Sequence[Row]) -> Row:
+def _of_pair(row: Row, pair: Sequence[int], number: PairNumber) -> Row:
     """The row of one pair's visits alone."""
-    own = next(candidate for candidate in made if candidate.metric == row.metric)
     parameters = {name: value for name, value in row.parameters.items() if name != RELATION}
-    return msgspec.structs.replace(own, parameters={**parameters, "pair": f"{pair[0]}-{pair[1]}"})
+    ends = {"median": number.estimate.value, "low": number.estimate.low, "high": number.estimate.high}
+    return msgspec.structs.replace(
+        row, parameters={**parameters, "pair": f"{pair[0]}-{pair[1]}"}, visits=number.visits, states=(), modes=(),
+        settled=not number.is_wide, minimum=number.least, quartiles=(), **ends,
+    )  # fmt: skip
 
 
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pairs of CPUs of a matrix, each with an interval of its own, from two visits or a few more.
+
+The visits of all pairs follow each other in random order. So what they have in common at a moment is the state of the
+machine (its clock, other workloads), and is subtracted: the number of a pair is its cost in the usual state of the run.
+Two visits of one pair do not show how much visits scatter; thousands of pairs with two visits each do. Their scatter is
+estimated together, and that of one pair is shrunk towards it (experiment/precision.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.batches import Array, Paid
+from tollmeter.experiment.precision import Estimate, estimate_of_few
+from tollmeter.model import Metric, Outcome, Point, Probe
+from tollmeter.numbers.known import Known
+from tollmeter.numbers.readings import Overheads
+from tollmeter.numbers.series import series_of
+
+Cpus = tuple[int, ...]
+
+PRECISION = 0.05
+"""Half of an interval, as a share of its value, that a pair is to have."""
+READINGS, MOST_READINGS = 2, 6
+"""Visits of a pair, in rounds that are far apart; and of one whose interval is wide."""
+_NEIGHBOURS = 10
+"""Visits before and after one that show the machine's state at that moment: 25 ms. Of a guest whose cost drifts by 8 %
+in 20 s, two visits of a pair then differ by 3 % in place of 10 (decision 46)."""
+_LEAST_FOR_STATES = 160
+_PASSES = 8
+"""Of two visits of each pair, each pass halves the part of the state that is taken for the pair's."""
+_USUAL_SD = 0.05
+"""Of visits, where no pair has two."""
+_OF_NORMAL = 0.6745
+"""Median of the absolute value of a normal deviate."""
+
+
+class PairNumber(NamedTuple):
+    """estimate: in ns; least: of its visits; visits: that have a usable sample."""
+
+    estimate: Estimate
+    visits: int
+    least: float
+
+    @property
+    def is_wide(self) -> bool:
+        return self.visits < READINGS or self.estimate.half_width() > PRECISION
+
+
+def pair_numbers(
+    outcomes: Sequence[Outcome], probe: Probe, metric: Metric, known: Known = Known()
+) -> Mapping[Cpus, PairNumber]:
+    """By the pair's CPUs, the lower first; without pairs that have no usable sample. outcomes: of one matrix, whose
+    points differ in the relation of their CPUs alone."""
+    good = sorted((outcome for outcome in outcomes if outcome.status == "ok"), key=lambda outcome: outcome.visit)
+    readings = known.readings(good, probe)
+    series = series_of(readings, metric, Overheads(Paid(0.0), None), {})
+    medians = dict(zip(series.all.layouts, series.all.medians.tolist(), strict=True)) if series else {}
+    found = [(medians.get(outcome.seed or -outcome.visit - 1, 0.0), outcome.cpus[:2]) for outcome in good]
+    timed = [(value, tuple(sorted(cpus))) for value, cpus in found if value > 0 and len(cpus) > 1]
+    if not timed:
+        return {}
+    numbers = {pair: number for number, pair in enumerate(sorted({pair for _, pair in timed}))}
+    owner = np.array([numbers[pair] for _, pair in timed])
+    logs = _without_states(np.log([value for value, _ in timed]), owner)
+    several = np.split(logs[np.argsort(owner, kind="stable")], np.cumsum(np.bincount(owner))[:-1])
+    sd = _common_sd(several)
+    return {pair: _number(own, sd) for pair, own in zip(numbers, several, strict=True)}
+
+
+def _without_states(logs: Array, owner: NDArray[np.int64]) -> Array:
+    """Less what the visits around each have in common beyond their pairs. owner: the pair of each visit, in order."""
+    if len(logs) < _LEAST_FOR_STATES:
+        return logs
+    counts, state = np.bincount(owner), np.zeros(len(logs))
+    for _ in range(_PASSES):
+        usual = np.bincount(owner, logs - state) / counts
+        state = _around(logs - usual[owner])
+    return np.asarray(logs - state + np.median(state))
+
+
+def _around(residuals: Array) -> Array:
+    """The median of the neighbours of each visit, itself left out."""
+    half = _NEIGHBOURS // 2
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(residuals, half, mode="reflect"), 2 * half + 1)
+    return np.asarray(np.median(np.delete(windows, half, axis=1), axis=1))
+
+
+def _common_sd(several: Sequence[Array]) -> float:
+    """Of visits of one pair: the middle of all deviations from the means of their pairs."""
+    found = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
+    return float(np.median(np.abs(np.concatenate(found)))) / _OF_NORMAL if found else _USUAL_SD
+
+
+def _number(logs: Array, common_sd: float) -> PairNumber:
+    return PairNumber(estimate_of_few(logs, common_sd), len(logs), exp(float(logs.min())))
+
+
+def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: Known) -> list[Cpus]:
+    """The pairs of a point that another visit may narrow, in the order of their first visits. outcomes: of its
+    matrix."""
+    numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
+    asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)
+    found = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)
+    return [cpus for cpus, number in found if number and number.is_wide and number.visits < MOST_READINGS]
