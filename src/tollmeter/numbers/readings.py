@@ -37,25 +37,63 @@ def is_time(unit: str) -> bool:
     return unit == "ns" or unit in RATES
 
 
-class Reading(NamedTuple):
-    """The usable samples of one visit. Times in ns; one row a sample, columns t(n) and t(2n). states: of the core
-    during each sample. clock_hz: of the core during the visit; slowed: during each sample, as a share of it. waited:
-    how often the worker gave up its CPU in each sample, discarded ones included. waits: it waits for other processes.
-    """
+class Columns(NamedTuple):
+    """Of visits that were read together. Of their usable samples, times in ns: one row a sample, columns t(n) and
+    t(2n). states: of the core during each sample. slowed: its clock as a share of the visit's. waited: how often the
+    worker gave up its CPU in each sample, discarded ones included."""
 
-    outcome: Outcome
-    clock_hz: float | None
     slowed: Array
     iterations: Array
     body: Array
     control_iterations: Array
-    control: Array | None
+    control: Array
+    states: Names
+    waited: Array
+
+
+class Reading(NamedTuple):
+    """The usable samples of one visit, which its columns are slices of: seven arrays that stay are more than the few
+    samples of most visits. samples, waits_of: where they begin and end. clock_hz: of the core during the visit. waits:
+    it waits for other processes."""
+
+    outcome: Outcome
+    clock_hz: float | None
+    columns: Columns
+    samples: tuple[int, int]
+    waits_of: tuple[int, int]
+    has_control: bool
     lane_rates: Array | None
     workers: int
-    states: Names
     set_aside: tuple[str, ...]
-    waited: Array
     waits: bool = False
+
+    @property
+    def slowed(self) -> Array:
+        return self.columns.slowed[slice(*self.samples)]
+
+    @property
+    def iterations(self) -> Array:
+        return self.columns.iterations[slice(*self.samples)]
+
+    @property
+    def body(self) -> Array:
+        return self.columns.body[slice(*self.samples)]
+
+    @property
+    def control_iterations(self) -> Array:
+        return self.columns.control_iterations[slice(*self.samples)]
+
+    @property
+    def control(self) -> Array | None:
+        return self.columns.control[slice(*self.samples)] if self.has_control else None
+
+    @property
+    def states(self) -> Names:
+        return self.columns.states[slice(*self.samples)]
+
+    @property
+    def waited(self) -> Array:
+        return self.columns.waited[slice(*self.waits_of)]
 
 
 class Overheads(NamedTuple):
@@ -86,19 +124,18 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     seen = states(used, clocks, np.array(full_widths))
     clock = used.spread(clocks)
     slowed = np.where(clock > 0, sample_clocks(used, clocks).mean(axis=1) / np.where(clock > 0, clock, 1.0), 1.0)
-    columns = map(_in_little_room, (slowed, iterations, body, np.where(own > 0, own, iterations), control, seen))
+    control_iterations = np.where(own > 0, own, iterations)
+    parts = (slowed, iterations, body, control_iterations, control, seen, every.column("voluntary"))
+    columns = Columns(*map(_in_little_room, parts))
     why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
     ends = np.cumsum(every.of_visits(against > 0)).tolist()
     aside = [why[start:end] for start, end in pairwise([0, *ends])]
     lanes = [_lanes(samples, mine) for samples, mine in zip(every.visits, _of_each(kept, every), strict=True)]
     lack = used.of_visits(control[:, 0] < 0).tolist()
-    waited = _of_each(_in_little_room(every.column("voluntary")), every)
-    arrays = zip(*(_of_each(column, used) for column in columns), waited, strict=True)
+    places = zip(pairwise(used.starts.tolist()), pairwise(every.starts.tolist()), strict=True)
+    visits = zip(outcomes, probes, clocks.tolist(), aside, lack, strict=True)
     return [
-        _reading(visit, each, beside)
-        for visit, each, beside in zip(
-            zip(outcomes, probes, clocks.tolist(), aside, lack, strict=True), arrays, lanes, strict=True
-        )
+        _reading(visit, columns, *where, beside) for visit, where, beside in zip(visits, places, lanes, strict=True)
     ]
 
 
@@ -115,25 +152,25 @@ def _of_each(column: NDArray[Any], taken: Taken) -> list[NDArray[Any]]:
 
 
 def _reading(
-    visit: tuple[Outcome, Probe, float, tuple[str, ...], int], arrays: Sequence[Any], lanes: Sequence[Lanes]
+    visit: tuple[Outcome, Probe, float, tuple[str, ...], int],
+    columns: Columns,
+    samples: tuple[int, int],
+    waits_of: tuple[int, int],
+    lanes: Sequence[Lanes],
 ) -> Reading:
     """visit: with its core's clock, why samples are discarded, and how many of the others lack a control."""
     outcome, probe, clock_hz, aside, lack = visit
-    slowed, iterations, body, control_iterations, control, seen, waited = arrays
     in_company = bool(lanes) and all(lanes)
     return Reading(
         outcome=outcome,
         clock_hz=clock_hz or None,
-        slowed=slowed,
-        iterations=iterations,
-        body=body,
-        control_iterations=control_iterations,
-        control=control if len(control) and not lack else None,
+        columns=columns,
+        samples=samples,
+        waits_of=waits_of,
+        has_control=samples[1] > samples[0] and not lack,
         lane_rates=np.array([sum(done / ns for done, ns in some if ns > 0) for some in lanes]) if in_company else None,
         workers=len(lanes[0]) if in_company else 0,
-        states=seen,
         set_aside=aside,
-        waited=waited,
         waits=probe.switches or bool(probe.roles),
     )
 

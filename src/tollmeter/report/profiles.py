@@ -39,8 +39,11 @@ def side_by_side(
     return Block(heads, (beside_table(left, right, titles),), (verdict(left, right, gain), *sources))
 
 
-def title_of(profile: Profile) -> str:
-    parameters = ", ".join(str(value).replace("_", " ") for value in profile.parameters.values())
+def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
+    """With its parameters: beside others, with those that differ between them."""
+    values = profile.parameters.items()
+    shown = [value for name, value in values if not beside or any(one.parameters.get(name) != value for one in beside)]
+    parameters = ", ".join(str(value).replace("_", " ") for value in shown)
     return f"{profile.probe} ({parameters})" if parameters else profile.probe
 
 

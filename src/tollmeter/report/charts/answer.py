@@ -39,7 +39,7 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     if not own:
         return
     names = _names(own)
-    data = [datum for profile in own for datum in _bar(profile, names)]
+    data = [datum for profile in own for datum in _bar(profile, title_of(profile, own), names)]
     x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
     y = alt.Y("label:N", sort=None, axis=None)
     by = series_colour("series", [*names, OTHERS])
@@ -61,8 +61,8 @@ def _change(bench: Bench, own: list[Profile]) -> str:
         left, right = pairs_shown[0].titles
         return f"From {left} to {right}: {verdict(pairs_shown[0].left, pairs_shown[0].right, pairs_shown[0].gain)}"
     most = (
-        f"{title_of(profile)}: {profile.shares[0].function}, {100 * profile.part(profile.shares[0].function):.0f} %"
-        for profile in own
+        f"{title_of(one, own)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %"
+        for one in own
     )
     return f"Most of the time: {'; '.join(most)}."
 
@@ -76,11 +76,11 @@ def _names(taken: list[Profile]) -> list[str]:
     return [name for name, _ in whole.most_common(MOST_FUNCTIONS)]
 
 
-def _bar(profile: Profile, names: list[str]) -> Iterator[Datum]:
+def _bar(profile: Profile, label: str, names: list[str]) -> Iterator[Datum]:
     parts = {name: 100 * profile.part(name) for name in names}
     for rank, (name, part) in enumerate({**parts, OTHERS: 100 - sum(parts.values())}.items()):
         percentage = f"{part:.1f} %"
-        yield {"y": round(part, 2), "label": title_of(profile), "series": name, "rank": rank, "value": percentage}
+        yield {"y": round(part, 2), "label": label, "series": name, "rank": rank, "value": percentage}
 
 
 def break_even(bench: Bench) -> Iterator[Chart]:
