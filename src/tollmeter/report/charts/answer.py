@@ -61,8 +61,7 @@ def _change(bench: Bench, own: list[Profile]) -> str:
         left, right = pairs_shown[0].titles
         return f"From {left} to {right}: {verdict(pairs_shown[0].left, pairs_shown[0].right, pairs_shown[0].gain)}"
     most = (
-        f"{title_of(one, own)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %"
-        for one in own
+        f"{title_of(one, own)}: {one.shares[0].function}, {100 * one.part(one.shares[0].function):.0f} %" for one in own
     )
     return f"Most of the time: {'; '.join(most)}."
 
