@@ -122,7 +122,7 @@ def test_no_probe_of_the_default_suite_swaps(group: Path, root: Path, tmp_path: 
 
 def test_a_buffer_beyond_the_limit_of_an_outer_group_names_it(group: Path, root: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SUITE)
-    words = [root / "toll", "run", tmp_path / "mine.toml", "--budget", "4s", "--precision", "20%"]
+    words = [root / "toll", "run", tmp_path / "mine.toml", "--budget", "15s", "--precision", "20%"]
     done = run_in([group], [*words, "--out", tmp_path / "run"])
     rows = json.loads(done.stdout)["rows"]
     small, large = ([row for row in rows if row["parameters"]["size"] == size] for size in (16384, 536870912))
