@@ -83,6 +83,7 @@ def test_a_guess_says_of_how_many_samples_it_is_and_no_more_digits() -> None:
 
 def test_one_of_two_is_two_numbers() -> None:
     assert str(numbers.either(14.2, 137.4, "ns")) == "14 or 140 ns"
+    assert str(numbers.either(129.6, 131.2, "ns")) == "130 ns", "it said 130 or 130"
     assert str(numbers.either(467.0, 22_800.0, "ns")) == "470 ns or 23 µs"
 
 

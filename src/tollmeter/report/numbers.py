@@ -114,8 +114,11 @@ def roughly(value: float | None, unit: str, samples: int) -> Figure:
 
 
 def either(first: float, second: float, unit: str) -> Figure:
-    """A number that is one or the other of two, in the unit of the second: 14 or 137 ns."""
+    """A number that is one or the other of two, in the unit of the second: 14 or 137 ns. Two that are printed alike are
+    one."""
     smaller, larger = two_digits(first, unit), two_digits(second, unit)
+    if smaller == larger:
+        return larger
     if smaller.unit == larger.unit:
         return Figure(f"{smaller.number} or {larger.number}", larger.unit)
     return Figure(f"{smaller.number} {smaller.unit} or {larger.number}", larger.unit)
