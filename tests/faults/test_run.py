@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ import pytest
 from fakes import awaited, change, toll, tree
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.model import Workload
+from tollmeter.model import Outcome, Workload
 from tollmeter.store.journal import NAME, Journal, read
 from tollmeter.store.request import read_request, write_request
 from waiting import LONG_S
@@ -35,6 +35,13 @@ SCHEMA = jsonschema.Draft202012Validator(json.loads((Path(__file__).parents[2] /
 ENOUGH = {*range(3, 9)}
 """Visits of a point that is the same each time: three, and one more where a resumed run begins. Where a busy machine
 starts the probe slowly, its layout serves up to eight."""
+
+
+def visits_of(outcomes: Sequence[Outcome]) -> list[int]:
+    """Of each point, by probe. No round has visited one twice: a resumed run goes on where it was."""
+    assert set(Counter((outcome.point, outcome.round) for outcome in outcomes).values()) == {1}
+    several = Counter(outcome.point for outcome in outcomes)
+    return [several[point] for point in sorted(several, key=lambda point: point.probe)]
 
 
 class Done(NamedTuple):
@@ -119,7 +126,9 @@ def test_a_run_leaves_its_folder_its_answer_and_its_page(done: Toll, root: Path)
         ("kernel.enter", "ok", pytest.approx(100)),
         ("kernel.loop", "ok", pytest.approx(100)),
     ]
-    assert {row["visits"] for row in index["rows"]} <= ENOUGH
+    visits = read(folder).outcomes
+    assert [row["visits"] for row in index["rows"]] == visits_of(visits)
+    assert {*visits_of(visits)} <= ENOUGH
 
 
 def test_runs_of_one_day_do_not_overwrite_each_other(done: Toll, root: Path) -> None:
@@ -349,7 +358,7 @@ def test_a_full_disk_keeps_what_was_measured(done: Toll, root: Path) -> None:
     assert done("run", "--resume", "mine", "--quiet").code == 0
     after = read(root / "mine").outcomes
     assert after[: len(kept)] == kept
-    assert set(Counter(outcome.point for outcome in after).values()) <= ENOUGH
+    assert {*visits_of(after)} <= ENOUGH
 
 
 def test_a_run_on_one_cpu_says_so_once(root: Path) -> None:
@@ -383,7 +392,7 @@ def test_the_first_signal_ends_after_the_sample_and_resuming_does_the_rest(done:
         change(root, probe, "good")
     assert done("run", "--resume", "mine", "--quiet").code == 0
     visits = [outcome for outcome in read(root / "mine").outcomes if outcome.status == "ok"]
-    assert set(Counter(outcome.point for outcome in visits).values()) <= ENOUGH
+    assert {*visits_of(visits)} <= ENOUGH
     assert set(Counter(outcome.visit for outcome in visits).values()) == {1}
     assert [(row["status"], row["reason"]) for row in shown(done, "mine")["rows"]] == [("ok", None)] * 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from math import exp
 
 import msgspec
 import pytest
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from pace import within_units
+from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
-from tollmeter.numbers.known import Known
+from tollmeter.numbers.known import Known, Learned, row_name
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.rows import row_key, rows
 
@@ -117,6 +119,20 @@ def test_a_gauge_is_what_the_probe_said() -> None:
     )
     assert (found.median, found.visits, found.status) == (pytest.approx(64 * (72 / 64) ** 0.25), 3, "ok")
     assert only([outcome(gauges={})], probe(one)).status == "unstable"
+
+
+def test_a_gauge_has_what_it_differed_by_in_earlier_runs() -> None:
+    """A count that was never seen to differ is exact, whatever its probe's times do; one that was is not, though all
+    visits of this run agree; a time has what its group has, and the usual without a history."""
+    several = (metric("pages", unit="B", source="gauge"), metric("used", source="gauge"))
+    visits = [outcome(gauges={"pages": 64.0, "used": 64.0}, visit=visit) for visit in range(3)]
+    told = probe(*several)
+    pages, used = rows(visits, {told.probe: told}, Known(learned=Learned({f"{told.probe} used": 0.05})))
+    assert (pages.low, pages.high) == (64, 64)
+    assert used.high == pytest.approx(64 * exp(1.959964 * 0.05))
+    pages, used = rows(visits, {told.probe: told}, Known(learned=Learned({row_name(pages, None): 0.02})))
+    assert (pages.low, pages.high) == pytest.approx((64 / exp(1.959964 * 0.02), 64 * exp(1.959964 * 0.02)))
+    assert used.high == pytest.approx(64 * exp(1.959964 * USUAL_RUNS_SD))
 
 
 def test_disturbed_samples_are_counted_and_not_used() -> None:
