@@ -8,6 +8,7 @@ changed: give it a fresh clone."""
 from __future__ import annotations
 
 import json
+import platform
 import re
 import shlex
 import signal
@@ -29,7 +30,8 @@ PLACES = {
     "compare LAST~1 LAST": f"compare {TWO}",
     "--base RUN --new LAST": "--base runs/one --new runs/other",
     "'OLD COMMAND' -- 'NEW COMMAND'": "'sleep 0.01' -- 'sleep 0.01'",
-    "import toll-run/journal.jsonl": "import runs/one/journal.jsonl",
+    "run --resume LAST": "run --resume runs/one",
+    "import toll-run": "import FOLDER/toll-run",
     "FILES -o site": "FOLDER/published -o FOLDER/site",
     "-o FILE": "-o FOLDER/published",
     "DATASET": "FOLDER/dataset",
@@ -40,7 +42,7 @@ PLACES = {
 }
 """What stands for a run, file or folder of one's own."""
 ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "fleet submit": "needs Slurm",
-             "fleet collect": "needs Slurm"}  # fmt: skip
+             "fleet collect": "needs Slurm", "fleet report": "needs two machines"}  # fmt: skip
 OF_BOTH = "./toll run memory.read_bandwidth kernel=portable size=16384,65536,262144,1048576 --budget 5s --out runs/"
 CAST = "long of(const char *bytes) { return *(const long *)(bytes + 1); }\n"
 FOR_LONG_S, LONGEST_S = 5.0, 1500.0
@@ -79,12 +81,15 @@ def typed(command: str, checkout: Path, folder: Path) -> Line:
 
 
 def prepare(checkout: Path, folder: Path) -> None:
-    """A program of one file with one cast, and two runs that can be drawn together."""
+    """A program of one file with one cast, two runs that can be drawn together, and what a bundle has measured."""
     (folder / "cast.c").write_text(CAST, encoding="utf-8")
     how = [{"directory": f"{folder}", "file": "cast.c", "arguments": ["gcc", "-c", "cast.c"]}]
     (folder / "compile_commands.json").write_text(json.dumps(how), encoding="utf-8")
     for name in ("one", "other"):
         subprocess.run(shlex.split(OF_BOTH + name), cwd=checkout, check=True, capture_output=True)
+    bundle = ["./toll", "bundle", "kernel.enter_syscall", "--abi", platform.machine(), "-o", f"{folder}/bundle.sh"]
+    subprocess.run(bundle, cwd=checkout, check=True, capture_output=True)
+    subprocess.run(["sh", "bundle.sh"], cwd=folder, check=True, capture_output=True)
 
 
 def fault_of(command: str, code: int, out: str, err: str) -> str:
