@@ -40,13 +40,12 @@ static enum toll_status prepare(struct toll_run *r) {
 
 /* Each instance lays and proves its own walk from its own CPU: its pages are then near it, and its lines in its caches. */
 static void load(struct toll_run *r) {
-  static const enum toll_order orders[] = {TOLL_ORDER_FORWARD, TOLL_ORDER_BACKWARD, TOLL_ORDER_RANDOM};
   struct instance *own = &((struct chases *)r->state)->instances[r->worker];
   if (!own->walk.head) {
     struct toll_run seeded = *r;
     seeded.seed += r->worker;
     touch_here(own->memory, whole_huge_pages(own->bytes));
-    walk_lay(&seeded, &own->walk, own->memory, own->bytes, own->stride, orders[toll_choice(r, "order")]);
+    walk_lay(&seeded, &own->walk, own->memory, own->bytes, own->stride, walk_order(r));
     walk_check_place(&seeded, &own->walk);
   }
   walk_on(&own->walk.cursor, r->iterations);
@@ -69,7 +68,6 @@ static const struct toll_role roles[] = {{.name = "chase",
                                           .background_iterations = 64 * WALK_TURN},
                                          {0}};
 static const uint64_t strides[] = {16, 32, 64, 128, 256, TOLL_END};
-static const char *const order_names[] = {"forward", "backward", "random", NULL};
 static const struct toll_parameter parameters[] = {{.name = "instances",
                                                     .kind = TOLL_COUNT,
                                                     .summary = "CPUs that chase at once",
@@ -93,7 +91,7 @@ static const struct toll_parameter parameters[] = {{.name = "instances",
                                                    {.name = "order",
                                                     .kind = TOLL_CHOICE,
                                                     .summary = "which place comes next",
-                                                    .choices = order_names,
+                                                    .choices = walk_orders,
                                                     .typical = "random"},
                                                    {0}};
 static const struct toll_metric metrics[] = {

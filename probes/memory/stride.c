@@ -11,12 +11,11 @@
 #include "walk.h"
 
 static enum toll_status prepare(struct toll_run *r) {
-  static const enum toll_order orders[] = {TOLL_ORDER_FORWARD, TOLL_ORDER_BACKWARD, TOLL_ORDER_RANDOM};
   size_t bytes, stride;
   if (asked(r, "size", &bytes) != TOLL_OK || asked(r, "stride", &stride) != TOLL_OK) return toll_refused(r);
   char *buffer = large_buffer(r, bytes, 0);
   if (!buffer) return toll_refused(r);
-  return walk_lay(r, r->state, buffer, bytes, stride, orders[toll_choice(r, "order")]);
+  return walk_lay(r, r->state, buffer, bytes, stride, walk_order(r));
 }
 
 static void load(struct toll_run *r) {
@@ -33,7 +32,6 @@ static void finish(struct toll_run *r) {
 }
 
 static const uint64_t strides[] = {16, 32, 64, 128, 256, 512, 1024, 2048, 4096, TOLL_END};
-static const char *const order_names[] = {"forward", "backward", "random", NULL};
 static const struct toll_parameter parameters[] = {{.name = "size",
                                                     .kind = TOLL_SIZE,
                                                     .summary = "bytes that the walk goes through",
@@ -50,7 +48,7 @@ static const struct toll_parameter parameters[] = {{.name = "size",
                                                    {.name = "order",
                                                     .kind = TOLL_CHOICE,
                                                     .summary = "which place comes next",
-                                                    .choices = order_names,
+                                                    .choices = walk_orders,
                                                     .typical = "forward"},
                                                    {0}};
 static const struct toll_metric metrics[] = {{.name = "load",

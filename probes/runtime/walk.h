@@ -41,6 +41,13 @@ struct walk {
   struct toll_shuffle shuffle;
 };
 
+/* The choices of a parameter `order`, and the one of a visit. */
+static const char *const walk_orders[] = {"forward", "backward", "random", NULL};
+static inline enum toll_order walk_order(struct toll_run *r) {
+  static const enum toll_order orders[] = {TOLL_ORDER_FORWARD, TOLL_ORDER_BACKWARD, TOLL_ORDER_RANDOM};
+  return orders[toll_choice(r, "order")];
+}
+
 /* Loads in one iteration of the loop. With 32, the loop's own two instructions are few and execute while the load is in
  * flight. More would only increase the quantum, at 120 ns per load. */
 #define WALK_TURN   32

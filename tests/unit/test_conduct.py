@@ -72,7 +72,7 @@ def test_all_pairs_of_48_cpus_are_visited_twice_and_those_that_differ_once_more(
     assert {pair for pair, count in several.items() if count != 2} == {frozenset((47, 5)), frozenset((40, 30))}
     first = [visit.point for visit in rig.visits if visit.round == 0]
     assert Counter(first) == dict.fromkeys(plan.points(), 14)
-    assert max(len([*group]) for _, group in itertools.groupby(first)) == 1, "relations are visited in turns"
+    assert max(len([*group]) for _, group in itertools.groupby(first)) == 1, "relations are interleaved"
     rounds: dict[frozenset[int], set[int]] = {}
     for visit in rig.visits:
         rounds.setdefault(frozenset(visit.cpus), set()).add(visit.round)

@@ -24,6 +24,8 @@ from tollmeter.model import Record
 Array = NDArray[np.float64]
 
 LEAST_VISITS = 3
+PAIR_VISITS = 2
+"""Visits of each pair of CPUs of a matrix, in rounds that are far apart."""
 LEAST_LAYOUTS = 2
 """Layouts that a point needs to converge: with one, the variance between layouts is unknown."""
 USUAL_VISITS_SD = 0.02
@@ -35,6 +37,7 @@ _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
 NORMAL = 1.959964
+"""Half of a 95 % interval of a normal distribution, in standard deviations."""
 _FLOOR_SD = 1e-4
 _LEAST_LEFT = 0.1
 _HARDLY_MORE = 1.1

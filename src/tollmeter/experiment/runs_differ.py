@@ -136,7 +136,7 @@ def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
     if freedom < _LEAST_RUNS - 1:
         return None
     in_ns = [log(second.median / first.median) for first, second in pairs]
-    if all(cost.is_count for _, cost in costs):
+    if any(cost.is_count for _, cost in costs):
         return _RowScatter(sum(ratio**2 for ratio in in_ns) / len(in_ns) / 2, freedom + 1, is_count=True)
     in_cycles = [ratio + _clocks(*pair) for ratio, pair in zip(in_ns, pairs, strict=True)]
     spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
 from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
@@ -37,7 +37,6 @@ _ALIKE = {
 UNCHANGED = ("same", "cannot tell")
 PASSING_FACTS = ("load_average", "swap_total")
 """Facts of a machine that change by the minute, or that no timed code depends on."""
-_NORMAL = 1.959964
 
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
 Cause = Literal["code", "machine"]
@@ -189,7 +188,7 @@ def _p_value(ratio: Estimate) -> float:
     """That the two are the same, two-sided."""
     if ratio.low <= 0:
         return 1.0
-    error = log(ratio.high / ratio.low) / 2 / _NORMAL
+    error = log(ratio.high / ratio.low) / 2 / NORMAL
     distance = abs(log(ratio.value))
     return erfc(distance / error / sqrt(2)) if error else float(distance == 0)
 
@@ -237,7 +236,7 @@ def visits_wanted(change: Change, runs_sd: float) -> int | None:
     logarithms."""
     if change.old.state != change.new.state:
         return None
-    of_runs = (_NORMAL * runs_sd) ** 2
+    of_runs = (NORMAL * runs_sd) ** 2
     scatter = sum(max(0.0, half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
     room = _half_that_decides(change) ** 2 - 2 * of_runs
     has = min(change.old.visits, change.new.visits)

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.gate import tail_reach
 from tollmeter.numbers.readings import RATES
 
@@ -37,7 +38,6 @@ SLOWER = 0.9
 LEAST_EFFECT = 0.01
 LEAST_NODES = 4
 _EFFICIENCY = 0.37
-_NORMAL = 1.959964
 _WIDTHS = ((0.25, 1.349), (0.1, 2.563))
 """Lower of two symmetric quantiles, and standard deviations of a normal distribution between the two."""
 _AT_ONCE = 256
@@ -223,7 +223,7 @@ def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) 
     run's rows err together, so that many are not surer than one."""
     halves = model.halves[rows, node]
     more = np.maximum(halves**2 - typical[rows] ** 2, 0)
-    return float(np.nanmedian(halves)), float(np.nanmedian(more)) / _NORMAL**2
+    return float(np.nanmedian(halves)), float(np.nanmedian(more)) / NORMAL**2
 
 
 def _showing(costs: Floats, cost: float, rows: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

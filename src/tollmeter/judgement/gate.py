@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import exp, inf, isfinite, log, log1p
 from typing import Literal
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.judgement.compare import Change, half_width
 from tollmeter.maths.distributions import student_reach, student_tails
 from tollmeter.model import Opposed, Record, Row
@@ -24,7 +24,6 @@ from tollmeter.numbers.readings import RATES
 FALSE_ALARMS = 0.01
 """Chance that a build without a row beyond its limit fails."""
 USUAL_LIMIT = 0.05
-_NORMAL = 1.959964
 _RUNS_FREEDOM = 6.0
 """Degrees of freedom of what runs differ by, which is learned per probe and not per row. Of 433 rows of two runs of one
 quiet machine one was 7.6 standard errors off, which of a normal distribution no row ever is (decision 35)."""
@@ -180,5 +179,5 @@ def _error(change: Change, runs_sd: float) -> tuple[float, float]:
 def _own(row: Row, runs_sd: float) -> tuple[float, float]:
     """Variance of a row's value by its own visits, and its degrees of freedom. The interval was made with Student's t
     of more degrees of freedom, since all points of a probe show how one scatters; of these the least are counted on."""
-    half_squared = max(0.0, half_width(row) ** 2 - (_NORMAL * runs_sd) ** 2)
-    return half_squared / _NORMAL**2, float(row.layouts)
+    half_squared = max(0.0, half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
+    return half_squared / NORMAL**2, float(row.layouts)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.judgement.compare import UNCHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.change_points import change_points, level, scatter
 from tollmeter.model import Build, Machine, Row
@@ -27,7 +27,6 @@ from tollmeter.numbers.rows import row_key
 
 LEAST_CHANGE = 0.01
 """Share of a level that a change must be."""
-_NORMAL = 1.959964
 _LEAST_ERROR = 0.0005
 """Of a row whose interval has no width, as of a count."""
 
@@ -141,7 +140,7 @@ def cycles(reading: Reading) -> float | None:
 def _error(row: Row) -> float:
     """Standard error of the logarithm."""
     assert row.low and row.high
-    return max(_LEAST_ERROR, log(row.high / row.low) / 2 / _NORMAL)
+    return max(_LEAST_ERROR, log(row.high / row.low) / 2 / NORMAL)
 
 
 def _steps(readings: Sequence[Reading], places: Sequence[int], in_cycles: bool) -> list[Step]:
@@ -168,7 +167,7 @@ def _level_row(part: Sequence[Reading], scattered: float) -> Row:
     row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)
     if clock_hz:
         middle -= _log_of_clock(Reading(part[-1].source, row))
-    half = _NORMAL * error
+    half = NORMAL * error
     return msgspec.structs.replace(row, median=exp(middle), low=exp(middle - half), high=exp(middle + half))
 
 

@@ -251,8 +251,10 @@ def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
 def _own_error(row: Row, runs_sd: float) -> float:
     """The standard error by the run's own visits. The row's interval holds what runs differ by as well: were that left
     in, the runs would seem to explain their differences themselves."""
+    from tollmeter.experiment.precision import NORMAL
+
     assert row.low and row.high
-    whole = log(row.high / row.low) / 2 / 1.959964
+    whole = log(row.high / row.low) / 2 / NORMAL
     return sqrt(max(0.0, whole**2 - runs_sd**2))
 
 

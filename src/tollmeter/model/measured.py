@@ -140,7 +140,7 @@ class Outcome(Record, frozen=True, gc=False):
 
 class Surroundings(Record, frozen=True):
     """What else went on while a run measured. nice, policy: of the host, which its probes inherit. quota: CPUs that its
-    control group may use at a time, None for all there are; throttled_s: how long it was held back for it. others:
+    control group may use at a time, None for all there are; throttled_s: how long it was throttled for it. others:
     share of the measured CPUs' time that other programs took; None if unreported, or if the run was too
     short for its ticks. pressure: share of the time in which some task of the machine waited for a CPU (PSI), None
     where the kernel does not report it. company: another run measured beside it. left_behind: processes that its probes

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.batches import Array, Paid
-from tollmeter.experiment.precision import Estimate, estimate_of_few
+from tollmeter.experiment.precision import PAIR_VISITS, Estimate, estimate_of_few
 from tollmeter.model import Metric, Outcome, Point, Probe
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.readings import Overheads
@@ -26,8 +26,8 @@ Cpus = tuple[int, ...]
 
 PRECISION = 0.05
 """Half of an interval, as a share of its value, that a pair is to have."""
-READINGS, MOST_READINGS = 2, 6
-"""Visits of a pair, in rounds that are far apart; and of one whose interval is wide."""
+MOST_VISITS = 6
+"""Of a pair whose interval is wide."""
 _NEIGHBOURS = 10
 """Visits before and after one that show the machine's state at that moment: 25 ms. Of a guest whose cost drifts by 8 %
 in 20 s, two visits of a pair then differ by 3 % in place of 10 (decision 46)."""
@@ -49,7 +49,7 @@ class PairNumber(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        return self.visits < READINGS or self.estimate.half_width() > PRECISION
+        return self.visits < PAIR_VISITS or self.estimate.half_width() > PRECISION
 
 
 def pair_numbers(
@@ -107,4 +107,4 @@ def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: K
     numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
     asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)
     found = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)
-    return [cpus for cpus, number in found if number and number.is_wide and number.visits < MOST_READINGS]
+    return [cpus for cpus, number in found if number and number.is_wide and number.visits < MOST_VISITS]

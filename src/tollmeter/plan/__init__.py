@@ -15,6 +15,7 @@ import msgspec
 
 from tollmeter.catalog import Catalog
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
+from tollmeter.experiment.precision import PAIR_VISITS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan.against import counterparts, groups, interleaved
@@ -42,8 +43,6 @@ __all__ = [
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
 """Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
-READINGS = 2
-"""Visits of each pair of CPUs, in rounds that are far apart (numbers/cpu_pairs.py)."""
 _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
@@ -100,15 +99,15 @@ class Plan(Record, frozen=True):
         return self._placing().pairs(point) if len(self.placements(point)) > 1 else 0
 
     def visits_of_pairs(self, point: Point) -> int:
-        """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than READINGS each
+        """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than two each
         where the budget is too short: each point's share of them is the same."""
         several = {point: pairs for point in self.points() if (pairs := self.pairs(point))}
         if point not in several:
             return 0
         share = _MOST_OF_A_MATRIX if len(several) == len(self.points()) else _MOST_BESIDE_OTHERS
         each_s = self.costs().of(point, self.effort_of(point))
-        part = min(1.0, share * self.budget_seconds / (each_s * READINGS * sum(several.values())))
-        return int(part * READINGS * several[point])
+        part = min(1.0, share * self.budget_seconds / (each_s * PAIR_VISITS * sum(several.values())))
+        return int(part * PAIR_VISITS * several[point])
 
     def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
         """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""

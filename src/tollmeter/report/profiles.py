@@ -40,7 +40,7 @@ def side_by_side(
 
 
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
-    """With its parameters: beside others, with those that differ between them."""
+    """With its parameters; among several profiles, with those that differ between them. beside: all of them."""
     values = profile.parameters.items()
     shown = [value for name, value in values if not beside or any(one.parameters.get(name) != value for one in beside)]
     parameters = ", ".join(str(value).replace("_", " ") for value in shown)

@@ -69,7 +69,7 @@ def wrapped(words: str) -> str:
 
 
 def label_height(words: str) -> int:
-    """Pixels that such a label takes, with a gap to the next."""
+    """Pixels that the wrapped label takes, with a gap to the next."""
     return LABEL_LINE * (len(textwrap.wrap(words, LABEL_LETTERS)) + 1)
 
 
