@@ -14,7 +14,7 @@ from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import capacity_rows, described
 from model.walks import held_pages
 from tollmeter.inference.knees import CurveFit, Knee
-from tollmeter.inference.reach import counted
+from tollmeter.inference.reach import counted, without_pairs
 from tollmeter.model import Row
 
 GUEST = Machine(
@@ -49,6 +49,32 @@ def test_a_count_elsewhere_changes_nothing() -> None:
     far = tuple(Knee(size_bytes=8 * knee.high, low=7 * knee.high, high=9 * knee.high) for knee in WIDE.knees)
     other = CurveFit(knees=far, latencies=WIDE.latencies, spreads=WIDE.spreads)
     assert counted(other, (), capacity_rows(GUEST), described()) == other
+
+
+def test_a_boundary_of_colours_that_overflow_early_is_moved_to_the_count() -> None:
+    early = msgspec.structs.replace(
+        WIDE, knees=(Knee(size_bytes=34 * KIB, low=32 * KIB, high=36 * KIB), *WIDE.knees[1:])
+    )
+    assert counted(early, (), capacity_rows(GUEST), described()).knees[0].size_bytes == pytest.approx(
+        48 * KIB, rel=0.05
+    )
+
+
+def test_counts_that_differ_between_visits_may_be_too_low() -> None:
+    rows = capacity_rows(GUEST)
+    second = msgspec.structs.replace(rows[1], low=0.91 * MIB, median=0.92 * MIB, high=0.93 * MIB,
+                                     quartiles=(0.91 * MIB, 0.93 * MIB))  # fmt: skip
+    knee = counted(WIDE, (), [rows[0], second], described()).knees[1]
+    assert knee.low < 0.93 * MIB < MIB < knee.high
+
+
+@pytest.mark.parametrize(("latency", "levels"), [(32.0, 4), (20.0, 5)])
+def test_every_second_line_fetched_beside_the_first_makes_no_level(latency: float, levels: int) -> None:
+    """Between 14 and 50 ns, half of the loads find their line in the cache of 14 ns."""
+    between = Knee(size_bytes=1.8 * MIB, low=1.5 * MIB, high=2 * MIB)
+    knees = (WIDE.knees[0], Knee(size_bytes=MIB, low=0.95 * MIB, high=1.05 * MIB), between, WIDE.knees[2])
+    fit = CurveFit(knees=knees, latencies=(4.0, 14.0, latency, 50.0, 300.0), spreads=(0.1,) * 5)
+    assert len(without_pairs(fit).latencies) == levels
 
 
 def test_a_count_of_nothing_changes_nothing() -> None:

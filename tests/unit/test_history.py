@@ -130,6 +130,14 @@ def measured(median: float, own: float, runs: float) -> Row:
     return msgspec.structs.replace(row(median), low=median * exp(-half), high=median * exp(half))
 
 
+def test_a_run_in_another_folder_of_the_same_name_does_not_displace_one(tmp_path: Path) -> None:
+    for started in ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z"):
+        bare = book(measured(10.0, 0.004, 0.01))
+        index = msgspec.structs.replace(bare.index, run=msgspec.structs.replace(bare.index.run, started=started))
+        remember(tmp_path, remembered(msgspec.structs.replace(bare, index=index), Learned()))
+    assert len(names(tmp_path, msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ))) == 2
+
+
 def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
     before = Learned(runs_sd={"any.probe": 0.01})
     ((name, told),) = remembered(book(measured(10.0, 0.004, 0.01)), before).rows.items()

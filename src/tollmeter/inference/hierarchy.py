@@ -17,7 +17,15 @@ import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
-from tollmeter.inference.reach import Within, counted, fastest, missing_kernels, reading_reach, reading_rows
+from tollmeter.inference.reach import (
+    Within,
+    counted,
+    fastest,
+    missing_kernels,
+    reading_reach,
+    reading_rows,
+    without_pairs,
+)
 from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import (
     APART,
@@ -98,7 +106,8 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
-    seen = _Evidence(machine, probes, own, curves[best], reading, counted(joined, curves[best], own, probes))
+    fit = without_pairs(counted(joined, curves[best], own, probes))
+    seen = _Evidence(machine, probes, own, curves[best], reading, fit)
     names = _names(seen.fit, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 

@@ -9,7 +9,7 @@ shared cache by reading need not be its end by latency, and neither is wrong. Si
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
@@ -19,6 +19,7 @@ import numpy as np
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import middle
 from tollmeter.inference.knees import OF_MODEL, CurveFit, Knee
+from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import APART, FAR_FROM_KNEE, inside, size_of
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
@@ -108,6 +109,10 @@ def _slower(rows: Sequence[Row]) -> Array:
 # ---- capacity --------------------------------------------------------------------------------------------------------
 
 LEVELS = ("first", "second")
+SAME_COUNT, OTHERS_IN_SETS = 1.005, 1.1
+MOST_SMEARED = 2.0
+"""A boundary of the curve lies at most so far before the cache's: of page frames some colours overflow early."""
+MEAN_WITHIN = 0.15
 
 
 def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
@@ -115,21 +120,31 @@ def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Ma
     within a level in which the fit has joined two."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
-    for row in (by_level[level] for level in LEVELS if level in by_level):
+    for least, row in ((at, by_level[level]) for at, level in enumerate(LEVELS) if level in by_level):
         knee = _counted(row)
+        is_same = row.quartiles[1] <= SAME_COUNT * (row.low or 0.0)
         place = next((at for at, other in enumerate(fit.knees) if _meet(knee, other)), None)
+        if place is None and is_same:
+            place = next((at for at, other in enumerate(fit.knees) if at >= least and _is_before(other, knee)), None)
+            fit = fit if place is None else _replaced(fit, place, knee)
         if place is not None:
             places.append(place)
             fit = _with(fit, place, knee)
         elif (parted := _parted(fit, knee, sweep)) is not None:
             places.append(parted.knees.index(knee))
             fit = parted
-    return _without(fit, *places) if len(places) == len(LEVELS) else fit
+    return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
 
 
 def _counted(row: Row) -> Knee:
+    """Pages that fit. Where visits differ, lines of others are in some of the sets, and the cache may be larger."""
     low, size, high = row.low or 0.0, row.quartiles[1], row.high or 0.0
-    return Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * OF_MODEL)
+    above = OF_MODEL if size <= SAME_COUNT * low else OTHERS_IN_SETS
+    return Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * above)
+
+
+def _is_before(other: Knee, knee: Knee) -> bool:
+    return other.size_bytes < knee.size_bytes <= MOST_SMEARED * other.size_bytes
 
 
 def _meet(one: Knee, other: Knee) -> bool:
@@ -139,8 +154,10 @@ def _meet(one: Knee, other: Knee) -> bool:
 def _with(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
     """With a boundary in place of another that is known less closely."""
     old = fit.knees[place]
-    if knee.high / knee.low >= old.high / old.low:
-        return fit
+    return fit if knee.high / knee.low >= old.high / old.low else _replaced(fit, place, knee)
+
+
+def _replaced(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
     return msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
 
 
@@ -166,9 +183,22 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
     )
 
 
-def _without(fit: CurveFit, first: int, second: int) -> CurveFit:
-    """Without boundaries between two, and the levels that end there."""
-    kept = [place for place in range(len(fit.knees)) if not first < place < second]
+def without_pairs(fit: CurveFit) -> CurveFit:
+    """Without a level just past a cache whose latency is the mean of the levels on both sides: up to twice the cache's
+    size, a prefetcher of adjacent lines has brought every second line before it is loaded."""
+    sizes, latencies = [knee.size_bytes for knee in fit.knees], fit.latencies
+    means = [(before + behind) / 2 for before, behind in zip(latencies, latencies[2:], strict=False)]
+    return without(fit, [
+        place
+        for place in range(1, len(sizes))
+        if sizes[place] < LEAST_SIZE_RATIO * sizes[place - 1]
+        and abs(latencies[place] / means[place - 1] - 1) < MEAN_WITHIN
+    ])  # fmt: skip
+
+
+def without(fit: CurveFit, places: Collection[int]) -> CurveFit:
+    """Without these boundaries, and the levels that end there."""
+    kept = [place for place in range(len(fit.knees)) if place not in places]
     levels = [*kept, len(fit.knees)]
     return CurveFit(
         knees=tuple(fit.knees[place] for place in kept),

@@ -226,9 +226,8 @@ def remembered(book: Book, before: Learned) -> Remembered:
         widths.setdefault(target, {})[abi] = width
     machine = book.index.machine
     rows = _rows_remembered(book, before) if book.index.run.verdict in _TEACH else {}
-    return Remembered(
-        run=book.index.run.id, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths
-    )
+    run = f"{book.index.run.started} {book.index.run.id}"
+    return Remembered(run=run, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths)
 
 
 def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:

@@ -20,8 +20,9 @@ _MOST_BYTES = 64 << 20
 
 
 class Remembered(Record, frozen=True):
-    """One run. machine: as `machine_key` gives it. place: host and kernel. rows: by row name; none of a run whose
-    verdict forbids it. widths: of the uncontended core by target and ABI."""
+    """One run. run: when it began, and its folder's name, which runs elsewhere may share. machine: as `machine_key`
+    gives it. place: host and kernel. rows: by row name; none of a run whose verdict forbids it. widths: of the
+    uncontended core by target and ABI."""
 
     run: str
     machine: tuple[str, str, str]
