@@ -6,13 +6,16 @@ from __future__ import annotations
 import os
 import platform
 import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from storm import command_lines, denials, journals, readers, run_files
-from storm.ended import Ended, Tally, ended, ill
-from storm.uses import RUN, numbers
+from storm.ended import Ended, Hung, Tally, ended, ill, waited, within
+from storm.uses import HOST, RUN, numbers
 from tollmeter.library.lies import HONEST, IN_PROBES
 from tollmeter.root import ROOT
 from tollmeter.store.journal import opening
@@ -47,7 +50,7 @@ def test_what_a_denied_call_once_made_another_number_or_a_hang_is_a_sentence(
 def test_what_no_python_survives_is_no_complaint_of_ours() -> None:
     assert not denials._python_starts("mmap", denials.ERRORS[0])
     assert denials._python_starts("prlimit64", denials.ERRORS[0])
-    assert denials._host("mmap", denials.ERRORS[0]) is None
+    assert denials._host(denials.Denial(HOST, "", "mmap"), denials.ERRORS[0]) is None
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls by their numbers there")
@@ -73,6 +76,22 @@ def test_a_storm_complains_of_what_is_wrong() -> None:
     tally.one("a", None)
     tally.one("b", "it hung")
     assert tally.figures() == "2 things, 1 wrong"
+
+
+_STOPPED = """
+import subprocess, sys
+from storm.ended import within
+sys.exit(within(2, lambda: subprocess.call(["sh", "-c", "kill -STOP $PPID; sleep 2.5; kill -CONT $PPID"])))
+"""
+
+
+def test_what_hangs_is_ended_and_what_was_stopped_with_the_machine_is_not() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        assert waited(process, 1) is None
+    with pytest.raises(Hung):
+        within(1, lambda: time.sleep(60) or 0)
+    assert within(1, lambda: 7) == 7
+    assert ended([sys.executable, "-c", _STOPPED], cwd=ROOT / "tests").code == 0
 
 
 def test_every_lie_can_still_be_planted() -> None:

@@ -17,7 +17,7 @@ from storm.ended import told
 
 USUAL = 200
 STORMS = {
-    "kills": 350, "journals": 2000, "run_files": 10_000, "readers": 40_000, "denials": 260, "command_lines": 400,
+    "kills": 350, "journals": 2000, "run_files": 10_000, "readers": 40_000, "denials": 368, "command_lines": 400,
     "pages": 100, "streams": 60,
 }  # fmt: skip
 """How many of each, the longest first; where another number than the usual is asked for, the same part of all."""

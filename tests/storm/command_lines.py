@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from fakes import toll, tree
-from storm.ended import Ended, Tally, ill
+from storm.ended import Ended, Tally, ill, waited
 
 CODES = {0, 1, 2, 5, 6}
 LONG = "9" * 400
@@ -60,13 +60,11 @@ def storm(seed: int, count: int) -> Tally:
 
 def _wrong(root: Path, words: list[str]) -> str | None:
     short = ["--budget", "1s"] if words[:1] == ["run"] and "--budget" not in words and "--resume" not in words else []
-    with toll(root, *words, *short) as process:
-        try:
-            out, said = process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return "it hung"
-    told = Ended(process.returncode, out.encode(), said.encode())
-    if told.code and not said.strip():
+    with tempfile.TemporaryFile() as said:
+        with toll(root, *words, *short, stdout=subprocess.DEVNULL, stderr=said) as process:
+            code = waited(process)
+        said.seek(0)
+        told = Ended(code, b"", said.read())
+    if told.code and not told.said.strip():
         return f"code {told.code} without a word"
-    return ill(told, CODES) or ("a control character is printed" if "\x1b[2J" in said else None)
+    return ill(told, CODES) or ("a control character is printed" if b"\x1b[2J" in told.said else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import platform
 import random
@@ -39,6 +40,7 @@ FAR, TURNS = 8, 12
 """How many times more or less is another number, by the least of so many visits each: a neighbour only takes. On a loud
 machine a wake-up took 60 us once and 15 ms the next time, and by three visits each two of 2,900 seemed far."""
 HOST_CODES = {0, 1, 2, 5, 6}
+LOOKS, LOOK_S = 50, 0.01
 
 
 class Denial(NamedTuple):
@@ -51,14 +53,13 @@ def storm(seed: int, count: int) -> Tally:
     tally = Tally("denied system calls")
     if platform.machine() != "x86_64":
         return tally
+    chance, half = random.Random(seed), (count + 1) // 2
     every = [Denial(*who, call) for who, calls in uses().items() for call in calls if call in numbers()]
-    for number, denial in enumerate(random.Random(seed).sample(every, min(count, len(every)))):
-        if denial.probe == HOST:
-            tally.one(f"{denial.call}, toll run", _host(denial.call, ERRORS[number % 2]))
-            continue
-        for error in ERRORS:
+    for of, denies in ((True, _host), (False, _probe)):
+        asked = [*itertools.product([denial for denial in every if (denial.probe == HOST) == of], ERRORS)]
+        for denial, error in chance.sample(asked, min(half, len(asked))):
             words = f"{denial.call} ({errno.errorcode[error]}), {denial.probe} {denial.parameters}"
-            tally.one(words, _probe(denial, error))
+            tally.one(words, denies(denial, error))
     return tally
 
 
@@ -138,9 +139,10 @@ def _least_ns(visits: list[Outcome]) -> float:
 
 def _left_behind(mark: str) -> list[str]:
     """What the visit started and did not end, ended now."""
-    limit = time.monotonic() + 0.5
-    while (found := marked(f"TOLL_STORM={mark}".encode())) and time.monotonic() < limit:
-        time.sleep(0.01)
+    for _ in range(LOOKS):
+        if not (found := marked(f"TOLL_STORM={mark}".encode())):
+            return []
+        time.sleep(LOOK_S)
     for process in found:
         os.kill(process, signal.SIGKILL)
     return list(found.values())
@@ -149,7 +151,8 @@ def _left_behind(mark: str) -> list[str]:
 # ---- the host -------------------------------------------------------------------------------------------------------
 
 
-def _host(call: str, error: int) -> str | None:
+def _host(denial: Denial, error: int) -> str | None:
+    call = denial.call
     with tempfile.TemporaryDirectory(prefix="toll-storm.") as name:
         words = [str(ROOT / RUN[0]), *RUN[1:], "--out", f"{name}/run"]
         told = ended(words, 60, preexec_fn=denying(numbers()[call], error))

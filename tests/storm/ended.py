@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import signal
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 import typer.main
@@ -51,16 +52,22 @@ class Tally:
         return f"{self.count} {self.title}, {len(self.complaints)} wrong"
 
 
-def ended(words: list[str], limit_s: float = HANG_S, **more: object) -> Ended:
+def waited(process: subprocess.Popen[Any], limit_s: int = HANG_S) -> int | None:
+    """The code of a process; None where it hung, and is killed. Counts seconds that this process saw pass: a machine
+    that was suspended while both stood still would use the limit up at once by the clock."""
+    for _ in range(limit_s):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(1)
+    process.kill()
+    process.wait()
+    return None
+
+
+def ended(words: list[str], limit_s: int = HANG_S, **more: object) -> Ended:
     """By files and not by pipes: what is left behind would keep those open, and this would wait for it."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
         process = subprocess.Popen(words, stdout=out, stderr=said, **more)  # type: ignore[call-overload]
-        try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            code = None
+        code = waited(process, limit_s)
         for file in (out, said):
             file.seek(0)
         return Ended(code, out.read(), said.read())
@@ -114,15 +121,17 @@ class Hung(Exception):
 
 
 def within(limit_s: int, call: Callable[[], int]) -> int:
-    """Calls it in this process. Raises Hung."""
+    """Calls it in this process. Raises Hung after so many seconds that it saw pass, as `waited`."""
+    passed = itertools.count(1)
 
     def ring(*_: object) -> None:
-        raise Hung
+        if next(passed) >= limit_s:
+            raise Hung
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(limit_s)
+    signal.setitimer(signal.ITIMER_REAL, 1, 1)
     try:
         return call()
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)

@@ -11,17 +11,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from storm.ended import Tally, marked
+from storm.ended import Tally, marked, waited
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME, read, streams
 
 ROOT = Path(__file__).parents[2]
 WORDS = ["run", "kernel.enter_syscall", "memory.latency", "size=4096", "--budget", "3s"]
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SEVEN, KILLS = 7, 4
+"""Of so many, so many are kills, and the others signals."""
 LOADED_S, LASTS_S = 0.02, 4.0
 """Before the one the launcher is not read yet, and dies of a signal as any program; after the other a run has ended."""
-GONE_S = 10.0
+LOOKS, LOOK_S = 200, 0.05
 
 
 def storm(seed: int, count: int) -> Tally:
@@ -29,7 +31,8 @@ def storm(seed: int, count: int) -> Tally:
     subprocess.run([ROOT / "toll", "--set-up"], stderr=subprocess.DEVNULL, check=True)
     tally, chance = Tally("kills and signals"), random.Random(seed)
     for number in range(count):
-        moment_s, sent = chance.uniform(LOADED_S, LASTS_S), chance.choice(SIGNALS)
+        moment_s = chance.uniform(LOADED_S, LASTS_S)
+        sent = signal.SIGKILL if number % SEVEN < KILLS else chance.choice(SIGNALS)
         with tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
             complaint = _one(Path(passing), moment_s, sent)
         tally.one(f"{sent.name} after {moment_s:.3f} s (number {number})", complaint)
@@ -48,11 +51,9 @@ def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:
         before = process.poll()
         if before is None:
             process.send_signal(sent)
-        try:
-            code = process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return "it hung"
+        code = waited(process)
+    if code is None:
+        return "it hung"
     wrong = _code_is_wrong(code, sent, before, run) or _run_is_ill(run, code)
     left = _left_behind(passing)
     return wrong or (f"left behind: {left}" if left else None) or _traceback(passing / "said")
@@ -84,9 +85,10 @@ def _run_is_ill(run: Path, code: int) -> str | None:
 
 
 def _left_behind(passing: Path) -> list[str]:
-    limit = time.monotonic() + GONE_S
-    while (found := marked(str(passing).encode())) and time.monotonic() < limit:
-        time.sleep(0.05)
+    for _ in range(LOOKS):
+        if not (found := marked(str(passing).encode())):
+            return []
+        time.sleep(LOOK_S)
     return list(found.values())
 
 
