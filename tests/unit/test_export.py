@@ -19,6 +19,7 @@ from machines import MACHINE
 from streams import whole
 from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State
 from tollmeter.protocol import outcome
+from tollmeter.store import export
 from tollmeter.store.export import (
     TABLE_FORMAT,
     derived_tables,
@@ -124,6 +125,11 @@ def test_parquet_holds_what_json_holds(tmp_path: Path, make: object) -> None:
     for line in expected:
         line["parameters"] = json.dumps(line["parameters"], separators=(",", ":"))
     assert [dict(zip(relation.columns, line, strict=True)) for line in relation.fetchall()] == expected
+
+
+def test_parquet_made_of_several_parts_holds_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export, "_ARRAYS", 1)
+    test_parquet_holds_what_json_holds(tmp_path, samples_without_a_control)
 
 
 def test_a_table_that_parquet_cannot_hold_is_refused_with_a_sentence() -> None:

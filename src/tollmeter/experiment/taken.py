@@ -24,9 +24,9 @@ V = TypeVar("V")
 _AT_ONCE = 4096
 
 
-def parts(visits: Sequence[V]) -> Iterator[Sequence[V]]:
+def parts(visits: Sequence[V], at_once: int = _AT_ONCE) -> Iterator[Sequence[V]]:
     """Visits, as many at a time as are looked at together: their samples take some megabytes meanwhile."""
-    return (visits[start : start + _AT_ONCE] for start in range(0, len(visits), _AT_ONCE))
+    return (visits[start : start + at_once] for start in range(0, len(visits), at_once))
 
 
 class Taken:

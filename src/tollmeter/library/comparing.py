@@ -14,7 +14,7 @@ from tollmeter.experiment.precision import Scatter
 from tollmeter.judgement.compare import Change, Comparison, of_rows, visits_wanted, why_inconclusive
 from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.library import places
-from tollmeter.library.derive import check_different, learned, open_run
+from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.model import Book, Failure, Metric, Outcome, Point, Row, Value
 from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
@@ -43,8 +43,7 @@ def compared(names: Sequence[str], by: str | None, *, machines: bool, least: flo
 def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     if len(folders) < 2:
         raise Failure("expected two runs, or --by abi, --by target or --by PARAMETER to compare the rows of one run")
-    check_different(folders)
-    books = tuple(open_run(folder) for folder in folders)
+    books = open_several(folders)
     of_two = ("A", "B") if machines else ("old", "new")
     labels = of_two if len(books) == len(of_two) else _distinct([run_name(book) for book in books])
     known = known_runs(books)

@@ -7,7 +7,6 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -21,6 +20,8 @@ FORMATS: tuple[str, ...] = get_args(Format)
 
 TABLE_FORMAT = 1
 """Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
+_ARRAYS = 512
+"""Visits whose samples are arrays at a time: a library holds several copies of each."""
 _JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus")
 """Columns whose cells differ in shape."""
 
@@ -81,12 +82,12 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
     hashes = {(build.probe, build.abi): build.sha256 for build in builds}
     from tollmeter.experiment.taken import parts  # brings numpy, which what only lists can do without
 
-    def judged() -> Iterator[list[Judged]]:
-        for some in parts(outcomes):
+    def judged(*at_once: int) -> Iterator[list[Judged]]:
+        for some in parts(outcomes, *at_once):
             yield [(outcome, why) for outcome, why in zip(some, judge(some), strict=True) if why]
 
     lines = (_samples(outcome, hashes, why) for some in judged() for outcome, why in some)
-    return Table(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged() if some))
+    return Table(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged(_ARRAYS) if some))
 
 
 def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
@@ -147,18 +148,23 @@ def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[
 
 
 def _csv(table: Table) -> Iterator[bytes]:
+    yield _csv_line(table.columns).encode()
+    yield from _lines(table, _csv_cell, "", ",", "\n")
+
+
+def _lines(table: Table, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
+    """Lines of text, those of a stretch at once. written: of a cell; the others: what stands around them."""
     names, stretches, _ = table
-    yield _csv_line(names).encode()
     for shared, columns in stretches:
-        text = [_csv_cell(shared[name]).replace("%", "%%") if name not in columns else "%s" for name in names]
-        cells = [_plain_column(columns[name]) for name in names if name in columns]
-        line = ",".join(text) + "\n"
+        text = [written(shared[name]).replace("%", "%%") if name not in columns else "%s" for name in names]
+        cells = [_plain_column(columns[name], written) for name in names if name in columns]
+        line = first + between.join(text) + last
         yield "".join([line % row for row in zip(*cells, strict=True)] if cells else [line % ()]).encode()
 
 
-def _plain_column(cells: Sequence[Any]) -> Sequence[Any]:
-    """Numbers are written as Python does, and all else by a library."""
-    return cells if {*map(type, cells)} <= {int, float} else [_csv_cell(cell) for cell in cells]
+def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequence[Any]:
+    """Numbers are written as Python does, and all else cell by cell."""
+    return cells if {*map(type, cells)} <= {int, float} else [written(cell) for cell in cells]
 
 
 def _csv_cell(cell: Any) -> str:
@@ -190,14 +196,13 @@ def _json(table: Table) -> Iterator[bytes]:
 
 
 def _markdown(table: Table) -> Iterator[bytes]:
-    columns = table.columns
-    heads = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    cells = (" | ".join(_plain(_flat(line[column])) for column in columns) for line in table_lines(table))
-    return (f"| {line} |\n".encode() for line in chain(heads, cells))
+    for heads in (table.columns, ["---"] * len(table.columns)):
+        yield f"| {' | '.join(heads)} |\n".encode()
+    yield from _lines(table, _plain, "| ", " | ", " |\n")
 
 
 def _plain(cell: Any) -> str:
-    text = "" if cell is None else str(cell)
+    text = "" if cell is None else str(_flat(cell))
     for mark in "\\`*_{}[]<>|":
         text = text.replace(mark, f"\\{mark}")
     return text

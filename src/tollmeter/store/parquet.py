@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 1 << 20
 _VISIT = "number_of_visit"
 _NUMBERED = ("visit", "round")
-_MEMORY = "96MB"
-"""Lines beyond this wait in a temporary file."""
+_PART = "FORMAT parquet, COMPRESSION uncompressed, ROW_GROUP_SIZE 4096"
+_SETTINGS = "SET threads = 1; SET enable_external_file_cache = false; SET memory_limit = "
+_FEW, _MANY = "'96MB'", "'32MB'"
+"""Memory for lines of JSON, of which a block is read at once, and for arrays, beside which a run is in memory. Lines
+beyond it wait in a temporary file."""
 
 _PARQUET_TYPES = {
     "median": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "minimum": "DOUBLE", "quartiles": "DOUBLE[]",
@@ -104,15 +107,18 @@ def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
     keys = f", KV_METADATA {{{entries}}}" if entries else ""
     try:
         with tempfile.TemporaryDirectory() as scratch, duckdb.connect() as db:
-            db.execute(f"SET temp_directory = {quoted(scratch)}; SET memory_limit = '{_MEMORY}'; SET threads = 1")
-            source = _lines(table, Path(scratch, "lines.jsonl")) if table.arrays is None else _loaded(db, table)
-            db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 20480{keys})")
+            limit = _FEW if table.arrays is None else _MANY
+            db.execute(f"SET temp_directory = {quoted(scratch)}; {_SETTINGS}{limit}")
+            folder = Path(scratch)
+            source = _lines(table, folder) if table.arrays is None else _parts(db, table, folder)
+            db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 8192{keys})")
     except duckdb.Error as error:
         raise Failure(f"the table cannot be written as Parquet: {str(error).partition(chr(10))[0]}", 5) from error
 
 
-def _lines(table: Table, path: Path) -> str:
-    """A query of the table's lines, which are written to that path."""
+def _lines(table: Table, folder: Path) -> str:
+    """A query of the table's lines, which are written into the folder."""
+    path = folder / "lines.jsonl"
     with path.open("wb") as lines:
         lines.writelines(jsonl(table))
     types = ", ".join(f"{_name(name)}: {quoted(kind)}" for name, kind in column_types(table.columns).items())
@@ -120,33 +126,25 @@ def _lines(table: Table, path: Path) -> str:
     return f"FROM read_json({quoted(str(path))}, {options})"
 
 
-def _loaded(db: duckdb.DuckDBPyConnection, table: Table) -> str:
-    """A query of the table's lines, which are loaded into tables for visits and for lines."""
+def _parts(db: duckdb.DuckDBPyConnection, table: Table, folder: Path) -> str:
+    """A query of the table's lines, which are written into the folder, some visits to a file: a table of the database
+    held 100 MB beside the run, and a copy of files holds one row group."""
     import numpy as np
 
-    types, shared, visits = column_types(table.columns), dict[str, Any](), 0
-    for one in table.arrays or ():
-        numbers = np.arange(visits, visits + len(one.counts))
+    types, count = column_types(table.columns), 0
+    for count, one in enumerate(table.arrays or (), 1):
+        numbers = np.arange(len(one.counts))
         of_visits = {name: np.array(cells, None if name in _NUMBERED else object)
                      for name, cells in one.of_visits.items()}  # fmt: skip
-        _insert(db, "visits", {**of_visits, _VISIT: numbers}, types)
-        _insert(db, "lines", {**one.columns, _VISIT: np.repeat(numbers, one.counts)}, types)
-        shared, visits = one.shared, visits + len(one.counts)
-    if not visits:
+        db.register("visits", {**of_visits, _VISIT: numbers})
+        db.register("lines", {**one.columns, _VISIT: np.repeat(numbers, one.counts)})
+        cells = {name: quoted(one.shared[name]) if name in one.shared else _name(name) for name in types}
+        named = ", ".join(f"{cells[name]}::{kind} AS {_name(name)}" for name, kind in types.items())
+        query = f"SELECT {named} FROM lines JOIN visits USING ({_VISIT})"
+        db.execute(f"COPY ({query}) TO {quoted(f'{folder}/{count:08}.parquet')} ({_PART})")
+    if not count:
         return f"SELECT {', '.join(f'NULL::{kind} AS {_name(name)}' for name, kind in types.items())} LIMIT 0"
-    cells = ", ".join(f"{quoted(shared[name])} AS {_name(name)}" if name in shared else _name(name) for name in types)
-    return f"SELECT {cells} FROM lines JOIN visits USING ({_VISIT})"
-
-
-def _insert(
-    db: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]
-) -> None:
-    kinds = {column: types.get(column, "INTEGER") for column in columns}
-    db.execute(
-        f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(f'{_name(one)} {kind}' for one, kind in kinds.items())})"
-    )
-    db.register("block", columns)
-    db.execute(f"INSERT INTO {name} FROM block")
+    return f"FROM read_parquet({quoted(f'{folder}/*.parquet')})"
 
 
 def _name(column: str) -> str:
