@@ -121,5 +121,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .switches = true,
-    .revision = 2,
+    .revision = 3,
 };

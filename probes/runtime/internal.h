@@ -312,6 +312,8 @@ bool toll_priority_raise(const struct toll_probe *probe, const struct toll_reque
 /* Gives it to a companion of a timed worker that has it. */
 bool toll_priority_join(void);
 void toll_priority_drop(void);
+/* Gives timers the slack of an ordinary process, where a real-time process has started this one. */
+void toll_priority_restore_slack(void);
 
 /* ---- describe.c, machine.c -------------------------------------------------------------------------------------- */
 

@@ -120,6 +120,7 @@ static bool has_parent(void) {
 
 int toll_main(const struct toll_probe *probe, int count, char **words) {
   if (!has_parent()) return 1;
+  toll_priority_restore_slack();
   char error[TOLL_REASON_BYTES];
   if (!toll_clock_choose(error, sizeof error)) return refuse(error);
   if (count == 2 && strcmp(words[1], "--describe") == 0) {

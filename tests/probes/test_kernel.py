@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -574,6 +575,30 @@ def test_a_timer_with_least_slack_is_less_late(abi: str) -> None:
     for done in (usual, least):
         assert done.gauges["late"] <= done.gauges["late_99th"] <= done.gauges["late_worst"]
     assert least.gauges["late"] < usual.gauges["late"]
+
+
+def test_timers_of_a_probe_have_slack_where_its_host_is_real_time(abi: str) -> None:
+    """A child of a real-time process begins without any."""
+    with normal_priority_after():
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+        except PermissionError:
+            pytest.skip("real-time priority is not permitted")
+        probe = subprocess.Popen([executable(abi, "kernel.timer"), "--stay"], stdin=-1, stdout=-1, bufsize=0)
+    with probe:
+        assert probe.stdin and probe.stdout
+        probe.stdin.write(b"samples=1 interval=1000 slack=usual\n")
+        assert probe.stdout.readline()
+        assert Path(f"/proc/{probe.pid}/timerslack_ns").read_text(encoding="ascii") == "50000\n"
+        probe.kill()
+
+
+@contextmanager
+def normal_priority_after() -> Iterator[None]:
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 @pytest.mark.machine
