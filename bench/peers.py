@@ -4,8 +4,10 @@
     make bench                  brings what Debian and PyPI have of them (TOLL_INSTALL=no: takes what is there)
     PEERS=DIR make bench        also takes the programs of that folder, such as those of lmbench
     ROUNDS=10                   how often each program runs
+    KEPT=FILE                   appends each round to FILE; the page is of all rounds that are there
 
-In each round every program of a comparison runs once, in an order drawn anew. A ratio is of two values of one round."""
+In each round every program runs once, those of a comparison in an order drawn anew. A ratio is of two values of one
+round."""
 
 from __future__ import annotations
 
@@ -23,27 +25,34 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import mean, median, median_low, stdev
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/benchmarks.md"
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
-PACKAGES = ("linux-perf", "stress-ng", "mbw", "rt-tests", "hyperfine")
+PACKAGES = ("linux-perf", "mbw", "rt-tests", "hyperfine")
 OF_PYPI = "pyperf"
 ENVIRONMENT = ROOT / "build/peers"
-OURS, BUDGET = "toll", "3s"
+OURS, ASKED = "toll", ("--budget", "3s", "--precision", "1%")
 WANTED = 0.02
 NEAR = (0.97, 1.03)
 STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.31, 10: 2.26}
 """The 97.5 % quantile of Student's distribution, by the number of values."""
 ONE_CPU = ("taskset", "-c", str(max(os.sched_getaffinity(0))))
+HUGE = (*ONE_CPU, "env", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
+"""malloc asks for huge pages, as our rows of bandwidth do."""
+LMBENCH = (*ONE_CPU, "env", "ENOUGH=100000")
+"""Microseconds that a measurement takes. lmbench looks for them for 40 s at each start, and finds none in a guest."""
+WALK = (*ONE_CPU, "env", "ENOUGH=10000", "lat_mem_rd", "-t", "64", "64")
+CYCLICTEST = ("cyclictest", "-t1", "-a", ONE_CPU[2], "-i1000", "-l2000", "-q", "-N", "-h", "200000")
 
 
 class Peer(NamedTuple):
-    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one.
-    unit: what that is a multiple of, in the unit of the comparison."""
+    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one, or
+    a value and how often it occurred. unit: what that is a multiple of, in the unit of the comparison."""
 
     name: str
     words: tuple[str, ...]
@@ -70,7 +79,7 @@ COMPARISONS = (
                 "perf bench", (*ONE_CPU, "perf", "bench", "syscall", "basic", "-l", "3000000"),
                 r"([\d.]+) usecs/op", 1e3,
             ),
-            Peer("lmbench", (*ONE_CPU, "lat_syscall", "null"), r"Simple syscall: ([\d.]+) microseconds", 1e3),
+            Peer("lmbench", (*LMBENCH, "lat_syscall", "null"), r"Simple syscall: ([\d.]+) microseconds", 1e3),
         ),
     ),
     Comparison(
@@ -78,40 +87,43 @@ COMPARISONS = (
         ("run", "kernel.call_object", "channel=pipe", "placement=one_cpu", "map=other"), "round_trip",
         (
             Peer("perf bench", (*ONE_CPU, "perf", "bench", "sched", "pipe", "-l", "200000"), r"([\d.]+) usecs/op", 1e3),
-            Peer("lmbench", (*ONE_CPU, "lat_pipe"), r"Pipe latency: ([\d.]+) microseconds", 1e3),
+            Peer("lmbench", (*LMBENCH, "lat_pipe"), r"Pipe latency: ([\d.]+) microseconds", 1e3),
         ),
     ),
     Comparison(
-        "one hop of a pipe and a switch", "ns",
-        ("run", "kernel.switch", "processes=2", "footprint=0", "rings=1"), "hop",
-        (
-            Peer(
-                "stress-ng",
-                (*ONE_CPU, "stress-ng", "--switch", "1", "--switch-method", "pipe", "-t", "1", "--metrics"),
-                r"([\d.]+) nanosecs per context switch",
-            ),
-        ),
+        "switch to another process", "ns",
+        ("run", "kernel.switch", "processes=2", "footprint=0", "rings=1"), "switch",
+        (Peer("lmbench", (*LMBENCH, "lat_ctx", "-s", "0", "2"), r"^2 ([\d.]+)", 1e3),),
+    ),
+    *(
+        Comparison(
+            f"load from {where}", "ns", ("run", "memory.latency", "pages=small", f"size={size}"), "load",
+            (Peer("lmbench", WALK, rf"^{printed} ([\d.]+)"),),
+        )
+        for where, size, printed in (
+            ("16 KiB (L1)", "16KiB", "0.01562"), ("512 KiB (L2)", "512KiB", "0.50000"), ("64 MiB", "64MiB", "64.00000"),
+        )
     ),
     Comparison(
-        "memcpy of 32 MiB", "GB/s", ("run", "memory.copy_bandwidth", "kernel=libc", "size=64MiB"), "copy",
+        "memcpy of 128 MiB", "GB/s", ("run", "memory.copy_bandwidth", "kernel=libc", "size=256MiB"), "copy",
         (
-            Peer("mbw", (*ONE_CPU, "mbw", "-t0", "-n", "20", "32"), r"AVG.*Copy: ([\d.]+) MiB/s", 1.048576e-3),
+            Peer("mbw", (*HUGE, "mbw", "-t0", "-n", "10", "128"), r"AVG.*Copy: ([\d.]+) MiB/s", 1.048576e-3),
             Peer(
                 "perf bench",
-                (*ONE_CPU, "perf", "bench", "-f", "simple", "mem", "memcpy", "-s", "32MB", "-l", "20", "-f", "default"),
+                (*HUGE, "perf", "bench", "-f", "simple", "mem", "memcpy", "-s", "128MB", "-l", "10", "-f", "default"),
                 r"^ *([\d.]+)$", 1e-9,
             ),
-            Peer("lmbench", (*ONE_CPU, "bw_mem", "32m", "bcopy"), r"^[\d.]+ ([\d.]+)", 1e-3),
+            Peer("lmbench", (*HUGE, "ENOUGH=100000", "bw_mem", "128m", "bcopy"), r"^[\d.]+ ([\d.]+)", 1e-3),
         ),
     ),
-    Comparison(
-        "lateness of a timer of 1 ms", "ns", ("run", "kernel.timer", "interval=1000", "slack=least"), "late",
-        (
-            Peer(
-                "cyclictest", ("cyclictest", "-t1", "-a", ONE_CPU[2], "-p50", "-i1000", "-l2000", "-q"),
-                r"Avg: +(\d+)", 1e3,
-            ),
-        ),
+    *(
+        Comparison(
+            f"lateness of a timer of 1 ms, {what}", "ns", ("run", "kernel.timer", "interval=1000", f"slack={slack}"),
+            "late", (Peer("cyclictest", (*CYCLICTEST, "--default-system", priority), r"^(\d+) (\d+)$"),),
+        )
+        for what, slack, priority in (
+            ("slack of 50 us", "usual", "--policy=other"), ("no slack", "least", "-p50"),
+        )
     ),
     Comparison(
         "command `true`", "ms", ("time", "-N", "--runs", "100", "true"), "median",
@@ -145,7 +157,7 @@ def run_ours(comparison: Comparison, folder: Path) -> Ran:
     shutil.rmtree(folder / "run", ignore_errors=True)
     words: list[str | Path] = [ROOT / "toll", *comparison.ours, "--beside", "--out", folder / "run"]
     is_time = comparison.ours[0] == "time"
-    words += ["--export-json", out] if is_time else ["--budget", BUDGET, "--quiet", "--format", "json"]
+    words += ["--export-json", out] if is_time else [*ASKED, "--quiet", "--format", "json"]
     began = time.monotonic()
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - began
@@ -159,23 +171,29 @@ def run_ours(comparison: Comparison, folder: Path) -> Ran:
         return Ran(None, seconds)
 
 
-def run_peer(peer: Peer, folder: Path) -> Ran:
-    """All that it prints and writes is searched."""
-    out = folder / "peer.json"
-    out.unlink(missing_ok=True)
-    began = time.monotonic()
-    words = [word.format(out=out) for word in peer.words]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
-    seconds = time.monotonic() - began
-    written = out.read_text(errors="replace") if out.exists() else ""
-    value = number_of(peer, done.stdout + done.stderr + written) if done.returncode == 0 else None
-    return Ran(value, seconds)
+def run_peer(peer: Peer, folder: Path, ran: dict[tuple[str, ...], tuple[str, float]]) -> Ran:
+    """All that it prints and writes is searched. ran: what this round's commands printed, and how long they took."""
+    if peer.words not in ran:
+        out = folder / "peer.json"
+        out.unlink(missing_ok=True)
+        began = time.monotonic()
+        words = [word.format(out=out) for word in peer.words]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+        written = out.read_text(errors="replace") if out.exists() else ""
+        text = done.stdout + done.stderr + written if done.returncode == 0 else ""
+        ran[peer.words] = text, time.monotonic() - began
+    text, seconds = ran[peer.words]
+    return Ran(number_of(peer, text), seconds)
 
 
 def number_of(peer: Peer, text: str) -> float | None:
     """In the unit of the comparison."""
     found = re.findall(peer.pattern, text, re.MULTILINE)
-    return float(found[-1]) * peer.unit if found else None
+    if not found:
+        return None
+    if isinstance(found[-1], str):
+        return float(found[-1]) * peer.unit
+    return float(median_low(chain.from_iterable([float(value)] * int(count) for value, count in found))) * peer.unit
 
 
 def environment() -> dict[str, str]:
@@ -186,9 +204,10 @@ def environment() -> dict[str, str]:
 
 
 def is_here(peer: Peer) -> bool:
-    """Its program, behind what pins it to a CPU."""
+    """Its program, behind what pins it to a CPU and sets variables."""
     words = peer.words[len(ONE_CPU) :] if peer.words[: len(ONE_CPU)] == ONE_CPU else peer.words
-    return shutil.which(words[0], path=environment()["PATH"]) is not None
+    program = next(word for word in words if word != "env" and "=" not in word)
+    return shutil.which(program, path=environment()["PATH"]) is not None
 
 
 def install() -> None:
@@ -201,18 +220,50 @@ def install() -> None:
         subprocess.run([ENVIRONMENT / "bin/python", "-m", "pip", "install", "-q", OF_PYPI], check=False)
 
 
-def measure(comparison: Comparison) -> dict[str, list[Ran]]:
-    """By program, a list of all rounds; ours first."""
-    peers = {peer.name: peer for peer in comparison.peers if is_here(peer)}
-    runs: dict[str, list[Ran]] = {name: [] for name in (OURS, *peers)}
-    with tempfile.TemporaryDirectory() as folder:
+Round = dict[str, dict[str, Ran]]
+"""By title and program."""
+
+
+def one_round(folder: Path) -> Round:
+    """A command that is the peer of several rows runs once."""
+    ran: dict[tuple[str, ...], tuple[str, float]] = {}
+    done: Round = {}
+    for comparison in COMPARISONS:
+        peers = {peer.name: peer for peer in comparison.peers if is_here(peer)}
+        names = random.sample([OURS, *peers], len(peers) + 1) if peers else []
+        done[comparison.title] = {
+            name: run_ours(comparison, folder) if name == OURS else run_peer(peers[name], folder, ran) for name in names
+        }
+    return done
+
+
+def kept() -> list[Round]:
+    """The rounds of the file KEPT."""
+    file = Path(os.environ.get("KEPT", os.devnull))
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [
+        {title: {name: Ran(*ran) for name, ran in programs.items()} for title, programs in json.loads(line).items()}
+        for line in lines
+    ]
+
+
+def measure() -> list[Round]:
+    """What was kept, and ROUNDS more."""
+    rounds = kept()
+    with tempfile.TemporaryDirectory() as folder, Path(os.environ.get("KEPT", os.devnull)).open("a") as file:
         for turn in range(ROUNDS):
-            for name in random.sample([*runs], len(runs)):
-                place = Path(folder)
-                ran = run_ours(comparison, place) if name == OURS else run_peer(peers[name], place)
-                runs[name].append(ran)
-            print(f"{comparison.title}: {turn + 1} of {ROUNDS}", file=sys.stderr)
-    return runs
+            rounds.append(one_round(Path(folder)))
+            file.write(json.dumps(rounds[-1]) + "\n")
+            file.flush()
+            print(f"round {turn + 1} of {ROUNDS}", file=sys.stderr)
+    return rounds
+
+
+def runs_of(comparison: Comparison, rounds: Sequence[Round]) -> dict[str, list[Ran]]:
+    """By program, a list of all rounds; ours first. None where a round was without it."""
+    found = [one.get(comparison.title, {}) for one in rounds]
+    names = [OURS, *(peer.name for peer in comparison.peers)]
+    return {name: [one[name] for one in found if one.keys() >= {OURS, name}] for name in names}
 
 
 # ---- what it comes to -----------------------------------------------------------------------------------------------
@@ -308,6 +359,16 @@ HEAD = """# Beside other programs
 * *time*: what a program needs, at its own duration and scatter, until half of a 95 % interval is 2 %.
 * *failed*: rounds without a number. Of ours these are rows that differ too much between visits, in 3 s.
 
+Each comparison is of one meaning:
+
+* Bandwidth is of huge pages on both sides (`GLIBC_TUNABLES`). 128 MiB, since a copy of 32 MiB depends on what other
+  guests have in the last-level cache.
+* `cyclictest` without `--default-system` writes 0 to `/dev/cpu_dma_latency`. Idle CPUs then poll, and a timer is 11 us
+  earlier than a program meets it. At real-time priority it has no timer slack. Its median is of its histogram.
+* `stress-ng --switch` is no peer: each "context switch" that it counts is two switches, one write and one read
+  (`ru_nvcsw` and `ru_nivcsw` over its operations are 2.0). A hop of ours is one of each.
+* The rows of lmbench need `PEERS`. `lat_mem_rd -t` goes through small pages, as ours does.
+
 Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
 two measure something else, or one of them is off.
 
@@ -336,21 +397,32 @@ def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: st
     lines = [row for comparison, runs in measured for row in rows(comparison, runs)]
     lines.sort(key=lambda row: not row[1])
     table = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *(line for line, _ in lines)]
-    absent = sorted({peer.name for comparison in COMPARISONS for peer in comparison.peers if not is_here(peer)})
+    absent = sorted({peer.name for one, runs in measured for peer in one.peers if not runs.get(peer.name)})
     failed = [
         f"{name} ({comparison.title})"
         for comparison, runs in measured
-        for name in runs.keys() - {summary.name for summary in summaries(runs, comparison.unit)}
+        for name in {name for name, ran in runs.items() if ran}
+        - {summary.name for summary in summaries(runs, comparison.unit)}
     ]
     notes = [f"Not installed here, and left out: {', '.join(absent)}.\n"] * bool(absent)
+    notes += [_spreads(measured)]
     notes += [f"Fewer than two numbers: {', '.join(failed)}.\n"] * bool(failed)
-    return "\n".join([_head(before), *table, "", *notes, _commands(measured)])
+    rounds = max(len(ran) for _, runs in measured for ran in runs.values())
+    return "\n".join([_head(before, rounds), *table, "", *notes, _commands(measured)])
 
 
-def _head(before: str) -> str:
+def _spreads(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:
+    """How often ours has at most half of the spread of lmbench."""
+    found = [{one.name: one.spread for one in summaries(runs, comparison.unit)} for comparison, runs in measured]
+    shares = [spreads[OURS] / spreads["lmbench"] for spreads in found if spreads.keys() >= {OURS, "lmbench"}]
+    half = sum(one <= 0.5 for one in shares)
+    return f"Ours has at most half of the spread of lmbench in {half} of {len(shares)} rows.\n"
+
+
+def _head(before: str, rounds: int) -> str:
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
     return HEAD.format(
-        rounds=ROUNDS, low=NEAR[0], high=NEAR[1], date=datetime.now(UTC).date(), before=before, after=_load(),
+        rounds=rounds, low=NEAR[0], high=NEAR[1], date=datetime.now(UTC).date(), before=before, after=_load(),
         machine=f"{cpu[1] if cpu else platform.machine()}, Linux {platform.release()}", cpus=os.cpu_count(),
     )  # fmt: skip
 
@@ -358,9 +430,11 @@ def _head(before: str) -> str:
 def _commands(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:
     lines = ["## Commands", "", "```sh"]
     for comparison, runs in measured:
-        options = () if comparison.ours[0] == "time" else ("--budget", BUDGET)
+        if not any(runs.get(peer.name) for peer in comparison.peers):
+            continue
+        options = () if comparison.ours[0] == "time" else ASKED
         lines += [f"# {comparison.title}", shlex.join(["./toll", *comparison.ours, *options])]
-        named = {peer.name: peer for peer in comparison.peers if peer.name in runs}
+        named = {peer.name: peer for peer in comparison.peers if runs.get(peer.name)}
         lines += [shlex.join(peer.words).replace(f"{ENVIRONMENT}/bin/", "") for peer in named.values()]
     return "\n".join([*lines, "```", ""])
 
@@ -372,10 +446,9 @@ def _load() -> str:
 def main() -> None:
     install()
     before = _load()
-    measured = []
-    for comparison in COMPARISONS:
-        measured.append((comparison, measure(comparison)))
-        PAGE.write_text(page(measured, before), encoding="utf-8")
+    rounds = measure()
+    measured = [(comparison, runs_of(comparison, rounds)) for comparison in COMPARISONS]
+    PAGE.write_text(page(measured, before), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib.util
 import io
 import json
 import os
@@ -15,8 +16,10 @@ import signal
 import subprocess
 import tarfile
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from random import Random
+from types import ModuleType
 
 import pytest
 
@@ -226,6 +229,37 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     given = {outcome.cpus for outcome in outcomes if outcome.point.probe == probes[0] and outcome.cpus}
     assert given == {tuple(cpus)}
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+@pytest.mark.parametrize("before", ["", "sleep 0.4; "], ids=["all", "some"])
+def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(before: str, tmp_path: Path) -> None:
+    """105 pairs of 15 of 16 CPUs, some of each relation first. A process that starts late leaves time for few."""
+    assert main(["bundle", "memory.ping_pong", "method=flag", "-o", str(tmp_path / "t.tar.gz")]) == 0
+    subprocess.run(["tar", "xzf", tmp_path / "t.tar.gz", "-C", tmp_path], check=True)
+    root, real = trees.XEON.write(tmp_path / "machine"), virtual_cpus().linked(tmp_path)
+    (runner,) = (tmp_path / "t").glob("*/toll-runner")
+    probe = runner.with_name("memory.ping_pong")
+    probe.write_text(f'#!/bin/sh\n{before}TOLL_SYSTEM_ROOT={root} exec {real} "$@"\n')
+    words = [runner, tmp_path / "t", "--budget", "2" if before else "60", "--out", tmp_path / "out"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
+    assert {outcome.status for outcome in outcomes} == {"ok"}
+    first = [tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round == 0]
+    assert {(a % 8 == b % 8, a % 2 == b % 2) for a, b in first} == {(True, True), (False, True), (False, False)}
+    later = Counter(tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round > 0)
+    shares = Counter(later.values())
+    said = re.findall(r"of 105 pairs of CPUs (\d+) were visited twice, (\d+) once; (\d+) were left out", done.stderr)
+    assert said == [(f"{shares[2]}", f"{shares[1]}", f"{105 - len(later)}")] if before else not said
+    assert len(later) < 105 if before else shares == {2: 105}
+
+
+def virtual_cpus() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("matrix", places.ROOT / "bench/matrix.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_a_value_that_a_parameter_does_not_have_is_refused(tmp_path: Path) -> None:

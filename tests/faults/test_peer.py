@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import stands
+from tollmeter.numbers.plausible import NO_TIME
 from waiting import LONG_S
 
 HERE, THERE = "10.213.7.1", "10.213.7.2"
@@ -75,12 +76,14 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_every_route_has_a_number_with_a_peer_and_nothing_is_left_there(pair: Pair, tmp_path: Path) -> None:
+    """Or the reason that other work interrupted it: a time is what 2n calls take longer than n, and where another
+    program runs for 3 ms between two calls, that may be less than nothing."""
     code, said, told = pair.runs(tmp_path / "run", "message=65536", "kernel.remote_*", *SOON)
     assert code in (0, 1), said  # 1 where others left too little of its time to answer the question
     calls = {row["parameters"]["route"]: row for row in told["rows"] if "route" in row["parameters"]}
     assert set(calls) == ROUTES
     gaps = {route: row["reason"] for route, row in calls.items() if row["status"] != "ok"}
-    assert not gaps or all(route.startswith("rpc") and "libtirpc" in why for route, why in gaps.items()), gaps
+    assert all(why == NO_TIME or (route.startswith("rpc") and "libtirpc" in why) for route, why in gaps.items()), gaps
     assert all(row["median"] > 0 for route, row in calls.items() if route not in gaps)
     assert all(row["median"] > 0 for row in told["rows"] if row["probe"] == "kernel.remote_bandwidth")
     left = subprocess.run(["ip", "netns", "pids", pair.names[1]], capture_output=True, text=True, check=True)

@@ -11,20 +11,24 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+WALK = '"stride=64\n0.00049 1.039\n0.01562 1.039\n0.50000 3.900\n64.00000 121.500\n\n'
+HISTOGRAM = "# Histogram\n066000 000003\n067000 000010\n900000 000006\n# Total: 000000019\n"
 PRINTED = {
     ("system call getppid", "perf bench"): ("     Total time: 0.382 [sec]\n\n       0.382747 usecs/op\n", 382.747),
     ("system call getppid", "lmbench"): ("Simple syscall: 0.1204 microseconds\n", 120.4),
     ("round trip by a pipe, one CPU", "perf bench"): ("       3.854100 usecs/op\n         259463 ops/sec\n", 3854.1),
     ("round trip by a pipe, one CPU", "lmbench"): ("Pipe latency: 4.8361 microseconds\n", 4836.1),
-    ("one hop of a pipe and a switch", "stress-ng"): (
-        "stress-ng: metrc: [9] switch   5658.03 nanosecs per context switch (pipe method)\n", 5658.03),
-    ("memcpy of 32 MiB", "mbw"): (
-        "AVG\tMethod: MEMCPY\tElapsed: 0.07901\tMiB: 32.00000\tCopy: 1000.0 MiB/s\n", 1.048576),
-    ("memcpy of 32 MiB", "perf bench"): (
+    ("switch to another process", "lmbench"): ('\n"size=0k ovr=0.31\n2 1.62\n', 1620.0),
+    ("load from 16 KiB (L1)", "lmbench"): (WALK, 1.039),
+    ("load from 512 KiB (L2)", "lmbench"): (WALK, 3.9),
+    ("load from 64 MiB", "lmbench"): (WALK, 121.5),
+    ("memcpy of 128 MiB", "mbw"): (
+        "AVG\tMethod: MEMCPY\tElapsed: 0.07901\tMiB: 128.00000\tCopy: 1000.0 MiB/s\n", 1.048576),
+    ("memcpy of 128 MiB", "perf bench"): (
         "# function 'default' (Default memcpy() provided by glibc)\n2114144435.903575\n", 2.114144435903575),
-    ("memcpy of 32 MiB", "lmbench"): ("32.00 9817.20\n", 9.8172),
-    ("lateness of a timer of 1 ms", "cyclictest"): (
-        "T: 0 ( 7021) P:50 I:1000 C:    500 Min:     18 Act:   84 Avg:   50 Max:     936\n", 50_000.0),
+    ("memcpy of 128 MiB", "lmbench"): ("128.00 9817.20\n", 9.8172),
+    ("lateness of a timer of 1 ms, slack of 50 us", "cyclictest"): (HISTOGRAM, 67_000.0),
+    ("lateness of a timer of 1 ms, no slack", "cyclictest"): (HISTOGRAM, 67_000.0),
     ("command `true`", "hyperfine"): ('      "mean": 0.0138,\n      "median": 0.012648722,\n', 12.648722),
     ("command `true`", "pyperf"): ("command: Mean +- std dev: 1.20 ms +- 0.05 ms\n", 1.2),
 }  # fmt: skip
@@ -88,3 +92,20 @@ def test_where_ours_is_behind_stands_first(peers: ModuleType) -> None:
     assert lines[2].split(" | ")[2] == "-"
     dead = {"toll": ran(peers, 1, 1, 1), "perf bench": ran(peers, None, None, 2)}
     assert f"Fewer than two numbers: perf bench ({first.title})" in peers.page([(first, dead)], "0.1")
+
+
+def test_a_command_runs_once_a_round_and_rounds_are_kept(
+    peers: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peer = peers.Peer("counting", ("sh", "-c", f"echo >> {tmp_path}/ran; wc -l < {tmp_path}/ran"), r"^ *(\d+)$")
+    first, second = (one._replace(peers=(peer,)) for one in peers.COMPARISONS[:2])
+    monkeypatch.setattr(peers, "COMPARISONS", (first, second, peers.COMPARISONS[2]._replace(peers=())))
+    monkeypatch.setattr(peers, "run_ours", lambda *_: peers.Ran(2.0, 0.5))
+    monkeypatch.setattr(peers, "ROUNDS", 1)
+    monkeypatch.setenv("KEPT", str(tmp_path / "rounds"))
+    peers.measure()
+    rounds = peers.measure()
+    assert len(rounds) == 2 and rounds == peers.kept()
+    for comparison in (first, second):
+        runs = peers.runs_of(comparison, rounds)
+        assert [one.value for one in runs["counting"]] == [1, 2] and [one.value for one in runs["toll"]] == [2, 2]

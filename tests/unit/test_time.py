@@ -352,6 +352,26 @@ def executable(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return workload_build.timer(tree, abi)
 
 
+def test_two_processes_may_build_one_program_at_once(
+    executable: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second builds it whole between the first one's compiler and the end of its build."""
+    del executable
+    abi, compiled = read_abi(ROOT / "abis/x86_64.toml"), workload_build._run
+    (tmp_path / "probes").symlink_to(ROOT / "probes")
+    built: list[Path] = []
+
+    def compiled_twice(*words: object) -> None:
+        compiled(*words)  # type: ignore[arg-type]
+        if not built:
+            built.append(tmp_path)
+            built.append(workload_build.timer(tmp_path, abi))
+
+    monkeypatch.setattr(workload_build, "_run", compiled_twice)
+    assert [tmp_path, workload_build.timer(tmp_path, abi)] == built
+    assert [path.name for path in built[1].parent.iterdir()] == ["timer"]
+
+
 def words(*several: str) -> Words:
     return Words(several[0], several)
 

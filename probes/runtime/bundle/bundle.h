@@ -18,6 +18,10 @@ enum {
   MOST_POINTS = 4096,
   MOST_CPUS = 256,
   MOST_NODES = 64,
+  FIRST_PAIRS = 28, /* of CPUs, in the first round of a matrix; of no more each round visits all */
+  PASSES = 2,
+  SETS = 3, /* of CPUs: cores, last-level caches, packages */
+  SET_CPUS = 1024,
   KEPT_VISITS = 24,
   LONGEST_LINE = 65536,
   WORDS_BYTES = 256,
@@ -48,8 +52,9 @@ struct point {
   uint64_t iterations, control_iterations;
   bool is_typical, is_final; /* is_final: no further visit changes its row */
   unsigned failures, visits, layouts;
-  double seconds; /* of the last visit; before the first one estimated */
-  float *values;  /* KEPT_VISITS for each metric of the probe */
+  unsigned pairs_seen; /* of a matrix, in all passes */
+  double seconds;      /* of the last visit; before the first one estimated */
+  float *values;       /* KEPT_VISITS for each metric of the probe */
 };
 
 struct node {
@@ -66,6 +71,7 @@ struct machine {
   struct node nodes[MOST_NODES];
   unsigned node_count;
   double core_hz;
+  short sets[SETS][SET_CPUS]; /* by the number of a CPU: which set it is in; -1: in none */
 };
 
 struct plan {
@@ -98,6 +104,17 @@ bool parts_join(const char *folder);
 /* line: a record `machine`, and a record `control` after it. */
 void machine_read(struct machine *machine, const char *line);
 unsigned nodes_with_memory(const struct machine *machine);
+
+/* ---- pairs.c ---- */
+struct pair {
+  int one, two;
+};
+uint64_t mixed(uint64_t value);
+unsigned pairs_of(const struct machine *machine);
+/* At most FIRST_PAIRS. */
+unsigned pairs_of_each_relation(const struct machine *machine, uint64_t seed, struct pair *pairs);
+/* The pairs after the `seen` ones of all passes. */
+unsigned pairs_next(const struct machine *machine, uint64_t seed, unsigned seen, unsigned most, struct pair *pairs);
 
 /* ---- plan.c ---- */
 /* False with a sentence in error where the file is none. */

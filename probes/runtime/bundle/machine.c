@@ -85,15 +85,27 @@ static double speed_of(const char *topology, int cpu) {
   return 0;
 }
 
-/* The place of its core among the sets of threads; -1 where it is in none. */
-static int core_of(const char *topology, int cpu) {
-  const char *set = value_of(topology, "cores");
-  for (int core = 0; set && (*set == '[' || *set == ',') && set[1] == '"'; core++) {
-    if (is_listed(set + 2, cpu)) return core;
+/* The place of the set that the CPU is in, such as its core among the sets of threads; -1 where it is in none. */
+static int set_of(const char *topology, const char *kind, int cpu) {
+  const char *set = value_of(topology, kind);
+  for (int place = 0; set && (*set == '[' || *set == ',') && set[1] == '"'; place++) {
+    if (is_listed(set + 2, cpu)) return place;
     set = strchr(set + 2, '"');
     if (set) set++;
   }
   return -1;
+}
+
+static void sets_read(struct machine *machine, const char *line) {
+  static const char *const kinds[SETS] = {"cores", "last_caches", "packages"};
+  const char *topology = value_of(line, "topology");
+  for (unsigned kind = 0; kind < SETS; kind++) {
+    for (int cpu = 0; cpu < SET_CPUS; cpu++) machine->sets[kind][cpu] = -1;
+    for (unsigned i = 0; topology && i < machine->allowed_count; i++) {
+      const int cpu = machine->allowed[i];
+      if (cpu < SET_CPUS) machine->sets[kind][cpu] = (short)set_of(topology, kinds[kind], cpu);
+    }
+  }
 }
 
 struct cpu {
@@ -122,8 +134,8 @@ static void cpus_order(struct machine *machine, const char *line) {
   unsigned count = machine->allowed_count, placed = 0;
   for (unsigned i = 0; i < count; i++) {
     const int number = machine->allowed[i];
-    cpus[i] =
-        (struct cpu){number, topology ? core_of(topology, number) : -1, topology ? speed_of(topology, number) : 0};
+    cpus[i] = (struct cpu){number, topology ? set_of(topology, "cores", number) : -1,
+                           topology ? speed_of(topology, number) : 0};
   }
   qsort(cpus, count, sizeof *cpus, by_speed);
   if (count > 2) count--;
@@ -145,5 +157,6 @@ void machine_read(struct machine *machine, const char *line) {
   caches_read(machine, line);
   nodes_read(machine, line);
   allowed_read(machine, line);
+  sets_read(machine, line);
   cpus_order(machine, line);
 }

@@ -19,9 +19,12 @@
 enum {
   ROUNDS_OF_ALL = 2,
   MOST_FAILURES = 2,
-  MOST_PAIRS = 28,
+  LATER_PAIRS = 256, /* that a later round visits */
+  SERVED_PAIRS = 32, /* by one process */
   SAMPLES = 16,
   SAMPLE_NS = 300000,
+  MATRIX_SAMPLES = 4,
+  MATRIX_SAMPLE_NS = 50000,
   DEADLINE_MS = 15000,
   LARGE_BYTES = 24 << 20,
   MOST_SERVED = 3
@@ -53,13 +56,6 @@ static void say(const char *format, const char *word) {
 
 static double elapsed_s(void) {
   return now_s() - began_s;
-}
-
-static uint64_t mixed(uint64_t value) {
-  value += UINT64_C(0x9e3779b97f4a7c15);
-  value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-  value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-  return value ^ value >> 31;
 }
 
 static uint64_t hash_of(const char *text, uint64_t from) {
@@ -231,9 +227,13 @@ static void cpus_text(char *text, size_t room, enum placement placement, unsigne
 }
 
 static unsigned placements(const struct point *point) {
-  const unsigned count = machine.allowed_count, pairs = count * (count - 1) / 2;
-  if (plan.probes[point->probe].placement != PAIRS || count < 2) return 1;
-  return pairs < MOST_PAIRS ? pairs : MOST_PAIRS;
+  if (plan.probes[point->probe].placement != PAIRS || machine.allowed_count < 2) return 1;
+  return pairs_of(&machine);
+}
+
+/* Of more pairs than each round visits. */
+static bool is_matrix(const struct point *point) {
+  return placements(point) > FIRST_PAIRS;
 }
 
 /* ---- visits ---- */
@@ -308,32 +308,29 @@ static void learn(struct point *point, const struct answer *answer) {
 /* The line that asks for a visit (docs/protocol.md). */
 static size_t request_line(char *text, size_t room, const struct point *point, unsigned round, const char *cpus,
                            uint64_t seed, unsigned visit) {
+  const bool is_brief = is_matrix(point);
   size_t used = (size_t)snprintf(
       text, room,
       "--visit=%u --round=%u --target=local --samples=%d --sample-ns=%d --seed=%llu --deadline-ms=%d --iterations=%llu "
       "--control-iterations=%llu --priority=real-time",
-      visit, round, SAMPLES, SAMPLE_NS, (unsigned long long)seed, DEADLINE_MS + (int)(point->bytes >> 15),
-      (unsigned long long)point->iterations, (unsigned long long)point->control_iterations);
+      visit, round, is_brief ? MATRIX_SAMPLES : SAMPLES, is_brief ? MATRIX_SAMPLE_NS : SAMPLE_NS,
+      (unsigned long long)seed, DEADLINE_MS + (int)(point->bytes >> 15), (unsigned long long)point->iterations,
+      (unsigned long long)point->control_iterations);
   if (*cpus) used += (size_t)snprintf(text + used, room - used, " --cpus=%s", cpus);
   if (is_plain_path(files) && *files && strlen(files) < 1000)
     used += (size_t)snprintf(text + used, room - used, " --folder=%s", files);
   return used + (size_t)snprintf(text + used, room - used, " %s\n", point->words);
 }
 
-/* Visits of one layout, as the host's processes serve several: more where it takes long to set up. False where the journal cannot be written. */
-static bool visited(struct point *point, unsigned round, unsigned pair) {
-  static char lines[MOST_SERVED * 3000];
-  const struct probe *probe = &plan.probes[point->probe];
-  char path[1300], cpus[1024], record[4096];
-  char *words[] = {path, "--stay", NULL};
-  cpus_text(cpus, sizeof cpus, probe->placement, pair);
-  const uint64_t seed = hash_of(point->words, hash_of(probe->name, mixed(options.seed) ^ round)) >> 2;
-  snprintf(path, sizeof path, "%s/%s/%s", options.folder, plan.abis[point->abi], probe->name);
-  size_t used = 0;
-  const unsigned serves = point->bytes > LARGE_BYTES ? MOST_SERVED : round ? 2 : 1;
-  for (unsigned i = 0; i < serves; i++)
-    used += request_line(lines + used, sizeof lines - used, point, round, cpus, seed, visits + i);
-  visit_record(record, sizeof record, point, round, cpus, seed);
+static void path_of(char *path, size_t room, const struct point *point) {
+  snprintf(path, room, "%s/%s/%s", options.folder, plan.abis[point->abi], plan.probes[point->probe].name);
+}
+
+/* Asks a process for the visits of these lines. False where the journal cannot be written. */
+static bool answered(struct point *point, char *option, const char *lines, const char *record) {
+  char path[1300];
+  char *words[] = {path, option, NULL};
+  path_of(path, sizeof path, point);
   struct answer answer = visits_make(words, lines, record, 2 + (DEADLINE_MS + (double)(point->bytes >> 15)) / 1000);
   point->layouts++;
   do {
@@ -345,10 +342,46 @@ static bool visited(struct point *point, unsigned round, unsigned pair) {
   return true;
 }
 
+static uint64_t seed_of(const struct point *point, unsigned round) {
+  return hash_of(point->words, hash_of(plan.probes[point->probe].name, mixed(options.seed) ^ round)) >> 2;
+}
+
+/* One process forks for each pair, which costs a third of a process of its own. */
+static bool pairs_visited(struct point *point, unsigned round, const struct pair *pairs, unsigned count) {
+  static char lines[SERVED_PAIRS * 3000];
+  char cpus[40], record[4096];
+  size_t used = 0;
+  const uint64_t seed = seed_of(point, round);
+  for (unsigned i = 0; i < count; i++) {
+    snprintf(cpus, sizeof cpus, "%d,%d", pairs[i].one, pairs[i].two);
+    used += request_line(lines + used, sizeof lines - used, point, round, cpus, seed + i, visits + i);
+    if (i == 0) visit_record(record, sizeof record, point, round, cpus, seed);
+  }
+  return answered(point, "--visits", lines, record);
+}
+
+/* Visits of one layout, as the host's processes serve several: more where it takes long to set up. False where the journal cannot be written. */
+static bool visited(struct point *point, unsigned round, unsigned pair) {
+  static char lines[MOST_SERVED * 3000];
+  char cpus[1024], record[4096];
+  cpus_text(cpus, sizeof cpus, plan.probes[point->probe].placement, pair);
+  const uint64_t seed = seed_of(point, round);
+  size_t used = 0;
+  const unsigned serves = point->bytes > LARGE_BYTES ? MOST_SERVED : round ? 2 : 1;
+  for (unsigned i = 0; i < serves; i++)
+    used += request_line(lines + used, sizeof lines - used, point, round, cpus, seed, visits + i);
+  visit_record(record, sizeof record, point, round, cpus, seed);
+  return answered(point, "--stay", lines, record);
+}
+
 /* ---- rounds ---- */
+
+static double matrix_s;      /* that all matrices have taken */
+static double matrix_most_s; /* that they may take until the end of this round */
 
 /* A large layout takes long to set up: between its first visit and its second all others have had three. */
 static bool is_due(const struct point *point, unsigned round) {
+  if (is_matrix(point)) return !point->is_final && point->pairs_seen < PASSES * pairs_of(&machine);
   if (point->is_final || (point->bytes > LARGE_BYTES && round == 1)) return false;
   return round < ROUNDS_OF_ALL || half_width(&plan, point) > plan.precision;
 }
@@ -376,15 +409,43 @@ static unsigned order_of(unsigned *order, unsigned round) {
 
 enum ended { SETTLED, BUDGET, INTERRUPTED, UNWRITABLE };
 
+/* Beside other points, matrices take a quarter of the budget. */
+static void share_budget(const unsigned *order, unsigned count) {
+  bool is_alone = true;
+  for (unsigned i = 0; i < count; i++) is_alone &= is_matrix(&plan.points[order[i]]);
+  matrix_most_s = is_alone ? plan.budget_s : plan.budget_s / 4;
+}
+
+/* Some pairs of each relation in the first round, later the next ones of all. Sets is_any where one was visited. False where
+ * the journal cannot be written. */
+static bool matrix_visited(struct point *point, unsigned round, bool *is_any) {
+  struct pair pairs[LATER_PAIRS];
+  const unsigned count = round ? pairs_next(&machine, options.seed, point->pairs_seen, LATER_PAIRS, pairs)
+                               : pairs_of_each_relation(&machine, options.seed, pairs);
+  for (unsigned i = 0; i < count && !point->is_final && !stop_asked; i += SERVED_PAIRS) {
+    const unsigned served = count - i < SERVED_PAIRS ? count - i : SERVED_PAIRS;
+    const double from_s = elapsed_s();
+    if (from_s + point->seconds > plan.budget_s || matrix_s + point->seconds > matrix_most_s) break;
+    if (!pairs_visited(point, round, pairs + i, served)) return false;
+    matrix_s += elapsed_s() - from_s;
+    if (round) point->pairs_seen += served;
+    *is_any = true;
+  }
+  return true;
+}
+
 static enum ended rounds(void) {
   static unsigned order[MOST_POINTS];
   for (unsigned round = 0;; round++) {
     const unsigned count = order_of(order, round);
     bool is_any = false;
     if (!count) return SETTLED;
+    share_budget(order, count);
     for (unsigned i = 0; i < count; i++) {
       struct point *point = &plan.points[order[i]];
-      for (unsigned pair = 0; pair < placements(point) && !point->is_final; pair++) {
+      if (is_matrix(point) && !matrix_visited(point, round, &is_any)) return UNWRITABLE;
+      if (stop_asked) return INTERRUPTED;
+      for (unsigned pair = 0; pair < placements(point) && !point->is_final && !is_matrix(point); pair++) {
         if (elapsed_s() + point->seconds > plan.budget_s) break;
         is_any = true;
         if (!visited(point, round, pair)) return UNWRITABLE;
@@ -414,6 +475,14 @@ static void leave_sentences(const char *reason) {
   }
 }
 
+static void say_pairs(const struct point *point) {
+  const unsigned pairs = pairs_of(&machine), seen = point->pairs_seen;
+  const unsigned twice = seen > pairs ? seen - pairs : 0, once = seen - 2 * twice;
+  if (!is_matrix(point) || twice == pairs) return;
+  fprintf(stderr, "bundle: %s %s: of %u pairs of CPUs %u were visited twice, %u once; %u were left out\n",
+          plan.probes[point->probe].name, point->words, pairs, twice, once, pairs - twice - once);
+}
+
 static int measured(void) {
   static const char *const status[] = {"settled", "budget", "interrupted", "interrupted"};
   const enum ended ended = rounds();
@@ -428,6 +497,7 @@ static int measured(void) {
   }
   leave_sentences(*reason ? reason : "it was not visited");
   journal_note(status[ended], elapsed_s(), *reason ? reason : NULL, visits);
+  for (unsigned i = 0; i < plan.point_count; i++) say_pairs(&plan.points[i]);
   report_print(&plan, &machine);
   summary_print(options.folder, &plan, &machine);
   return ended == INTERRUPTED ? EXIT_INTERRUPTED : EXIT_ANSWERED;

@@ -29,7 +29,7 @@ FLOPS_PER_CYCLE = 64
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 FASTEST_CLOCK_HZ = 1e10
 """Where a core's own is not known."""
-NO_TIME = "a batch took less than no time"
+NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"
 NO_NUMBER = "it is not a finite number: the work that the probe declares cannot be what it did"
 MOST_IN_A_CYCLE = {
     "B/s": (4 * WIDEST_LOAD_BYTES, "no core loads and stores more than four vectors of 64 bytes"),

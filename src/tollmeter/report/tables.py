@@ -147,7 +147,8 @@ def memory_table(book: Book) -> Table | None:
     ]
     machine = book.index.machine
     lines = [Line(_level(level, machine), _of_size(level, machine)) for level in book.index.hierarchy]
-    return table("Memory", columns, [*lines, *_remote(book)])
+    memory = table("Memory", columns, [*lines, *_remote(book)])
+    return memory if any(line.cells[2] for line in memory.rows) else without_column(memory, 2)
 
 
 def _remote(book: Book) -> list[Line]:

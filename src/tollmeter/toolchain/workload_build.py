@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
@@ -89,17 +90,20 @@ def bundle_runner(root: Path, abi: Abi) -> Path:
 
 
 def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
-    """build/workloads/ABI/NAME, built if stale. Raises Failure: 1 if the build fails, 5 without a compiler."""
+    """build/workloads/ABI/NAME, built if stale, in a folder of its own until whole. Raises Failure: 1 if the build
+    fails, 5 without a compiler."""
     executable = root / "build/workloads" / abi.name / name
     if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable
     compiler = compiler_of(abi)
     executable.parent.mkdir(parents=True, exist_ok=True)
-    half = executable.with_name(f"{name}.half")
     compiled = [f"{path}" for path in sources if path.suffix == ".c"]
-    _run([*compiler.split(), *_FLAGS, *abi.flags, *compiled, "-lm", "-o", f"{half}"], root, f"{name} for {abi.name}")
-    elf.prove(half, abi.elf)
-    half.replace(executable)
+    with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=executable.parent) as own:
+        made = Path(own, name)
+        command = [*compiler.split(), *_FLAGS, *abi.flags, *compiled, "-lm", "-o", f"{made}"]
+        _run(command, root, f"{name} for {abi.name}")
+        elf.prove(made, abi.elf)
+        made.replace(executable)
     return executable
 
 
