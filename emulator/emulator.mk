@@ -9,7 +9,8 @@
 #   make build/emulator/distances.so how far apart its loads of the same line lie
 #   make build/emulator/init.x86_64  process 1 of a guest, static; likewise init.arm, init.aarch64, init.mipsel
 #   make build/emulator/x32-loader   runs x32 executables on a kernel without x32
-#   make build/emulator/bare.arm     the supervisor of a board without an operating system; likewise bare.aarch64, bare.riscv64
+#   make build/emulator/bare.arm     the supervisor of a board without an operating system; likewise bare.aarch64, bare.riscv64, bare.sparc
+#   make build/emulator/sparc/gcc.specs  a C library for the programs of bare.sparc
 
 EMULATOR       := build/emulator
 EMULATOR_FLAGS := -std=gnu11 -O2 -D_GNU_SOURCE -Wall -Wextra -Werror
@@ -17,6 +18,7 @@ CC_FOR_x86_64  := $(firstword $(foreach one,x86_64-linux-gnu-gcc-12 x86_64-linux
 CC_FOR_aarch64 := $(firstword $(foreach one,aarch64-linux-gnu-gcc-12 aarch64-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_riscv64 := $(firstword $(foreach one,riscv64-linux-gnu-gcc-12 riscv64-linux-gnu-gcc,$(shell command -v $(one))))
 CC_FOR_mipsel  := $(firstword $(foreach one,mipsel-linux-gnu-gcc-12 mipsel-linux-gnu-gcc,$(shell command -v $(one))))
+CC_FOR_sparc   := $(firstword $(foreach one,sparc64-linux-gnu-gcc-12,$(shell command -v $(one))))
 CC_FOR_arm     := $(firstword $(foreach one,arm-linux-gnueabi-gcc-12 arm-linux-gnueabi-gcc,$(shell command -v $(one))))
 
 .PHONY: emulator abis
@@ -30,7 +32,8 @@ abis:
 	@./toll list abis
 
 emulator: $(EMULATOR)/count.so $(EMULATOR)/profile.so $(EMULATOR)/misses.so $(EMULATOR)/distances.so $(foreach one,x86_64 arm aarch64 mipsel,$(and $(CC_FOR_$(one)),$(EMULATOR)/init.$(one))) \
-          $(foreach one,arm aarch64 riscv64,$(and $(CC_FOR_$(one)),$(EMULATOR)/bare.$(one)))
+          $(foreach one,arm aarch64 riscv64,$(and $(CC_FOR_$(one)),$(EMULATOR)/bare.$(one))) \
+          $(and $(CC_FOR_sparc),$(wildcard build/libraries/musl),$(EMULATOR)/bare.sparc)
 
 $(EMULATOR)/%.so: emulator/%.c emulator/plugin.h emulator/gate.h emulator/emulator.mk
 	@mkdir -p $(@D) && $(CC) $(EMULATOR_FLAGS) -fPIC -fvisibility=hidden -shared $(filter %.c,$^) -o $@
@@ -62,11 +65,15 @@ BARE_FLAGS   := $(EMULATOR_FLAGS) -ffreestanding -fbuiltin -fno-pie -fno-stack-p
 BARE_arm     := -march=armv7-a -marm -mfloat-abi=soft
 BARE_aarch64 := -march=armv8-a -mgeneral-regs-only -mno-outline-atomics
 BARE_riscv64 := -march=rv64imac_zicsr_zifencei -mabi=lp64 -mcmodel=medany -mno-relax
+BARE_sparc   := -m32 -mcpu=leon3 -mno-fpu
 BARE_LIBRARY_arm     := -lgcc
 BARE_DEVICES_arm     := pl011 gic
 BARE_DEVICES_aarch64 := pl011 gic
 BARE_DEVICES_riscv64 := ns16550
+BARE_DEVICES_sparc   := apbuart
+BARE_FORMAT_sparc    := elf32-sparc
 BARE_SHARED  := $(addprefix $(BARE)/,board.c calls.c files.c load.c main.c memory.c signals.c text.c timer.c told.c)
+BARE_HEADERS_sparc   := -isystem $(EMULATOR)/sparc/include
 BARE_FOLDER_aarch64  := $(BARE)/bits64
 BARE_FOLDER_riscv64  := $(BARE)/bits64
 # GNU ld warns of the one segment from 2.39 on, and refuses the option before.
@@ -74,6 +81,12 @@ comma        := ,
 BARE_QUIET    = $(if $(findstring no-warn-rwx-segments,$(shell $1 -Wl,--help 2>/dev/null)),-Wl$(comma)--no-warn-rwx-segments)
 bare_sources  = $(BARE_SHARED) $(BARE_DEVICES_$1:%=$(BARE)/%.c) $(wildcard $(BARE_FOLDER_$1:%=%/*.c) $(BARE)/$1/*.[cS] $(BARE)/$1/*/*.[cS])
 $(EMULATOR)/bare.%: $(wildcard $(BARE)/*.* $(BARE)/*/*.* $(BARE)/*/*/*.*) probes/runtime/fpa.h probes/runtime/custom_vectors.h emulator/emulator.mk
-	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(BARE_FLAGS) $(BARE_$*) -I $(BARE) -I $(BARE)/$* $(BARE_FOLDER_$*:%=-I %) \
+	@mkdir -p $(@D) && $(or $(CC_FOR_$*),echo "no compiler for $*" && false) $(BARE_FLAGS) $(BARE_$*) -I $(BARE) -I $(BARE)/$* $(BARE_FOLDER_$*:%=-I %) $(BARE_HEADERS_$*) \
 	  $(call BARE_QUIET,$(CC_FOR_$*)) -T $(or $(BARE_FOLDER_$*),$(BARE)/$*)/bare.ld $(call bare_sources,$*) $(BARE_LIBRARY_$*) -o $@.elf && \
-	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -O binary $@.elf $@
+	  $(firstword $(subst gcc,objcopy ,$(CC_FOR_$*))) -S -O $(or $(BARE_FORMAT_$*),binary) $@.elf $@
+
+# musl, and Linux's general headers, for SPARC V8: Debian has no C library for it.
+MUSL := emulator/musl_sparc
+$(EMULATOR)/bare.sparc: $(EMULATOR)/sparc/gcc.specs
+$(EMULATOR)/sparc/gcc.specs: $(MUSL)/build $(wildcard $(MUSL)/*.c $(MUSL)/*/*/*.[hs] $(MUSL)/*/*/*/*.[hs]) $(BARE)/sparc/wide.c
+	@$(MUSL)/build build/libraries/musl $(EMULATOR)/sparc

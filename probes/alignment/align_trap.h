@@ -5,7 +5,7 @@
  *
  * x86 traps where the program sets the alignment-check flag. Everything then traps, the C library's own code included,
  * so the flag is set around the probe's loop only, and the handler's first act is to clear it for itself; the return
- * from the signal sets it again. SPARC V9 always traps and signals the program. MIPS always traps, and its kernel
+ * from the signal sets it again. SPARC always traps and signals the program. MIPS always traps, and its kernel
  * emulates the access silently unless the program requests the signal.
  *
  * Each load is one instruction of a form that is written down here: the handler decodes those, and refuses any other.
@@ -16,10 +16,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
+#include "mend.h"
 #include "toll.h"
 
 static volatile uint64_t align_traps_taken;
@@ -150,6 +149,38 @@ static void align_trap_handler(int signal_number, siginfo_t *info, void *context
   align_traps_taken++;
 }
 
+#elif defined(__sparc__)
+#define ALIGN_TRAP_KNOWN      1
+static inline void align_trap_on(void) {}
+static inline void align_trap_off(void) {}
+
+/* From [%o1] into %o0, as above. */
+#define ALIGN_TRAP_LOAD(name) __asm__ volatile(name " [%1], %0" : "=r"(value) : "r"(at) : "memory")
+
+static inline uint64_t align_trap_load(uintptr_t address, unsigned width) {
+  register uintptr_t value __asm__("o0");
+  register uintptr_t at __asm__("o1") = address;
+  if (width == 2)
+    ALIGN_TRAP_LOAD("lduh");
+  else
+    ALIGN_TRAP_LOAD("ld");
+  return value;
+}
+
+/* The registers are as musl has them (emulator/musl_sparc): in place of %g0 the next program counter. */
+static void align_trap_handler(int signal_number, siginfo_t *info, void *context) {
+  enum { LD = 0, LDUH = 2, NEXT = 0, O0 = 8, O1 = 9 };
+  (void)signal_number, (void)info;
+  mcontext_t *saved = &((ucontext_t *)context)->uc_mcontext;
+  const uint32_t code = *(const uint32_t *)saved->regs.pc, operation = code >> 19 & 63;
+  if (code >> 30 != 3 || (code >> 25 & 31) != O0 || (code >> 14 & 31) != O1) abort();
+  if (operation != LD && operation != LDUH) abort();
+  saved->regs.gpr[O0] = align_trap_bytes(saved->regs.gpr[O1], operation == LDUH ? 2 : 4);
+  saved->regs.pc = saved->regs.gpr[NEXT];
+  saved->regs.gpr[NEXT] += 4;
+  align_traps_taken++;
+}
+
 #else
 #define ALIGN_TRAP_KNOWN 0
 static inline void align_trap_on(void) {}
@@ -162,10 +193,7 @@ static inline uint64_t align_trap_load(uintptr_t address, unsigned width) {
 #if ALIGN_TRAP_KNOWN
 static inline void align_trap_catch(void) {
   struct sigaction action = {0};
-#ifdef SYS_sysmips
-  enum { MIPS_FIXADE = 7 };
-  syscall(SYS_sysmips, MIPS_FIXADE, 0); /* the kernel is not to mend it */
-#endif
+  align_mend(false);
   action.sa_sigaction = align_trap_handler;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGBUS, &action, NULL);

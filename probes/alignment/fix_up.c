@@ -2,7 +2,8 @@
  *
  * A misaligned load that traps and that the kernel makes good, unseen by the program.
  *
- * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. ARM of today loads a
+ * MIPS traps at each, and Linux mends them unless the program says that it wants the signal. SPARC V8 traps at each, and a
+ * kernel mends them for a program that asks by trap 6; Linux on SPARC V9 mends none. ARM of today loads a
  * single register from anywhere, but never two at once: LDM and LDRD trap, and Linux mends those, and counts them in
  * /proc/cpu/alignment. On other CPUs nothing traps, or the program gets the signal. The values are compared with the
  * bytes at their addresses; that it was the kernel that put them together is seen by its count, or by the same load
@@ -12,7 +13,7 @@
 
 #include "align_trap.h"
 
-enum { LOADS = 64, STEP = 64, MIPS_FIXADE_OF_SYSMIPS = 7 };
+enum { LOADS = 64, STEP = 64 };
 
 struct fix_up {
   const unsigned char *aligned, *misaligned;
@@ -39,11 +40,14 @@ static inline uint64_t fix_up_load(uintptr_t address, unsigned width) {
 #else
 #define FIX_UP_WIDTH sizeof(uintptr_t)
 #define fix_up_load  align_trap_load
-#if defined(__mips__)
+#if defined(__mips__) || (defined(__sparc__) && !defined(__arch64__))
 static const char *const fix_up_lack = NULL;
 #elif defined(__sparc__)
 static const char *const fix_up_lack =
     "a misaligned load traps here, but the kernel mends none of a program's: it tells the program";
+#elif defined(__riscv)
+static const char *const fix_up_lack =
+    "no RISC-V CPU of QEMU traps at such a load, and of a real one nothing tells whether its firmware mends them";
 #else
 static const char *const fix_up_lack =
     "the CPU itself loads from any address here: nothing traps that a kernel could mend";
@@ -78,14 +82,6 @@ static bool read_count(uint64_t *count) {
   return found;
 }
 
-static void ask_kernel(bool to_mend) {
-#ifdef SYS_sysmips
-  syscall(SYS_sysmips, MIPS_FIXADE_OF_SYSMIPS, to_mend);
-#else
-  (void)to_mend;
-#endif
-}
-
 static void load_once(void *context) {
   const struct fix_up *fix_up = context;
   TOLL_USE(sum_of_loads(fix_up->misaligned, fix_up->width));
@@ -93,9 +89,9 @@ static void load_once(void *context) {
 
 static enum toll_status find_who_mends(struct toll_run *r, struct fix_up *fix_up) {
   uint64_t before = 0, after = 0;
-  ask_kernel(false);
+  align_mend(false);
   const bool traps = toll_guarded(load_once, fix_up) != 0;
-  ask_kernel(true);
+  align_mend(true);
   fix_up->counts = read_count(&before);
   const int signal_number = toll_guarded(load_once, fix_up);
   if (signal_number) return toll_skip(r, "this kernel mends no such load: signal %d ends the program", signal_number);

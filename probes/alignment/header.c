@@ -130,6 +130,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (way == TRAPPED && !ALIGN_TRAP_KNOWN)
     return toll_skip(r, "no handler for alignment traps is written for this architecture");
   if (way == TRAPPED) align_trap_catch();
+  if (way == OVERLAY) align_mend(true);
   if (way == OVERLAY && toll_guarded(read_overlays, frames->headers))
     return toll_skip(r, "a misaligned load ends the program here");
   return TOLL_OK;

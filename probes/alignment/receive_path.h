@@ -11,6 +11,7 @@
 #ifndef TOLL_ALIGNMENT_RECEIVE_PATH_H
 #define TOLL_ALIGNMENT_RECEIVE_PATH_H
 
+#include "mend.h"
 #include "toll.h"
 
 #ifndef RECEIVE_MOVES

@@ -3,6 +3,7 @@
  * What a program does under the supervisor of a board without an operating system, one act a start.
  */
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,7 +76,7 @@ static void null(void) {
 }
 
 static void supervisor(void) {
-  *(volatile int *)0x2000000000 = 1;
+  *(volatile int *)(uintptr_t)(sizeof(long) == 8 ? 0x2000000000 : 0x40000000) = 1;
 }
 
 static void text(void) {
@@ -97,13 +98,55 @@ static void overflow(void) {
   room[1] = room[0];
 }
 
+/* More calls deep than a CPU has windows of registers, and from there back to the first. */
+static jmp_buf first;
+
+static long sum_to(long number, long back_at) {
+  if (number == back_at) longjmp(first, 3);
+  return number ? number + sum_to(number - 1, back_at) : 0;
+}
+
+static void deep(void) {
+  const int came = setjmp(first);
+  if (!came) sum_to(40, 1);
+  printf("%d, %ld", came, sum_to(40, -1));
+}
+
+/* Loads and stores of each width at each address of a word, compared with the bytes. No compiler knows the addresses. */
+static unsigned char bytes[24] = {0x81, 0x92, 0xa3, 0xb4, 0xc5, 0xd6, 0xe7, 0xf8, 0x09, 0x1a, 0x2b, 0x3c};
+static unsigned char *volatile source = bytes, *volatile target = bytes + 12;
+
+#define DIFFERS(type, at)                                                          \
+  ({                                                                               \
+    type value;                                                                    \
+    memcpy(&value, bytes + (at), sizeof value);                                    \
+    const type loaded = *(volatile type *)(source + (at));                         \
+    *(volatile type *)(target + (at)) = loaded;                                    \
+    loaded != value || memcmp(bytes + 12 + (at), bytes + (at), sizeof value) != 0; \
+  })
+
+static void misaligned(void) {
+  int wrong = 0;
+#if defined(__sparc__)
+  __asm__ volatile("ta 6");
+#endif
+  for (unsigned at = 0; at < 4; at++)
+    wrong += DIFFERS(uint16_t, at) + DIFFERS(int16_t, at) + DIFFERS(uint32_t, at) + DIFFERS(uint64_t, at);
+  printf("%d wrong", wrong);
+}
+
+static void unmended(void) {
+  (void)*(volatile uint32_t *)(source + 1);
+}
+
 int main(int count, char **words) {
   static const struct {
     const char *name;
     void (*act)(void);
-  } acts[] = {{"caught", caught},   {"alarmed", alarmed}, {"slept", slept},           {"forked", forked},
-              {"pages", pages},     {"null", null},       {"supervisor", supervisor}, {"text", text},
-              {"nowhere", nowhere}, {"unknown", unknown}, {"overflow", overflow}};
+  } acts[] = {{"caught", caught},         {"alarmed", alarmed},  {"slept", slept},           {"forked", forked},
+              {"pages", pages},           {"null", null},        {"supervisor", supervisor}, {"text", text},
+              {"nowhere", nowhere},       {"unknown", unknown},  {"overflow", overflow},     {"deep", deep},
+              {"misaligned", misaligned}, {"unmended", unmended}};
   for (size_t i = 0; count == 2 && i < sizeof acts / sizeof acts[0]; i++) {
     if (strcmp(words[1], acts[i].name) != 0) continue;
     acts[i].act();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QEMU's `virt` boards of 64 bits without an operating system, started by QEMU and by U-Boot."""
+"""QEMU's `virt` boards of 64 bits and its LEON3 without an operating system, started by QEMU and by U-Boot."""
 
 from __future__ import annotations
 
@@ -11,19 +11,26 @@ from pathlib import Path
 import pytest
 
 import stands
+from tollmeter.model import Failure
 from tollmeter.targets.qemu_system import _ALWAYS, _ENDED, _READY, BOARDS, Guest, archive
 from tollmeter.targets.wire import Wire
+from tollmeter.toolchain import musl
 from waiting import LONG_S
 
-CPUS = ("aarch64", "riscv64")
+CPUS = {"aarch64": "bare:virt-aarch64", "riscv64": "bare:virt-riscv64", "sparc": "bare:leon3"}
 U_BOOT = {"aarch64": "qemu_arm64", "riscv64": "qemu-riscv64_smode"}
-SIGILL, SIGKILL, SIGSEGV = -4, -9, -11
+SIGILL, SIGBUS, SIGKILL, SIGSEGV = -4, -7, -9, -11
 
 
 def need(cpu: str) -> Path:
     """The folder of the supervisor."""
-    board = BOARDS[f"bare:virt-{cpu}"]
-    stands.need(board.emulator, f"{cpu}-linux-gnu-gcc-12")
+    board = BOARDS[CPUS[cpu]]
+    stands.need(board.emulator, musl.COMPILER if cpu == "sparc" else f"{cpu}-linux-gnu-gcc-12")
+    if cpu == "sparc":
+        try:
+            musl.bring(stands.ROOT)
+        except Failure as failure:
+            pytest.skip(failure.sentence)
     return stands.emulator_file(board.ours).parent
 
 
@@ -31,14 +38,15 @@ def compiled(cpu: str, folder: Path) -> Path:
     made = folder / "supervised"
     source = stands.ROOT / "tests/faults/supervised.c"
     flags = ("-std=gnu11", "-O1", "-static", "-Wno-infinite-recursion")
-    subprocess.run([f"{cpu}-linux-gnu-gcc-12", *flags, str(source), "-o", str(made)], check=True)
+    compiler = musl.command([musl.WORD]) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
+    subprocess.run([*compiler, *flags, str(source), "-o", str(made)], check=True)
     return made
 
 
 @pytest.fixture(scope="module", params=CPUS)
 def board(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Guest, str]]:
     cpu = request.param
-    target = Guest(f"bare:virt-{cpu}", need(cpu))
+    target = Guest(CPUS[cpu], need(cpu))
     try:
         yield target, str(compiled(cpu, tmp_path_factory.mktemp(cpu)))
     finally:
@@ -59,6 +67,8 @@ def board(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         ("nowhere", SIGSEGV, ""),
         ("unknown", SIGILL, ""),
         ("overflow", SIGSEGV, ""),
+        ("deep", 0, "3, 820"),
+        ("misaligned", 0, "0 wrong"),
         ("nothing that it knows, in more letters than a UART holds", 2 << 8, ""),
     ],
 )
@@ -70,6 +80,17 @@ def test_what_a_program_does_has_the_end_that_linux_gives_it(
     for _ in range(2):
         ended = target._finish(program, [act], LONG_S)
         assert (ended.status, ended.output.decode().strip()) == (status >> 8 if status > 0 else status, printed)
+
+
+def test_a_sparc_s_program_that_did_not_ask_gets_the_signal_of_a_misaligned_load(
+    board: tuple[Guest, str],
+) -> None:
+    """Also after one that did."""
+    target, program = board
+    if target.name != CPUS["sparc"]:
+        pytest.skip("this CPU loads from any address")
+    assert target._finish(program, ["misaligned"], LONG_S).status == 0
+    assert target._finish(program, ["unmended"], LONG_S).status == SIGBUS
 
 
 @pytest.mark.parametrize(
@@ -89,7 +110,7 @@ def test_u_boot_starts_the_image_with_its_programs(cpu: str, command: str, tmp_p
     image = tmp_path / "toll.img"
     image.write_bytes(supervisor + archive({"/supervised": compiled(cpu, tmp_path).read_bytes()}))
     address = {"aarch64": "0x42000000", "riscv64": "0x84000000"}[cpu]
-    board = BOARDS[f"bare:virt-{cpu}"]
+    board = BOARDS[CPUS[cpu]]
     started = ("-bios" if cpu == "aarch64" else "-kernel", str(loader))
     loaded = ("-device", f"loader,file={image},addr={address},force-raw=on")
     wire = Wire(

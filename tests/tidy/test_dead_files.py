@@ -30,6 +30,7 @@ def test_every_probe_describes_itself_for_every_abi_that_was_built() -> None:
 
 
 def test_every_header_is_included() -> None:
+    """Those of a port of musl are included by musl, which is not here."""
     included = {
         name for source in under("", ".c", ".cc", ".h", ".S") for name in re.findall(r'#include "(.*)"', text(source))
     }
@@ -37,7 +38,7 @@ def test_every_header_is_included() -> None:
     hold(
         f"{header} is included by nothing; delete it"
         for header in under("", ".h")
-        if header.rpartition("/")[2] not in included
+        if header.rpartition("/")[2] not in included and "/musl_sparc/arch/" not in header
     )
 
 

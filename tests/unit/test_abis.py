@@ -18,7 +18,7 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
 from tollmeter.targets import kvm, ways
-from tollmeter.toolchain import abis, ready, zig
+from tollmeter.toolchain import abis, musl, ready, zig
 
 ROOT = Path(__file__).parents[2]
 LOOP = {"kernel.loop"}
@@ -284,3 +284,20 @@ def test_zig_builds_what_is_verified_and_run(tree: Path, own: Path, name: str, t
     assert {path.name for path in (tree / "build" / name).glob("*.describe")} == {
         "kernel.loop.describe", "float.dot.describe",
     }  # fmt: skip
+
+
+def test_what_an_abi_with_musl_lacks_is_first_its_compiler_and_then_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    abi = abis.read_abi(ROOT / "abis/sparc-v8.toml")
+    monkeypatch.setattr(musl, "ROOT", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    gap = abis.find_compiler(abi)
+    assert isinstance(gap, abis.Gap)
+    assert (gap.packages, musl.can_make(abi.compiler)) == (abi.packages, False)
+
+    (tmp_path / musl.COMPILER).write_text("#!/bin/sh\n")
+    (tmp_path / musl.COMPILER).chmod(0o755)
+    gap = abis.find_compiler(abi)
+    assert isinstance(gap, abis.Gap)
+    assert (gap.packages, gap.mend, musl.can_make(abi.compiler)) == ((), musl.MEND, True)

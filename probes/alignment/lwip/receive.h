@@ -34,6 +34,7 @@ static enum toll_status prepare(struct toll_run *r) {
   transfer.source = toll_buffer(r, (struct toll_buffer_request){.bytes = RECORDS * SLOT_BYTES});
   transfer.target = toll_buffer(r, (struct toll_buffer_request){.bytes = RECORDS * SLOT_BYTES, .colour = 5});
   if (!transfer.source || !transfer.target) return toll_refused(r);
+  if (RECEIVE_OVERLAYS) align_mend(true);
   if (RECEIVE_OVERLAYS && toll_guarded(load_misaligned, transfer.target))
     return toll_skip(r, "a load that is off by two ends the program here, and each header has some");
   uint64_t random = r->seed;

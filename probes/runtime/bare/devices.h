@@ -11,7 +11,7 @@ static inline volatile uint32_t *device(uintptr_t address) {
   return (volatile uint32_t *)address;
 }
 
-/* ---- pl011.c (ARM DDI 0183), ns16550.c (TI SLLS177) ------------------------------------------------------------- */
+/* ---- pl011.c (ARM DDI 0183), ns16550.c (TI SLLS177), apbuart.c ------------------------------------------------------------- */
 
 /* Speed and pins are as the boot loader left them. */
 void uart_open(uintptr_t uart);

@@ -21,13 +21,11 @@ static intptr_t tell_time(uintptr_t to, uint32_t unit_ns) {
 }
 
 intptr_t call_clock_gettime64(registers *core) {
-  uint32_t *told = memory_of_program(ARGUMENT(core, 1), 16, MAY_WRITE);
+  uint64_t *told = memory_of_program(ARGUMENT(core, 1), sizeof(uint64_t[2]), MAY_WRITE);
   const struct bare_time now = clock_time();
   if (!told) return -EFAULT;
   told[0] = now.seconds;
-  told[1] = 0;
-  told[2] = now.ns;
-  told[3] = 0;
+  told[1] = now.ns;
   return 0;
 }
 
@@ -90,8 +88,8 @@ intptr_t call_clock_nanosleep(registers *core) {
 }
 
 intptr_t call_clock_nanosleep64(registers *core) {
-  const uint32_t *wanted = memory_of_program(ARGUMENT(core, 2), 16, MAY_READ);
-  return wanted ? sleep_for(wanted[0] * 1000000000ull + wanted[2], ARGUMENT(core, 1) & 1) : -EFAULT;
+  const uint64_t *wanted = memory_of_program(ARGUMENT(core, 2), sizeof(uint64_t[2]), MAY_READ);
+  return wanted ? sleep_for(wanted[0] * 1000000000 + wanted[1], ARGUMENT(core, 1) & 1) : -EFAULT;
 }
 
 void timer_clear(void) {

@@ -54,7 +54,8 @@ class Board(NamedTuple):
     """An emulated machine: emulator, Debian package, QEMU's words, and where its wires are. ours: a file of
     build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for this
     machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of virtual
-    time. has_console: the first serial line is the kernel's own; else the board's only line is the wire."""
+    time. has_console: the first serial line is the kernel's own; else the board's only line is the wire. files_at:
+    where the emulator puts the first file system, if the board has no boot loader that does."""
 
     emulator: str
     package: str
@@ -66,6 +67,7 @@ class Board(NamedTuple):
     cpu: str = ""
     shift: int = 0
     has_console: bool = True
+    files_at: int = 0
 
 
 _ARM = "arm-hard"
@@ -128,6 +130,17 @@ BOARDS = {
     "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),
     "bare:virt-aarch64": _bare_virt("aarch64", "qemu-system-arm", "-cpu", "cortex-a72"),
     "bare:virt-riscv64": _bare_virt("riscv64", "qemu-system-misc"),
+    "bare:leon3": Board(
+        emulator="qemu-system-sparc",
+        package="qemu-system-sparc",
+        words=("-machine", "leon3_generic", "-m", "256"),
+        kernel=None,
+        ours="bare.sparc",
+        command_line="",
+        abi="sparc-v8",
+        has_console=False,
+        files_at=0x40400000,
+    ),
 }
 """By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
 
@@ -301,7 +314,8 @@ class Guest(Asking):
         console = ["-serial", f"file:{self.scratch / 'console'}"] if self._board.has_console else []
         wires = [*console, "-serial", "stdio"]
         machine = [self._emulator, *_ALWAYS, *clock, *self._board.words]
-        given = [*kernel, "-initrd", str(first_files)]
+        loader = ["-device", f"loader,file={first_files},addr={self._board.files_at},force-raw=on"]
+        given = [*kernel, *(loader if self._board.files_at else ["-initrd", str(first_files)])]
         try:
             wire = Wire([*machine, *given, *wires], self.scratch / "emulator", _ENVIRONMENT)
         except OSError as error:

@@ -25,7 +25,7 @@ from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
-from tollmeter.toolchain import elf, proven, zig
+from tollmeter.toolchain import elf, musl, proven, zig
 from tollmeter.toolchain.accepting import accept
 from tollmeter.toolchain.making import count, make
 
@@ -123,16 +123,19 @@ def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
 
 def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
     """A compiler's command."""
-    return zig.command((compiler,) if isinstance(compiler, str) else compiler)
+    words = (compiler,) if isinstance(compiler, str) else compiler
+    return musl.command(words) if musl.is_named(words) else zig.command(words)
 
 
 def find_compiler(abi: Abi) -> str | Gap:
     """The first of the ABI's compilers that passes the trial, or why none does, and what would help."""
-    known = [compiler_words(compiler) for compiler in abi.compiler if not zig.is_named(compiler) or zig.is_installed()]
+    known = [compiler_words(compiler) for compiler in abi.compiler if _is_brought(compiler)]
     reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
     otherwise = f"install it, or name another compiler in {abi.name}.toml"
     if zig.is_named(abi.compiler[0]):
         reason, otherwise = f"{zig.WORD} is not installed", zig.MEND
+    if musl.can_make(abi.compiler):
+        return Gap(abi.name, musl.lack() or "", (), musl.MEND)
     for words in known:
         trouble = _trial(words, abi.flags)
         if trouble is None:
@@ -142,6 +145,11 @@ def find_compiler(abi: Abi) -> str | Gap:
     if refused := _refused(abi, known):
         return Gap(abi.name, refused, (), f"mend its flags in {abi.name}.toml")
     return Gap(abi.name, reason, abi.packages, otherwise)
+
+
+def _is_brought(compiler: str | tuple[str, ...]) -> bool:
+    """False for one that is brought when an ABI is asked for, and was not."""
+    return zig.is_installed() if zig.is_named(compiler) else not musl.is_named(compiler) or musl.lack() is None
 
 
 def compiler_of(abi: Abi) -> str:

@@ -35,6 +35,7 @@ _ARCHITECTURES = {
     "EM_ARM": "arm",
     "EM_RISCV": "riscv64",
     "EM_MIPS": "mips",
+    "EM_SPARC": "sparc",
     "EM_SPARCV9": "sparc64",
     "EM_PPC64": "ppc64",
     "EM_S390": "s390x",

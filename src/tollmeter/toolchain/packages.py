@@ -19,7 +19,13 @@ from tollmeter.toolchain.build import Gap, find_compiler
 from tollmeter.toolchain.once import once
 from tollmeter.toolchain.ready import Wanted, lacking
 
-_MADE_FOR = {"init.x86_64": "x86_64", "init.arm": "arm-soft", "init.mipsel": "mipsel", "bare.arm": "arm-soft"}
+_MADE_FOR = {
+    "init.x86_64": "x86_64",
+    "init.arm": "arm-soft",
+    "init.mipsel": "mipsel",
+    "bare.arm": "arm-soft",
+    "bare.sparc": "sparc-v8",
+}
 """Which ABI's compiler makes a file of build/emulator."""
 
 

@@ -21,7 +21,7 @@ from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
-from tollmeter.toolchain import proven, zig
+from tollmeter.toolchain import musl, proven, zig
 from tollmeter.toolchain.abis import find, make_beside, open_here
 from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
@@ -91,6 +91,11 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
             notify(f"installing {zig.WORD} for {abi.name} once: 100 MB to fetch, 400 MB here, a C library to compile")
             with once():
                 zig.install(root)
+            compilers[abi.name] = find_compiler(abi)
+        if isinstance(compilers[abi.name], Gap) and musl.can_make(abi.compiler):
+            notify(f"compiling musl for {abi.name} once: 1 MB to fetch")
+            musl.bring(root)
+            make_beside(root, musl.BESIDE)
             compilers[abi.name] = find_compiler(abi)
     return compilers
 
