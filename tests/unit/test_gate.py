@@ -208,9 +208,9 @@ def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
     runs: list[str], what: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_slow(monkeypatch, 3.0)
-    from tollmeter.library import comparing
+    from tollmeter.library import derive
 
-    opened = comparing.open_run
+    opened = derive.open_run
 
     def other(folder: Path) -> object:
         book = opened(folder)
@@ -225,7 +225,7 @@ def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
             index = msgspec.structs.replace(index, machine=msgspec.structs.replace(index.machine, **{what: value}))
         return msgspec.structs.replace(book, index=index)
 
-    monkeypatch.setattr(comparing, "open_run", other)
+    monkeypatch.setattr(derive, "open_run", other)
     words = ["gate", "--base", runs[0], "--new", runs[1]]
     assert main(words) == 0
     told = capsys.readouterr()
@@ -239,9 +239,9 @@ def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
 def test_rows_that_a_build_lost_are_named(
     runs: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tollmeter.library import comparing
+    from tollmeter.library import derive
 
-    opened = comparing.open_run
+    opened = derive.open_run
 
     def without(folder: Path) -> object:
         book = opened(folder)
@@ -250,7 +250,7 @@ def test_rows_that_a_build_lost_are_named(
         rows = tuple(one for one in book.index.rows if one.probe != "kernel.enter_syscall")
         return with_index(book, rows=rows)
 
-    monkeypatch.setattr(comparing, "open_run", without)
+    monkeypatch.setattr(derive, "open_run", without)
     assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "1 row of the reference has no number" in printed and "kernel.enter_syscall round_trip" in printed
@@ -267,16 +267,16 @@ def test_where_no_row_is_judged_nothing_is_decided(runs: list[str], tmp_path: Pa
 
 def test_a_name_alone_makes_no_other_system(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines of a cloud have a name each."""
-    from tollmeter.library import comparing
+    from tollmeter.library import derive
 
-    opened = comparing.open_run
+    opened = derive.open_run
 
     def renamed(folder: Path) -> object:
         book = opened(folder)
         machine = msgspec.structs.replace(book.index.machine, host=folder.name)
         return with_index(book, machine=machine)
 
-    monkeypatch.setattr(comparing, "open_run", renamed)
+    monkeypatch.setattr(derive, "open_run", renamed)
     assert not gated(runs[0], runs[1], read_limits(None, None)).unlike
 
 
