@@ -44,15 +44,18 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9: 2.
 ONE_CPU = ("taskset", "-c", str(max(os.sched_getaffinity(0))))
 HUGE = (*ONE_CPU, "env", "GLIBC_TUNABLES=glibc.malloc.hugetlb=1")
 """malloc asks for huge pages, as our rows of bandwidth do."""
-LMBENCH = (*ONE_CPU, "env", "ENOUGH=100000")
-"""Microseconds that a measurement takes. lmbench looks for them for 40 s at each start, and finds none in a guest."""
-WALK = (*ONE_CPU, "env", "ENOUGH=10000", "lat_mem_rd", "-t", "64", "64")
+LMBENCH = (*ONE_CPU, "env", "ENOUGH=10000")
+"""Microseconds that a measurement takes: lmbench would look for them for 40 s at each start."""
+WALK = (*LMBENCH, "lat_mem_rd", "-N", "1", "-t", "64", "64")
+"""One measurement of each of 70 sizes takes 15 s; its 11 take over two minutes."""
+TIMES_MS = {"us": 1e-3, "ms": 1.0, "sec": 1e3}
 CYCLICTEST = ("cyclictest", "-t1", "-a", ONE_CPU[2], "-i1000", "-l2000", "-q", "-N", "-h", "200000")
 
 
 class Peer(NamedTuple):
-    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one, or
-    a value and how often it occurred. unit: what that is a multiple of, in the unit of the comparison."""
+    """words: the command; {out} is a file that it writes. pattern: finds its number, of the last line that has one; or
+    with its unit of time, or a value and how often it occurred. unit: what that is a multiple of, in the unit of the
+    comparison."""
 
     name: str
     words: tuple[str, ...]
@@ -87,7 +90,7 @@ COMPARISONS = (
         ("run", "kernel.call_object", "channel=pipe", "placement=one_cpu", "map=other"), "round_trip",
         (
             Peer("perf bench", (*ONE_CPU, "perf", "bench", "sched", "pipe", "-l", "200000"), r"([\d.]+) usecs/op", 1e3),
-            Peer("lmbench", (*LMBENCH, "lat_pipe"), r"Pipe latency: ([\d.]+) microseconds", 1e3),
+            Peer("lmbench", (*LMBENCH, "lat_pipe", "-N", "3"), r"Pipe latency: ([\d.]+) microseconds", 1e3),
         ),
     ),
     Comparison(
@@ -101,7 +104,7 @@ COMPARISONS = (
             (Peer("lmbench", WALK, rf"^{printed} ([\d.]+)"),),
         )
         for where, size, printed in (
-            ("16 KiB (L1)", "16KiB", "0.01562"), ("512 KiB (L2)", "512KiB", "0.50000"), ("64 MiB", "64MiB", "64.00000"),
+            ("16 KiB (L1)", "16KiB", "0.01562"), ("128 KiB (L2)", "128KiB", "0.12500"), ("64 MiB", "64MiB", "64.00000"),
         )
     ),
     Comparison(
@@ -113,7 +116,7 @@ COMPARISONS = (
                 (*HUGE, "perf", "bench", "-f", "simple", "mem", "memcpy", "-s", "128MB", "-l", "10", "-f", "default"),
                 r"^ *([\d.]+)$", 1e-9,
             ),
-            Peer("lmbench", (*HUGE, "ENOUGH=100000", "bw_mem", "128m", "bcopy"), r"^[\d.]+ ([\d.]+)", 1e-3),
+            Peer("lmbench", (*HUGE, "ENOUGH=10000", "bw_mem", "128m", "bcopy"), r"^[\d.]+ ([\d.]+)", 1e-3),
         ),
     ),
     *(
@@ -126,15 +129,16 @@ COMPARISONS = (
         )
     ),
     Comparison(
-        "command `true`", "ms", ("time", "-N", "--runs", "100", "true"), "median",
+        "command `true`", "ms", ("time", "-N", "--runs", "100", "/usr/bin/true"), "median",
         (
             Peer(
-                "hyperfine", ("hyperfine", "-N", "-r", "100", "--export-json", "{out}", "true"), _HYPERFINE, 1e3
+                "hyperfine", ("hyperfine", "-N", "-r", "100", "--export-json", "{out}", "/usr/bin/true"),
+                _HYPERFINE, 1e3,
             ),
             Peer(
                 "pyperf",
-                (f"{ENVIRONMENT}/bin/python", "-m", "pyperf", "command", "-p5", "-n20", "-o", "{out}", "true"),
-                r"command: Mean \+- std dev: ([\d.]+) ms",
+                (f"{ENVIRONMENT}/bin/python", "-m", "pyperf", "command", "-p3", "-n5", "-o", "{out}", "/usr/bin/true"),
+                r"command: Mean \+- std dev: ([\d.]+) (us|ms|sec)",
             ),
         ),
     ),
@@ -193,6 +197,8 @@ def number_of(peer: Peer, text: str) -> float | None:
         return None
     if isinstance(found[-1], str):
         return float(found[-1]) * peer.unit
+    if found[-1][1] in TIMES_MS:
+        return float(found[-1][0]) * TIMES_MS[found[-1][1]] * peer.unit
     return float(median_low(chain.from_iterable([float(value)] * int(count) for value, count in found))) * peer.unit
 
 
@@ -260,10 +266,11 @@ def measure() -> list[Round]:
 
 
 def runs_of(comparison: Comparison, rounds: Sequence[Round]) -> dict[str, list[Ran]]:
-    """By program, a list of all rounds; ours first. None where a round was without it."""
+    """By program, a list of the rounds in which all programs of the comparison ran; ours first."""
     found = [one.get(comparison.title, {}) for one in rounds]
-    names = [OURS, *(peer.name for peer in comparison.peers)]
-    return {name: [one[name] for one in found if one.keys() >= {OURS, name}] for name in names}
+    names = [name for name in (OURS, *(peer.name for peer in comparison.peers)) if any(name in one for one in found)]
+    whole = [one for one in found if one.keys() >= {*names}]
+    return {name: [one[name] for one in whole] for name in names}
 
 
 # ---- what it comes to -----------------------------------------------------------------------------------------------
@@ -352,7 +359,14 @@ HEAD = """# Beside other programs
 
 `make bench` measures this table anew. Each program ran {rounds} times, in rounds of a new order each.
 
-* *ours*, *peer's*: the median of all rounds.
+Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
+two measure something else, or one of them is off.
+
+Measured on {date}: {machine}.
+The load average was {before} before and {after} afterwards, of {cpus} CPUs: this machine was shared. Other work slows
+every program here, and most those that do not discard such samples.
+"""
+NOTES = """* *ours*, *peer's*: the median of all rounds.
 * *ratio*: the peer's value over ours, of one round; the geometric mean and its 95 % interval.
 * *of the best*: the ratio of the best value of all rounds of each. Other work on the machine only makes a value worse.
 * *spread*: (most - least) / median of all rounds.
@@ -363,18 +377,19 @@ Each comparison is of one meaning:
 
 * Bandwidth is of huge pages on both sides (`GLIBC_TUNABLES`). 128 MiB, since a copy of 32 MiB depends on what other
   guests have in the last-level cache.
-* `cyclictest` without `--default-system` writes 0 to `/dev/cpu_dma_latency`. Idle CPUs then poll, and a timer is 11 us
-  earlier than a program meets it. At real-time priority it has no timer slack. Its median is of its histogram.
+* `cyclictest` without `--default-system` writes 0 to `/dev/cpu_dma_latency`. Idle CPUs then poll, and a timer is 10 us
+  earlier than a program meets it. At real-time priority it has no timer slack. Its median is of its histogram. It is
+  4 us earlier than ours, and in part since its second thread wakes every 10 ms: with `-M`, which lets that sleep, the
+  first was 3 us later (one run). A C program of the same loop has our value: 77.8 and 27.7 us beside 77.6 and 27.5.
 * `stress-ng --switch` is no peer: each "context switch" that it counts is two switches, one write and one read
   (`ru_nvcsw` and `ru_nivcsw` over its operations are 2.0). A hop of ours is one of each.
-* The rows of lmbench need `PEERS`. `lat_mem_rd -t` goes through small pages, as ours does.
-
-Rows in which ours is behind come first. *value differs* where the ratio of the best is outside {low} to {high}: the
-two measure something else, or one of them is off.
-
-Measured on {date}: {machine}.
-The load average was {before} before and {after} afterwards, of {cpus} CPUs: this machine was shared. Other work slows
-every program here, and most those that do not discard such samples.
+* A command is named by its path: `hyperfine` looks for it in `PATH` while it times it. It also resets each signal
+  there, 121 system calls, which `toll time` does not; `pyperf` starts it from Python.
+* `mbw` prints the mean of its ten copies. Ours is a median without disturbed samples.
+* The rows of lmbench need `PEERS`. `lat_mem_rd -t` goes through small pages, as ours does, but comes to all pages
+  before it comes to one again. Beyond the 96 pages of this core's first TLB each of its loads misses there, of ours a
+  part: in 512 KiB it has 4.8 ns beside 3.6. So L2 is read within 32 pages. `-N` is less than its 11, which take over
+  two minutes of each round.
 """
 TITLES = (
     "what",
@@ -395,9 +410,10 @@ TITLES = (
 def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: str) -> str:
     """All of it."""
     lines = [row for comparison, runs in measured for row in rows(comparison, runs)]
-    lines.sort(key=lambda row: not row[1])
+    lines.sort(key=lambda row: ("value" not in row[1], not row[1]))
     table = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *(line for line, _ in lines)]
-    absent = sorted({peer.name for one, runs in measured for peer in one.peers if not runs.get(peer.name)})
+    ran = {name for _, runs in measured for name, several in runs.items() if several}
+    absent = sorted({peer.name for one in COMPARISONS for peer in one.peers} - ran)
     failed = [
         f"{name} ({comparison.title})"
         for comparison, runs in measured
@@ -407,8 +423,8 @@ def page(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]], before: st
     notes = [f"Not installed here, and left out: {', '.join(absent)}.\n"] * bool(absent)
     notes += [_spreads(measured)]
     notes += [f"Fewer than two numbers: {', '.join(failed)}.\n"] * bool(failed)
-    rounds = max(len(ran) for _, runs in measured for ran in runs.values())
-    return "\n".join([_head(before, rounds), *table, "", *notes, _commands(measured)])
+    rounds = max((len(ran) for _, runs in measured for ran in runs.values()), default=0)
+    return "\n".join([_head(before, rounds), *table, "", *notes, NOTES, _commands(measured)])
 
 
 def _spreads(measured: Sequence[tuple[Comparison, dict[str, list[Ran]]]]) -> str:

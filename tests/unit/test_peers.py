@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WALK = '"stride=64\n0.00049 1.039\n0.01562 1.039\n0.50000 3.900\n64.00000 121.500\n\n'
+WALK = '"stride=64\n0.00049 1.039\n0.01562 1.039\n0.12500 3.900\n64.00000 121.500\n\n'
 HISTOGRAM = "# Histogram\n066000 000003\n067000 000010\n900000 000006\n# Total: 000000019\n"
 PRINTED = {
     ("system call getppid", "perf bench"): ("     Total time: 0.382 [sec]\n\n       0.382747 usecs/op\n", 382.747),
@@ -20,7 +20,7 @@ PRINTED = {
     ("round trip by a pipe, one CPU", "lmbench"): ("Pipe latency: 4.8361 microseconds\n", 4836.1),
     ("switch to another process", "lmbench"): ('\n"size=0k ovr=0.31\n2 1.62\n', 1620.0),
     ("load from 16 KiB (L1)", "lmbench"): (WALK, 1.039),
-    ("load from 512 KiB (L2)", "lmbench"): (WALK, 3.9),
+    ("load from 128 KiB (L2)", "lmbench"): (WALK, 3.9),
     ("load from 64 MiB", "lmbench"): (WALK, 121.5),
     ("memcpy of 128 MiB", "mbw"): (
         "AVG\tMethod: MEMCPY\tElapsed: 0.07901\tMiB: 128.00000\tCopy: 1000.0 MiB/s\n", 1.048576),
@@ -30,7 +30,7 @@ PRINTED = {
     ("lateness of a timer of 1 ms, slack of 50 us", "cyclictest"): (HISTOGRAM, 67_000.0),
     ("lateness of a timer of 1 ms, no slack", "cyclictest"): (HISTOGRAM, 67_000.0),
     ("command `true`", "hyperfine"): ('      "mean": 0.0138,\n      "median": 0.012648722,\n', 12.648722),
-    ("command `true`", "pyperf"): ("command: Mean +- std dev: 1.20 ms +- 0.05 ms\n", 1.2),
+    ("command `true`", "pyperf"): ("command: Mean +- std dev: 520 us +- 25 us\n", 0.52),
 }  # fmt: skip
 
 
