@@ -77,6 +77,13 @@ def test_what_disagrees_is_marked_without_colour() -> None:
     assert coloured == printed(bare, 100)
 
 
+def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() -> None:
+    guest, bare = (tables.memory_table(book) for book in (books.healthy(), _without_hypervisor(books.healthy())))
+    assert guest and bare
+    assert "" not in [column.name for column in guest.columns]
+    assert len(bare.columns) == len(guest.columns) + 1 and bare.columns[2].name == ""
+
+
 def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
     left = "at least 5.2 MiB of it are yours now; CPUs outside this machine may use the rest"
     guest = printed(books.healthy(), 100)
