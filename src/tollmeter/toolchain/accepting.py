@@ -124,6 +124,7 @@ _ARITHMETIC = {
     "EM_RISCV": r"f(add|sub|mul|div|n?m(add|sub))\.[sd]",
     "EM_PPC64": r"f(add|sub|mul|div|n?m(add|sub))s?|x[sv](add|sub|mul|div|n?m(add|sub)[am])[sd]p",
     "EM_S390": r"(a|s|mee?|d)[de]br?|m[as][de]br?|[vw]f(a|s|m|d|ma|ms)[sd]b",
+    "EM_SPARC": r"f(s?mul|add|sub|div)[sd]",
     "EM_SPARCV9": r"f(s?mul|add|sub|div)[sd]",
 }
 

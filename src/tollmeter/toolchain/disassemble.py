@@ -24,6 +24,7 @@ _MACHINES = {
     "EM_RISCV": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
     "EM_PPC64": (capstone.CS_ARCH_PPC, capstone.CS_MODE_64),
     "EM_S390": (capstone.CS_ARCH_SYSZ, 0),
+    "EM_SPARC": (capstone.CS_ARCH_SPARC, 0),
     "EM_SPARCV9": (capstone.CS_ARCH_SPARC, capstone.CS_MODE_V9),
 }
 _FIXED_ORDER = ("EM_X86_64", "EM_386", "EM_AARCH64", "EM_RISCV", "EM_S390")
