@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import shutil
 import subprocess
 import time
@@ -19,7 +20,7 @@ import pytest
 import stands
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
-from tollmeter.toolchain import elf, proven
+from tollmeter.toolchain import build, elf, proven
 from tollmeter.toolchain.build import (
     ANY_CPU,
     Gap,
@@ -390,3 +391,12 @@ def test_a_file_that_is_no_executable_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"\x7fELF and then nonsense")
     with pytest.raises(Failure, match="made"):
         elf.prove(path, {})
+
+
+@pytest.mark.parametrize(("files", "at_once"), [(16, 1), (4, 1), (64, 4), (1024, 6), (resource.RLIM_INFINITY, 6)])
+def test_as_many_probes_are_started_at_a_time_as_there_are_descriptors_for(
+    monkeypatch: pytest.MonkeyPatch, files: int, at_once: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert build._at_once() == at_once

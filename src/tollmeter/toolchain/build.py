@@ -7,6 +7,7 @@ import fcntl
 import itertools
 import os
 import re
+import resource
 import tempfile
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -195,6 +196,7 @@ def _complaint(words: list[str], source: str) -> str | None:
 
 # ---- making -----------------------------------------------------------------------------------------------------
 
+_FILES_EACH = 16
 _ABIS_AT_ONCE = 2
 """While the last probes of one are linked and proved, which keeps one CPU busy, the next one's are compiled."""
 
@@ -280,7 +282,7 @@ def _made(root: Path, task: Task, report: Callable[[], None]) -> BuildResult:
     abi, folder = task.abi, root / "build" / task.abi.name
     ran = make(root, abi, task.compiler, _goals(abi, task.probes), report)
     built = [probe for probe in task.probes if probe not in ran.broken]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(_at_once()) as pool:
         verdicts = dict(zip(built, pool.map(lambda probe: accepted(root, folder / probe, abi), built), strict=True))
     broken = ran.broken | {
         probe: verdict.sentence for probe, verdict in verdicts.items() if isinstance(verdict, Failure)
@@ -291,6 +293,17 @@ def _made(root: Path, task: Task, report: Callable[[], None]) -> BuildResult:
         raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
     proven.finish(root, abi, good, broken)
     return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in ran.made], broken)
+
+
+def _at_once() -> int:
+    """Probes that are started at a time: with 16 file descriptors the second of two had none left for its pipes, and
+    was left out of the build."""
+    try:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:
+        return 1
+    most = os.cpu_count() or 1
+    return most if files == resource.RLIM_INFINITY else max(1, min(most, files // _FILES_EACH))
 
 
 def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:
