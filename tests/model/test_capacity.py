@@ -60,6 +60,14 @@ def test_a_boundary_of_colours_that_overflow_early_is_moved_to_the_count() -> No
     )
 
 
+def test_a_boundary_before_the_count_of_the_first_cache_is_none() -> None:
+    knees = (Knee(size_bytes=27 * KIB, low=25 * KIB, high=29 * KIB), *WIDE.knees)
+    early = CurveFit(knees=knees, latencies=(4.0, 8.0, 14.0, 50.0, 300.0), spreads=(0.1,) * 5)
+    fit = counted(early, (), capacity_rows(GUEST), described())
+    assert fit.knees[0].size_bytes == pytest.approx(48 * KIB, rel=0.05)
+    assert len(fit.knees) == 3
+
+
 def test_counts_that_differ_between_visits_may_be_too_low() -> None:
     rows = capacity_rows(GUEST)
     second = msgspec.structs.replace(rows[1], low=0.91 * MIB, median=0.92 * MIB, high=0.93 * MIB,

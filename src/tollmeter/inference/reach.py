@@ -133,6 +133,8 @@ def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Ma
         elif (parted := _parted(fit, knee, sweep)) is not None:
             places.append(parted.knees.index(knee))
             fit = parted
+        if not least and is_same and place:  # what lies before the first cache's end is none
+            fit, places = without(fit, range(place)), [0]
     return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
 
 
@@ -191,7 +193,7 @@ def without_pairs(fit: CurveFit) -> CurveFit:
     return without(fit, [
         place
         for place in range(1, len(sizes))
-        if sizes[place] < LEAST_SIZE_RATIO * sizes[place - 1]
+        if fit.knees[place].low < LEAST_SIZE_RATIO * sizes[place - 1]
         and abs(latencies[place] / means[place - 1] - 1) < MEAN_WITHIN
     ])  # fmt: skip
 
