@@ -183,8 +183,15 @@ def test_a_tail_gives_each_stream_once_and_no_half(run: Path, tmp_path: Path) ->
         seen += tail.new_streams()
     (growing / NAME).write_bytes(whole)
     seen += tail.new_streams()
-    assert seen == Tail(run).new_streams() and len(seen) > 2
-    assert tail.new_streams() == []
+    assert seen == [*Tail(run).new_streams()] and len(seen) > 2
+    assert [*tail.new_streams()] == []
+
+
+def test_a_tail_gives_a_stream_before_it_reads_the_next(run: Path) -> None:
+    """A run of 1 GB took 2 GB to follow."""
+    tail, several = Tail(run), [*Tail(run).new_streams()]
+    assert next(tail.new_streams()) == several[0]
+    assert [*tail.new_streams()] == several[1:]
 
 
 def test_following_a_run_that_has_ended_ends(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

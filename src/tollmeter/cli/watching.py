@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -77,20 +77,21 @@ def follow(folder: Path) -> None:
     """Shows a run of another process until it ends; reads it once a second. Raises Failure where it is no run."""
     request, tail = read_request(folder), Tail(folder)
     streams = tail.new_streams()
-    first = head(streams[0]) if streams else None
+    opening = next(streams, None)
+    first = head(opening) if opening else None
     if first is None or first.machine is None:
         raise Failure(f"{folder} does not say yet which machine is measured: try again in a moment")
     probes = {probe.probe: probe for probe in first.probes}
     with Progress(probes) as progress:
         progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
         seen = Watching(probes, progress)
-        _show(streams[1:], seen, progress, request)
+        _show(streams, seen, progress, request)
         while tail.is_written():
             time.sleep(LOOK_EVERY_S)
             _show(tail.new_streams(), seen, progress, request)
 
 
-def _show(streams: list[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
+def _show(streams: Iterable[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
     """What has come since the last look."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = min(1.0, elapsed / request.budget_seconds)

@@ -413,9 +413,8 @@ class Tail:
         if not self._path.is_file():
             raise Failure(f"{folder} is not a run: it has no {NAME}")
 
-    def new_streams(self) -> list[tuple[Line, ...]]:
-        """Whole streams that were written since the last call; of one that is half written nothing yet."""
-        streams: list[tuple[Line, ...]] = []
+    def new_streams(self) -> Iterator[tuple[Line, ...]]:
+        """Whole streams that were written since the last call, one after the other; none that is half written."""
         gathered: list[Line] = []
         with self._path.open("rb") as file:
             file.seek(self._offset)
@@ -424,10 +423,9 @@ class Tail:
                 end += len(text)
                 gathered.append(read_line(text[:-1]))
                 if gathered[-1].kind == "end":
-                    streams.append(tuple(gathered))
-                    gathered.clear()
                     self._offset = end
-        return streams
+                    yield tuple(gathered)
+                    gathered.clear()
 
     def is_written(self) -> bool:
         """Whether a process holds the journal open to write: it is locked until that process ends."""
