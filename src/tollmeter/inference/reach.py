@@ -112,7 +112,7 @@ LEVELS = ("first", "second")
 SAME_COUNT, OTHERS_IN_SETS = 1.005, 1.1
 MOST_SMEARED = 2.0
 """A boundary of the curve lies at most so far before the cache's: of page frames some colours overflow early."""
-MEAN_WITHIN = 0.15
+MEAN_WITHIN = 0.2
 
 
 def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
