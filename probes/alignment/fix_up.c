@@ -47,7 +47,7 @@ static const char *const fix_up_lack =
     "a misaligned load traps here, but the kernel mends none of a program's: it tells the program";
 #elif defined(__riscv)
 static const char *const fix_up_lack =
-    "no RISC-V CPU of QEMU traps at such a load, and of a real one nothing tells whether its firmware mends them";
+    "no RISC-V CPU of QEMU traps at a misaligned load, and a program cannot see whether a real one's firmware mends it";
 #else
 static const char *const fix_up_lack =
     "the CPU itself loads from any address here: nothing traps that a kernel could mend";

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command lines that a tired or hostile person would type: each ends soon, with a line and a code that is told of."""
+"""Command lines that a tired or hostile person would type: each ends soon, with a line and a documented code."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _wrong(root: Path, words: list[str]) -> str | None:
         with toll(root, *words, *short, stdout=subprocess.DEVNULL, stderr=said) as process:
             code = waited(process)
         said.seek(0)
-        told = Ended(code, b"", said.read())
-    if told.code and not told.said.strip():
-        return f"code {told.code} without a word"
-    return ill(told, CODES) or ("a control character is printed" if b"\x1b[2J" in told.said else None)
+        answer = Ended(code, b"", said.read())
+    if answer.code and not answer.said.strip():
+        return f"code {answer.code} without a word"
+    return ill(answer, CODES) or ("a control character is printed" if b"\x1b[2J" in answer.said else None)

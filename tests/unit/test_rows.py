@@ -126,11 +126,11 @@ def test_a_gauge_has_what_it_differed_by_in_earlier_runs() -> None:
     visits of this run agree; a time has what its group has, and the usual without a history."""
     several = (metric("pages", unit="B", source="gauge"), metric("used", source="gauge"))
     visits = [outcome(gauges={"pages": 64.0, "used": 64.0}, visit=visit) for visit in range(3)]
-    told = probe(*several)
-    pages, used = rows(visits, {told.probe: told}, Known(learned=Learned({f"{told.probe} used": 0.05})))
+    described = probe(*several)
+    pages, used = rows(visits, {described.probe: described}, Known(learned=Learned({f"{described.probe} used": 0.05})))
     assert (pages.low, pages.high) == (64, 64)
     assert used.high == pytest.approx(64 * exp(1.959964 * 0.05))
-    pages, used = rows(visits, {told.probe: told}, Known(learned=Learned({row_name(pages, None): 0.02})))
+    pages, used = rows(visits, {described.probe: described}, Known(learned=Learned({row_name(pages, None): 0.02})))
     assert (pages.low, pages.high) == pytest.approx((64 / exp(1.959964 * 0.02), 64 * exp(1.959964 * 0.02)))
     assert used.high == pytest.approx(64 * exp(1.959964 * USUAL_RUNS_SD))
 

@@ -24,7 +24,7 @@ void uart_listen(uintptr_t uart) {
   *device(uart + CONTROL) = RECEIVER_ON | SENDER_ON | RECEIVER_INTERRUPTS;
 }
 
-/* The interrupt tells of a byte that came, which may have been read since. */
+/* The byte that raised the interrupt may have been read since. */
 bool uart_called(uintptr_t uart) {
   return *device(uart + STATUS) & RECEIVED;
 }

@@ -109,23 +109,26 @@ def _slower(rows: Sequence[Row]) -> Array:
 # ---- capacity --------------------------------------------------------------------------------------------------------
 
 LEVELS = ("first", "second")
-SAME_COUNT, OTHERS_IN_SETS = 1.005, 1.1
+SAME_COUNT = 1.005
+"""Largest ratio of the pages that two visits count if they agree."""
+OTHERS_IN_SETS = 1.1
+"""Upper end of the interval over a count whose visits differ."""
 MOST_SMEARED = 2.0
-"""A boundary of the curve lies at most so far before the cache's: of page frames some colours overflow early."""
+"""Largest ratio of a cache's size to its boundary in the curve, where some page colours overflow early."""
 MEAN_WITHIN = 0.2
+"""How far the latency of a level that a prefetcher makes may be from the mean of its neighbours, as a share."""
 
 
 def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
-    """The fit of a sweep with the sizes of rows that mean `capacity`: in place of boundaries that they agree with, and
-    within a level in which the fit has joined two."""
+    """The fit of a sweep with the sizes of rows that mean `capacity`: in place of boundaries that they agree with or
+    that page colours moved down, and within a level in which the fit has joined two."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
-    for least, row in ((at, by_level[level]) for at, level in enumerate(LEVELS) if level in by_level):
-        knee = _counted(row)
-        is_same = row.quartiles[1] <= SAME_COUNT * (row.low or 0.0)
+    for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
+        knee, is_same = _counted(row), _visits_agree(row)
         place = next((at for at, other in enumerate(fit.knees) if _meet(knee, other)), None)
         if place is None and is_same:
-            place = next((at for at, other in enumerate(fit.knees) if at >= least and _is_before(other, knee)), None)
+            place = next((at for at, other in enumerate(fit.knees) if at >= level and _is_before(other, knee)), None)
             fit = fit if place is None else _replaced(fit, place, knee)
         if place is not None:
             places.append(place)
@@ -133,7 +136,7 @@ def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Ma
         elif (parted := _parted(fit, knee, sweep)) is not None:
             places.append(parted.knees.index(knee))
             fit = parted
-        if not least and is_same and place:  # what lies before the first cache's end is none
+        if level == 0 and is_same and place:  # no cache ends before the first one
             fit, places = without(fit, range(place)), [0]
     return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
 
@@ -141,8 +144,12 @@ def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Ma
 def _counted(row: Row) -> Knee:
     """Pages that fit. Where visits differ, lines of others are in some of the sets, and the cache may be larger."""
     low, size, high = row.low or 0.0, row.quartiles[1], row.high or 0.0
-    above = OF_MODEL if size <= SAME_COUNT * low else OTHERS_IN_SETS
+    above = OF_MODEL if _visits_agree(row) else OTHERS_IN_SETS
     return Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * above)
+
+
+def _visits_agree(row: Row) -> bool:
+    return row.quartiles[1] <= SAME_COUNT * (row.low or 0.0)
 
 
 def _is_before(other: Knee, knee: Knee) -> bool:
