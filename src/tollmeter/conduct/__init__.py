@@ -88,7 +88,7 @@ class _Run:
                     break
                 self._make(visit)
             if self._stage.stopping.asked:
-                return "interrupted", "somebody asked to stop"
+                return "interrupted", "the run was interrupted"
             if schedule.is_cut:
                 return "budget", self._spent()
             self._judging.read()

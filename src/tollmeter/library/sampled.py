@@ -21,7 +21,7 @@ from tollmeter.toolchain.abis import open_here
 
 T = TypeVar("T")
 
-SPENT, STOPPED = "the budget was spent before it", "somebody asked to stop"
+SPENT, STOPPED = "the budget was spent before it", "the run was interrupted before it"
 """Of a point that was not looked at any more."""
 
 Over = Callable[[], str | None]
