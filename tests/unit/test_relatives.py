@@ -155,6 +155,17 @@ def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
     assert headline(more).startswith("x32 saves no memory here. It needs 10 % more memory (flow).")
 
 
+def test_a_time_that_was_left_out_here_names_its_reason_before_any_advice() -> None:
+    guest = {"target": "guest:x32", "clock": "virtual"}
+    gap = row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")
+    counted_there = (*needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
+    made = judged(book(*needs("x86_64", 100, 50), *counted_there, gap))
+    assert "because" in (found(made, "time").reason or "")
+    assert made.index.study
+    assert "because" in made.index.study.worth
+    assert MEND.rstrip(".").lower() not in made.index.study.worth.lower()
+
+
 def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
     way = {"parameters": {"way": "list"}}
     rows = [

@@ -20,6 +20,7 @@ from tollmeter.studies.matching_rows import (
     COUNTED,
     NOT_TOGETHER,
     VIRTUAL,
+    failure,
     is_hosted,
     matching,
     own_reason,
@@ -365,6 +366,6 @@ def _relatives_why(book: Book, program: Program, measure: Measure, abis: tuple[s
         wanted = RowOf(probe=program.probe, abi=abi, parameters=program.parameters)
         is_timed = any(row.clock == "hardware" for row in matching(book, wanted))
         if measure == "time" and not is_timed and book.suite and abi == book.suite.worth and book.suite.mend:
-            return book.suite.mend
+            return failure(book, wanted) or book.suite.mend
         return own_reason(book, wanted) or f"This run has no row of {program.probe} for {abi}."
     return NOT_TOGETHER

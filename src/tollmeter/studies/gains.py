@@ -39,7 +39,8 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     if instructions:
         return f"{head} {_saved(instructions, 'instructions')} {EMULATED}"
     late = any(relative.measure == "time" for relative in numbers)
-    why = _lower(THIN if late else mend)
+    untimed = next((program.reason for program in programs if program.measure == "time" and program.reason), mend)
+    why = _lower(THIN if late else untimed)
     if counted:
         return f"{head} {_by_counts(counted)}; its time was not measured: {why}"
     return f"{head} What it would save in time is unknown{' yet' if late else ''}: {why}"

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from math import log
 
@@ -46,15 +46,24 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
     )
 
 
-def own_reason(book: Book, wanted: RowOf) -> str:
-    """Why a row of this run has no number, or one that does not answer; empty where the run has none. What is
-    impossible at one length or size is impossible at another; another choice is independent of it."""
+def _rows_or_gaps(book: Book, wanted: RowOf) -> Sequence[Row]:
+    """What is impossible at one length or size is impossible at another; another choice is independent of it."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    same = matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
-    failed = next((row for row in same if row.status != "ok" and row.reason), None)
-    if failed is not None:
-        return f"{failed.probe} gave no number: {failed.reason}."
+    return matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
+
+
+def failure(book: Book, wanted: RowOf) -> str:
+    """Why a row of this run has no number; empty where each has one, or the run has none."""
+    failed = next((row for row in _rows_or_gaps(book, wanted) if row.status != "ok" and row.reason), None)
+    return f"{failed.probe} gave no number: {failed.reason}." if failed else ""
+
+
+def own_reason(book: Book, wanted: RowOf) -> str:
+    """Why a row of this run has no number, or one that does not answer; empty where the run has none."""
+    if reason := failure(book, wanted):
+        return reason
+    same = _rows_or_gaps(book, wanted)
     counted = next((row for row in same if row.clock == COUNTED), None)
     if counted is not None:
         return (
