@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 import trees
-from tollmeter.model import Abi, Machine, Topology
+from tollmeter.library.places import suites
+from tollmeter.model import Abi, Machine, RowOf, Topology
 from tollmeter.model.topology import RELATIONS, listed, memory_nodes, numbers, relation, speed_ranks
+from tollmeter.plan.claims import on_machine
 from tollmeter.plan.placement import chosen_cpus, other_relations
 from tollmeter.protocol import head
-from trees import GIB, Made
+from trees import GIB, Made, runs
 from waiting import LONG_S
 
 MOST_BYTES = 65536
@@ -193,6 +195,41 @@ def test_a_point_of_one_worker_is_visited_on_a_cpu_of_each_kind_of_core(root: Pa
     latency = {target: cpus for (probe, target), cpus in given.items() if probe == "memory.latency"}
     assert latency == {"local": "11", "core:cpu_atom": "13"}
     assert {target for probe, target in given if probe == "memory.ping_pong"} == {"local"}
+
+
+def with_cpus(count: int) -> Made:
+    """So many cores of one cache of the second level each and one of the third together."""
+    cpus = f"0-{count - 1}"
+    second = {"type": "Unified", "level": "2", "size": "512K"}
+    files = [(f"sys/devices/system/cpu/cpu{cpu}/cache/index2/{name}", text) for cpu in range(count)
+             for name, text in {**second, "shared_cpu_list": str(cpu)}.items()]  # fmt: skip
+    return Made(packages=[cpus], cores=runs(count, 1), last_caches=[cpus], nodes=[(0, cpus, 16, "10")], files=files)
+
+
+@pytest.mark.parametrize(("cpus", "possible"), [(2, 14), (4, 17)])
+def test_the_claims_of_cortex_a9_2009_are_planned_where_there_are_cpus_for_them(
+    root: Path, loop: Path, tmp_path: Path, cpus: int, possible: int
+) -> None:
+    """Of 18 that the source prints with a relation."""
+    environment = {**os.environ, "TOLL_SYSTEM_ROOT": str(with_cpus(cpus).write(tmp_path / "machine"))}
+    words = [root / "toll", "run", "cortex-a9-2009", "--dry-run", "--format", "json"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=True, timeout=LONG_S, cwd=tmp_path)
+    planned = [{"probe": point["probe"], **dict(word.split("=") for word in point["parameters"].split())}
+               for point in json.loads(done.stdout)]  # fmt: skip
+    machine = machine_of(loop, with_cpus(cpus), tmp_path)
+    claims = [claim for claim in on_machine(suites()["cortex-a9-2009"], machine).published if claim.relation]
+    assert len(claims) == 18
+    judged = [
+        claim for claim in claims
+        if claim.bend or (claim.row and claim.over and all(is_in(planned, one) for one in (claim.row, claim.over)))
+    ]  # fmt: skip
+    assert len(judged) == possible
+    assert any("4 instances" in claim.what for claim in judged) == (cpus == 4)
+
+
+def is_in(planned: list[dict[str, str]], wanted: RowOf) -> bool:
+    named = {"probe": wanted.probe, **{name: str(value) for name, value in wanted.parameters.items()}}
+    return any(named.items() <= point.items() for point in planned)
 
 
 def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:
