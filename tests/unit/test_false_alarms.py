@@ -31,7 +31,7 @@ def told(runs: int, sd: float, most: int = _LONGEST, middle: float = 0.0) -> lis
     Pairs of one run are adjusted for each other elsewhere."""
     chance = np.random.default_rng([runs, most, round(1e6 * sd)])
     ends = (at_its_end(chance.normal(middle, sd, most).tolist()) for _ in range(runs))
-    return [(differs(found, found.chance, RATIO_PRECISION), found.blocks) for found in ends]
+    return [(differs(found, found.p_value, RATIO_PRECISION), found.blocks) for found in ends]
 
 
 @pytest.mark.parametrize(("sd", "runs"), [(0.001, 4000), (0.003, 3000), (0.005, 2000), (0.01, 2000)])

@@ -82,17 +82,17 @@ def test_a_ratio_of_known_blocks() -> None:
     """Five logs around 0.01 whose Shamos scale is 0.002 / 0.9539; t(0.975, 4) is 2.776."""
     found = ratio([0.008, 0.009, 0.010, 0.011, 0.012])
     assert found is not None
-    assert log(found.found.value) == pytest.approx(0.010)
+    assert log(found.estimate.value) == pytest.approx(0.010)
     half = 2.776 * (0.002 / 0.9539) / (0.955 * 5) ** 0.5
-    assert log(found.found.high) == pytest.approx(0.010 + half, rel=1e-3)
-    assert found.chance < 0.001
+    assert log(found.estimate.high) == pytest.approx(0.010 + half, rel=1e-3)
+    assert found.p_value < 0.001
     assert ratio([0.0] * (LEAST_BLOCKS - 1)) is None
 
 
 def test_four_times_the_blocks_halve_the_interval() -> None:
     found = ratio([0.01, -0.01, 0.02, -0.02, 0.0, 0.015, -0.015, 0.005])
     assert found is not None
-    half = log(found.found.high / found.found.low) / 2
+    half = log(found.estimate.high / found.estimate.low) / 2
     assert blocks_wanted(found, np.exp(half / 2) - 1) == pytest.approx(4 * found.blocks)
     assert blocks_wanted(None, 0.01) == float("inf")
 

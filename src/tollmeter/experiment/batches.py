@@ -45,8 +45,8 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
     if len(times) < _LEAST:
         longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
         return Paid(expected_ns if longer else None)
-    found = 2 * times[:, 0] - times[:, 1]
-    once, error = with_error(found)
+    paid = 2 * times[:, 0] - times[:, 1]
+    once, error = with_error(paid)
     if abs(once - expected_ns) <= _PROVEN * error:
         trust = tolerance_ns**2 / (tolerance_ns**2 + error**2)
         once = expected_ns + trust * (once - expected_ns)
@@ -71,7 +71,7 @@ def differences(times: Array, iterations: Array) -> Array:
     return np.asarray(((times[:, 1] - times[:, 0]) / iterations)[:, None])
 
 
-def with_error(found: Array) -> tuple[float, float]:
+def with_error(sample: Array) -> tuple[float, float]:
     """Median and its standard error."""
-    middle = middle_of(found)
-    return middle, _OF_MEDIAN * middle_of(np.abs(found - middle)) / float(np.sqrt(len(found)))
+    middle = middle_of(sample)
+    return middle, _OF_MEDIAN * middle_of(np.abs(sample - middle)) / float(np.sqrt(len(sample)))

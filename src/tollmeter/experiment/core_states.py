@@ -100,10 +100,10 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.o
     looks = _looks(taken, clocks_hz)
     made = (looks > 0) & (width > 0)
     seen = made[:, 0] & made[:, 2]
-    whole = looks >= WHOLE_FROM * width
-    fine = whole | ~made
+    at_full = looks >= WHOLE_FROM * width
+    fine = at_full | ~made
     full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
-    shared = seen & ~(whole & made).any(axis=1)
+    shared = seen & ~(at_full & made).any(axis=1)
     return _NAMES[np.where(seen & fine.all(axis=1) & full, 2, np.where(shared, 1, 0))]
 
 

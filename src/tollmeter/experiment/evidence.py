@@ -29,9 +29,11 @@ def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
 
 def reasons_of(visits: Sequence[Outcome], probes: Mapping[str, Probe]) -> Iterator[list[str | None]]:
     """The same of several visits at once."""
-    taken = Taken(told.samples for told in visits)
-    found = [REASONS[why] for why in disturbances(taken, [probes[told.point.probe] for told in visits]).tolist()]
-    return (found[start:stop] for start, stop in pairwise(taken.starts.tolist()))
+    taken = Taken(outcome.samples for outcome in visits)
+    reasons = [
+        REASONS[why] for why in disturbances(taken, [probes[outcome.point.probe] for outcome in visits]).tolist()
+    ]
+    return (reasons[start:stop] for start, stop in pairwise(taken.starts.tolist()))
 
 
 def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:

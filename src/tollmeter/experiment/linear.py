@@ -58,8 +58,8 @@ def exponent_of(share: float) -> float:
 
 def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool:
     """Samples of one visit are disturbed together: in four visits of five the share is half as large at least."""
-    found = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
-    return sum(one >= 1 for one in found) >= ceil(_AGREEING * len(found))
+    ratios = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
+    return sum(ratio >= 1 for ratio in ratios) >= ceil(_AGREEING * len(ratios))
 
 
 def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
@@ -72,7 +72,7 @@ def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
     short, long = shares[is_short], shares[is_compared & ~is_short]
     if min(len(short), len(long)) < _LEAST_OF_LENGTH:
         return False
-    share, (found, error) = middle_of(long), with_error(short)
+    share, (short_share, error) = middle_of(long), with_error(short)
     if share <= 0:
         return False
-    return found < share * sqrt(2 / (1 + share)) and found + _SURE * error < 2 * share / (1 + share)
+    return short_share < share * sqrt(2 / (1 + share)) and short_share + _SURE * error < 2 * share / (1 + share)

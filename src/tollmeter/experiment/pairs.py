@@ -27,11 +27,11 @@ _EFFICIENCY = 0.955
 
 
 class Ratio(NamedTuple):
-    """found: the second point over the first, with its 95 % interval; chance: the two-sided p-value under no
+    """estimate: the second point over the first, with its 95 % interval; p_value: the two-sided p-value under no
     difference; blocks: number of blocks."""
 
-    found: Estimate
-    chance: float
+    estimate: Estimate
+    p_value: float
     blocks: int
 
 
@@ -72,5 +72,5 @@ def blocks_wanted(measured: Ratio | None, precision: float) -> float:
     """Blocks that give an interval of `precision` to either side; infinite where there are too few blocks."""
     if measured is None:
         return inf
-    half = log(measured.found.high / measured.found.low) / 2
+    half = log(measured.estimate.high / measured.estimate.low) / 2
     return max(float(LEAST_BLOCKS), measured.blocks * (half / log(1 + precision)) ** 2)

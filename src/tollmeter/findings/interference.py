@@ -270,6 +270,6 @@ def output_changes(book: Book) -> Iterator[Claim]:
             name = " ".join(str(value) for _, value in outcome.point.parameters)
             outputs.setdefault(name, []).append(outcome.gauges[OUTPUT_GAUGE])
     for name, hashes in outputs.items():
-        if different := sum(one != hashes[0] for one in hashes):
+        if different := sum(digest != hashes[0] for digest in hashes):
             words = f"{name} printed something else than in its first run, in {different} of {len(hashes)} runs"
             yield Claim(words, [counted("runs with other output", different)])

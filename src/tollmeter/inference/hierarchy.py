@@ -298,13 +298,13 @@ def _states(mixed_sizes: Sequence[Row]) -> tuple[State, ...]:
     pairs = filter(None, map(both_states, mixed_sizes))
     return tuple(
         State(
-            state=ones[0].state,
-            share=median(state.share for state in ones),
-            median=median(state.median for state in ones),
-            low=median(state.low for state in ones),
-            high=median(state.high for state in ones),
+            state=both[0].state,
+            share=median(state.share for state in both),
+            median=median(state.median for state in both),
+            low=median(state.low for state in both),
+            high=median(state.high for state in both),
         )
-        for ones in zip(*pairs, strict=True)
+        for both in zip(*pairs, strict=True)
     )
 
 

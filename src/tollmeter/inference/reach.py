@@ -156,8 +156,8 @@ def _is_before(other: Knee, knee: Knee) -> bool:
     return other.size_bytes < knee.size_bytes <= MOST_SMEARED * other.size_bytes
 
 
-def _meet(one: Knee, other: Knee) -> bool:
-    return one.low <= other.high and other.low <= one.high
+def _meet(knee: Knee, other: Knee) -> bool:
+    return knee.low <= other.high and other.low <= knee.high
 
 
 def _with(fit: CurveFit, place: int, knee: Knee) -> CurveFit:

@@ -59,9 +59,9 @@ def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
     """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may predict
     some of it. A curve that ends early has a lower rank."""
     farthest = max(size_of(points[-1]) for points in curves.values())
-    whole = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
+    complete = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
     rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
-    return min(whole, key=lambda pages: (rank.get(pages, len(rank)), pages))
+    return min(complete, key=lambda pages: (rank.get(pages, len(rank)), pages))
 
 
 def both_states(row: Row) -> tuple[State, State] | None:

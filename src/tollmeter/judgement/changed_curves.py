@@ -96,7 +96,11 @@ def _are_apart(first: Level, second: Level) -> bool:
 def explaining(curve: Curve, boundaries: Sequence[Moved]) -> tuple[Moved, ...]:
     """The moved boundaries at which a curve over size changed."""
     sizes = [int(change.new.parameters[curve.over]) for change in curve.changes]
-    return tuple(one for one in boundaries if curve.over == "size" and any(_is_beside(size, one) for size in sizes))
+    return tuple(
+        boundary
+        for boundary in boundaries
+        if curve.over == "size" and any(_is_beside(size, boundary) for size in sizes)
+    )
 
 
 def _is_beside(size: int, boundary: Moved) -> bool:

@@ -143,8 +143,8 @@ def judged(model: HardwareModel) -> Judged:
     spread, costs = spreads(model.values), model.values
     costs -= spread.middle[:, None]
     costs *= signs[:, None]
-    found = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
-    return Judged(model, spread, costs, _alike(model, found))
+    effects = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
+    return Judged(model, spread, costs, _alike(model, effects))
 
 
 def spreads(matrix: Floats) -> Spread:
@@ -178,16 +178,16 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
     """With the node of each."""
     typical = spreads(model.halves).middle
     for level in _levels(model, costs, spread):
-        found = spreads(level.costs)
-        for line, node, reach in _candidates(level, found):
+        of_level = spreads(level.costs)
+        for line, node, reach in _candidates(level, of_level):
             name, rows = level.scopes[line]
-            cost = float(level.costs[line, node] - found.middle[line])
+            cost = float(level.costs[line, node] - of_level.middle[line])
             half, more = _own(model, rows, node, typical)
-            sd, whole_sd = (float(sds[line]) for sds in (found.sd, level.whole_sds))
+            sd, whole_sd = (float(sds[line]) for sds in (of_level.sd, level.whole_sds))
             is_apart = abs(cost) > max(half, reach * (sd**2 + more) ** 0.5)
             if is_apart and level.whole[line, node] * copysign(1, cost) > reach * (whole_sd**2 + more) ** 0.5:
                 show, others = _showing(costs[rows, node] - level.whole[line, node] + cost, cost, rows)
-                yield node, Effect(level.name, name, cost, half, sd, int(found.nodes[line]) - 1, show, others)
+                yield node, Effect(level.name, name, cost, half, sd, int(of_level.nodes[line]) - 1, show, others)
 
 
 def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
@@ -204,17 +204,17 @@ def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Le
     yield _Level("row", rest, costs, spread.sd, [(row.probe, [place]) for place, row in enumerate(model.rows)])
 
 
-def _candidates(level: _Level, found: Spread) -> Iterator[tuple[int, int, float]]:
+def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float]]:
     """Line and node of what is far from the peers, and from how many standard deviations on it is."""
-    freedoms = np.round(_EFFICIENCY * np.maximum(found.nodes - 1, LEAST_NODES - 1), 1)
+    freedoms = np.round(_EFFICIENCY * np.maximum(spread.nodes - 1, LEAST_NODES - 1), 1)
     share = FALSE_NAMES[level.name] / len(level.costs)
     for sign, part in ((1, SLOWER), (-1, 1 - SLOWER)):
         reaches = np.array([tail_reach(float(freedom), share * part) for freedom in freedoms])
-        reaches[found.nodes < LEAST_NODES] = np.inf
-        least = np.maximum(np.nan_to_num(reaches * found.sd, nan=np.inf), log1p(LEAST_EFFECT))
+        reaches[spread.nodes < LEAST_NODES] = np.inf
+        least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))
         for at in range(0, len(level.costs), _AT_ONCE):
             some = slice(at, at + _AT_ONCE)
-            for line, node in np.argwhere(sign * (level.costs[some] - found.middle[some, None]) > least[some, None]):
+            for line, node in np.argwhere(sign * (level.costs[some] - spread.middle[some, None]) > least[some, None]):
                 yield int(line) + at, int(node), float(reaches[line + at])
 
 
@@ -233,24 +233,24 @@ def _showing(costs: Floats, cost: float, rows: Sequence[int]) -> tuple[tuple[int
     return with_it, without
 
 
-def _alike(model: HardwareModel, found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
+def _alike(model: HardwareModel, found_effects: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
     """Nodes with the same large effects together, the most ill first."""
     of_nodes: dict[int, list[Effect]] = {}
-    for node, effect in found:
+    for node, effect in found_effects:
         of_nodes.setdefault(node, []).append(effect)
     groups: dict[tuple[Any, ...], list[tuple[int, list[Effect]]]] = {}
     for node, effects in of_nodes.items():
-        effects.sort(key=lambda one: -abs(one.cost))
-        large = [one for one in effects if abs(one.cost) > _SIMILAR * abs(effects[0].cost)]
+        effects.sort(key=lambda effect: -abs(effect.cost))
+        large = [effect for effect in effects if abs(effect.cost) > _SIMILAR * abs(effects[0].cost)]
         rows = large[0].rows if large[0].level == "row" else ()
-        groups.setdefault(tuple(sorted({(one.level, one.name, one.cost > 0) for one in large})) + rows, []).append(
-            (node, effects)
-        )
+        groups.setdefault(
+            tuple(sorted({(effect.level, effect.name, effect.cost > 0) for effect in large})) + rows, []
+        ).append((node, effects))
     named = [
         Named(tuple(model.nodes[node] for node, _ in some), tuple(some[0][1]), tuple(each[0].cost for _, each in some))
         for some in groups.values()
     ]
-    return tuple(sorted(named, key=lambda one: -max(map(abs, one.costs))))
+    return tuple(sorted(named, key=lambda group: -max(map(abs, group.costs))))
 
 
 def share_of(cost: float, *, is_rate: bool) -> float:

@@ -67,8 +67,8 @@ class Decision(Record, frozen=True):
 
     def of(self, outcome: Outcome) -> tuple[Decided, ...]:
         """The worst first."""
-        some = (one for one in self.rows if one.outcome == outcome)
-        return tuple(sorted(some, key=lambda one: -one.judged.log_ratio))
+        some = (row for row in self.rows if row.outcome == outcome)
+        return tuple(sorted(some, key=lambda row: -row.judged.log_ratio))
 
     @property
     def passes(self) -> bool:
@@ -78,48 +78,48 @@ class Decision(Record, frozen=True):
 def decide(rows: Sequence[Judged], budget: float = FALSE_ALARMS) -> Decision:
     """A row fails where Holm's adjusted p-value is within the budget. It is within its limit where the upper end of its
     95 % interval is."""
-    known = [one for one in rows if not one.reason]
-    p_values = {id(one): _p_value(one) for one in known}
+    known = [row for row in rows if not row.reason]
+    p_values = {id(row): _p_value(row) for row in known}
     adjusted = _holm(known, p_values)
     share = budget / max(1, len(known))
-    return Decision(rows=tuple(_decided(one, p_values, adjusted, budget, share) for one in rows), budget=budget)
+    return Decision(rows=tuple(_decided(row, p_values, adjusted, budget, share) for row in rows), budget=budget)
 
 
 def _decided(
-    one: Judged, p_values: Mapping[int, float], adjusted: Mapping[int, float], budget: float, share: float
+    row: Judged, p_values: Mapping[int, float], adjusted: Mapping[int, float], budget: float, share: float
 ) -> Decided:
-    p_value, worst = p_values.get(id(one), 1.0), adjusted.get(id(one), 1.0)
+    p_value, worst = p_values.get(id(row), 1.0), adjusted.get(id(row), 1.0)
     outcome: Outcome = "inconclusive"
-    if not one.reason and worst <= budget:
+    if not row.reason and worst <= budget:
         outcome = "slower"
-    elif not one.reason and one.log_ratio + student_reach(one.freedom) * one.error <= log1p(one.limit):
+    elif not row.reason and row.log_ratio + student_reach(row.freedom) * row.error <= log1p(row.limit):
         outcome = "within"
-    least = inf if one.reason else _least(one, share)
-    return Decided(judged=one, outcome=outcome, p_value=p_value, adjusted=worst, least=least)
+    least = inf if row.reason else _least(row, share)
+    return Decided(judged=row, outcome=outcome, p_value=p_value, adjusted=worst, least=least)
 
 
-def _p_value(one: Judged) -> float:
+def _p_value(row: Judged) -> float:
     """One-sided: that the row is slower by no more than its limit."""
-    beyond = one.log_ratio - log1p(one.limit)
-    if not one.error:
+    beyond = row.log_ratio - log1p(row.limit)
+    if not row.error:
         return float(beyond <= 0)
-    half = student_tails(one.freedom, beyond / one.error) / 2
+    half = student_tails(row.freedom, beyond / row.error) / 2
     return half if beyond > 0 else 1 - half
 
 
 def _holm(rows: Sequence[Judged], p_values: Mapping[int, float]) -> dict[int, float]:
     """Each p-value times the number of those that are not smaller, and never below that of a smaller one."""
-    ordered = sorted(rows, key=lambda one: p_values[id(one)])
+    ordered = sorted(rows, key=lambda row: p_values[id(row)])
     worst, adjusted = 0.0, {}
-    for place, one in enumerate(ordered):
-        worst = max(worst, min(1.0, p_values[id(one)] * (len(ordered) - place)))
-        adjusted[id(one)] = worst
+    for place, row in enumerate(ordered):
+        worst = max(worst, min(1.0, p_values[id(row)] * (len(ordered) - place)))
+        adjusted[id(row)] = worst
     return adjusted
 
 
-def _least(one: Judged, share: float) -> float:
+def _least(row: Judged, share: float) -> float:
     """The ratio less 1 from which a row would fail by itself."""
-    reach = log1p(one.limit) + tail_reach(round(one.freedom, 1), share) * one.error
+    reach = log1p(row.limit) + tail_reach(round(row.freedom, 1), share) * row.error
     return exp(reach) - 1 if reach < _NO_CHANGE else inf
 
 

@@ -37,8 +37,8 @@ from tollmeter.numbers.readings import RATES, Overheads, Reading, costs, overhea
 from tollmeter.numbers.row_of import counted
 from tollmeter.numbers.stats import benjamini_hochberg
 
-MOST_CHANCE, MOST_CHANCE_WHEN_PRECISE = 0.002, 0.0007
-"""The chances up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
+MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007
+"""The p-values up to which two points are called different, so that of pairs that do not differ at most 0.5 % are: of a
 ratio that its budget ended, and of one that is as precise as it was to be. Blocks that scatter little by luck end a run
 early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
@@ -74,14 +74,14 @@ def opposed(
     stands against each point; precision: that was asked for."""
     sides = _sides(outcomes, pairs, probes, known)
     ratios = [
-        (point, other, sides[point].stated(metric), found)
+        (point, other, sides[point].stated(metric), compared)
         for point, other in pairs.items()
         if point in sides and other in sides and sides[point].clocks() == sides[other].clocks()
         for metric in sides[point].probe.metrics
-        if (found := _ratio(sides[other], sides[point], metric)) is not None
+        if (compared := _ratio(sides[other], sides[point], metric)) is not None
     ]
-    chances = [found.chance for *_, found in ratios]
-    adjusted = benjamini_hochberg(chances)
+    p_values = [compared.p_value for *_, compared in ratios]
+    adjusted = benjamini_hochberg(p_values)
     return tuple(
         _record(*each, _verdict(each[3], each[2], share, precision))
         for each, share in zip(ratios, adjusted, strict=True)
@@ -97,9 +97,9 @@ def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes
         return inf
     first, other = (sides[point] for point in pair)
     timed = next(filter(is_timed, first.probe.metrics), None)
-    found = _ratio(other, first, timed) if timed else None
+    compared = _ratio(other, first, timed) if timed else None
     visits = len(first.readings)
-    return visits * blocks_wanted(found, precision) / found.blocks if found else visits + LEAST_BLOCKS
+    return visits * blocks_wanted(compared, precision) / compared.blocks if compared else visits + LEAST_BLOCKS
 
 
 def _sides(
@@ -123,45 +123,45 @@ def _side(group: Sequence[Outcome], probe: Probe, known: Known) -> _Side:
 def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
     """The second over the first; None where too little of it was timed. Pairs of a whole core alone, where these are
     a third of all."""
-    same = next((one for one in first.probe.metrics if one.name == metric.name), None)
+    same = next((candidate for candidate in first.probe.metrics if candidate.name == metric.name), None)
     if not is_timed(metric) or same is None or first.paid.bent(same) or second.paid.bent(metric):
         return None
-    every = list(_pairs(first, second, (same, metric), whole=False))
+    every = list(_pairs(first, second, (same, metric), uncontended=False))
     if metric.source == "gauge":
         return ratio(blocks_of_runs(every))
-    whole = list(_pairs(first, second, (same, metric), whole=True))
-    enough = len(whole) >= _LEAST_WHOLE * len(every)
-    return (ratio(blocks_of(whole)) if enough else None) or ratio(blocks_of(every))
+    uncontended = list(_pairs(first, second, (same, metric), uncontended=True))
+    enough = len(uncontended) >= _LEAST_WHOLE * len(every)
+    return (ratio(blocks_of(uncontended)) if enough else None) or ratio(blocks_of(every))
 
 
-def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, whole: bool) -> Iterator[Pair]:
+def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, uncontended: bool) -> Iterator[Pair]:
     """Of each round that visited both."""
     for round_ in sorted(first.readings.keys() & second.readings.keys()):
         read, other = first.readings[round_], second.readings[round_]
-        costs_first = _cost(read, metrics[0], first.paid, whole)
-        costs_second = _cost(other, metrics[1], second.paid, whole)
+        costs_first = _cost(read, metrics[0], first.paid, uncontended)
+        costs_second = _cost(other, metrics[1], second.paid, uncontended)
         if min(costs_first, costs_second) > 0:
             yield read.outcome.seed, costs_first, costs_second
 
 
-def _cost(read: Reading, metric: Metric, paid: Overheads, whole: bool) -> float:
+def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> float:
     """Of one visit; 0 where it has none in the state that is asked for."""
     if metric.source == "gauge":
         return read.outcome.gauges.get(metric.name, 0.0)
-    found = costs(read, metric, paid)
-    if found is None or not len(found):
+    own_costs = costs(read, metric, paid)
+    if own_costs is None or not len(own_costs):
         return 0.0
-    values = found[read.states == "whole"] if whole else found
+    values = own_costs[read.states == "whole"] if uncontended else own_costs
     return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
 
 
-def _record(point: Point, other: Point, metric: Metric, found: Ratio, verdict: OpposedVerdict) -> Opposed:
+def _record(point: Point, other: Point, metric: Metric, compared: Ratio, verdict: OpposedVerdict) -> Opposed:
     """Of a rate the ratio of costs is turned round. metric: as it was timed or counted."""
-    ends = (found.found.value, found.found.low, found.found.high)
+    ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
         metric=metric.name, unit=metric.unit, point=named(point), against=named(other), ratio=value, low=low,
-        high=high, blocks=found.blocks, verdict=verdict,
+        high=high, blocks=compared.blocks, verdict=verdict,
     )  # fmt: skip
 
 
@@ -170,24 +170,24 @@ def named(point: Point) -> str:
     return " ".join([point.probe, *(f"{name}={value}" for name, value in point.parameters), point.abi])
 
 
-def differs(found: Ratio, adjusted: float, precision: float) -> bool:
-    """adjusted: the chance that the two are the same, by as many pairs as the run has. precision: at which it ends."""
-    is_precise = blocks_wanted(found, precision) <= found.blocks
-    most = MOST_CHANCE_WHEN_PRECISE if is_precise else MOST_CHANCE
-    return adjusted <= most and abs(found.found.value - 1) >= LEAST_DIFFERENCE
+def differs(compared: Ratio, adjusted: float, precision: float) -> bool:
+    """adjusted: the p-value, adjusted for as many pairs as the run has. precision: at which it ends."""
+    is_precise = blocks_wanted(compared, precision) <= compared.blocks
+    most = MOST_P_WHEN_PRECISE if is_precise else MOST_P
+    return adjusted <= most and abs(compared.estimate.value - 1) >= LEAST_DIFFERENCE
 
 
-def _verdict(found: Ratio, metric: Metric, adjusted: float, precision: float) -> OpposedVerdict:
-    if not differs(found, adjusted, precision):
+def _verdict(compared: Ratio, metric: Metric, adjusted: float, precision: float) -> OpposedVerdict:
+    if not differs(compared, adjusted, precision):
         return "cannot tell"
     if metric.better == "neither":
         return "differs"
-    return "slower" if found.found.value > 1 else "faster"
+    return "slower" if compared.estimate.value > 1 else "faster"
 
 
-def is_same(found: Opposed, share: float) -> bool:
+def is_same(pair: Opposed, share: float) -> bool:
     """Whether a pair without a difference is known to differ by less than a share: the whole interval says so."""
-    return found.verdict == "cannot tell" and 1 / (1 + share) <= found.low and found.high <= 1 + share
+    return pair.verdict == "cannot tell" and 1 / (1 + share) <= pair.low and pair.high <= 1 + share
 
 
 # ---- pairs without a ratio ------------------------------------------------------------------------------------------

@@ -155,15 +155,15 @@ def _steps(readings: Sequence[Reading], places: Sequence[int], in_cycles: bool) 
 def _change(before: Sequence[Reading], after: Sequence[Reading], scattered: float) -> Change:
     """By the rule for two runs, each of which has the level of several."""
     old, new = _level_row(before, scattered), _level_row(after, scattered)
-    clocks = [_middle([one.source.machine.core_clock_hz for one in part]) for part in (before, after)]
+    clocks = [_middle([reading.source.machine.core_clock_hz for reading in part]) for part in (before, after)]
     control = clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
     return of_rows({row_key(old): old}, {row_key(old): new}, control, LEAST_CHANGE).changes[0]
 
 
 def _level_row(part: Sequence[Reading], scattered: float) -> Row:
     """A row with the level of several: of one that follows the core's clock at the median clock."""
-    clock_hz = _middle([one.row.clock_hz for one in part])
-    middle, error = level(_logs(part, clock_hz is not None), [_error(one.row) for one in part], scattered)
+    clock_hz = _middle([reading.row.clock_hz for reading in part])
+    middle, error = level(_logs(part, clock_hz is not None), [_error(reading.row) for reading in part], scattered)
     row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)
     if clock_hz:
         middle -= _log_of_clock(Reading(part[-1].source, row))

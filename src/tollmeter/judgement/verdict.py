@@ -115,7 +115,7 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared:
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
         return _without_ratio(run, compared)
     relatives = study.relatives if study else ()
-    counted = any(one.measure in ("instructions", "counted") and one.value for one in relatives)
+    counted = any(relative.measure in ("instructions", "counted") and relative.value for relative in relatives)
     figures = [claim for claim in study.claims if claim.counted or claim.value is not None] if study else []
     judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
     certain = sum(claim.low != claim.high for claim in figures)

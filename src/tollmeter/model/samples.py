@@ -153,13 +153,15 @@ class Room:
 
     def take(self, columns: Packed, lanes: Sequence[Lanes]) -> _Place | None:
         """None where they stay in memory."""
-        one = [not any(column.strides) for column in columns.values()]
-        parts = [column[: 1 if same else None].tobytes() for column, same in zip(columns.values(), one, strict=True)]
+        is_constant = [not any(column.strides) for column in columns.values()]
+        parts = [
+            column[: 1 if same else None].tobytes() for column, same in zip(columns.values(), is_constant, strict=True)
+        ]
         content = b"".join([*parts, marshal.dumps([*lanes])])
         if self._bytes < _MOST_IN_MEMORY:
             self._bytes += len(content)
             return None
-        kinds = tuple((column.dtype.str, same) for column, same in zip(columns.values(), one, strict=True))
+        kinds = tuple((column.dtype.str, same) for column, same in zip(columns.values(), is_constant, strict=True))
         start = self._write(content)
         samples = len(columns["iterations"])
         return None if start is None else _Place(start, len(content), samples, self._kinds.setdefault(kinds, kinds))
@@ -213,10 +215,10 @@ def _tables(taken: Sequence[Any], seen: Sequence[Any]) -> list[NDArray[Any]]:
     controls = [sample.control or _NO_CONTROL for sample in taken]
     parts: list[list[Any]] = [[*map(_once_of, taken)], [*map(_body_of, taken)], controls, [*map(_counts_of, seen)]]
     widths = len(_ONCE), 2, 2, len(_COUNTS)
-    whole = [_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)]
+    integers = [_table(part, np.int64, width) for part, width in zip(parts, widths, strict=True)]
     rates = _table([*map(_rates_of, seen)], np.float64, len(_RATES))
     rates[np.isnan(rates)] = 0.0
-    return [*whole, rates]
+    return [*integers, rates]
 
 
 def _table(rows: Sequence[tuple[float | None, ...]], kind: type[Any], width: int) -> NDArray[Any]:

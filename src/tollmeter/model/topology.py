@@ -98,14 +98,14 @@ def clusters(topology: Topology) -> tuple[str, ...]:
     return tuple(cpus for cpus in topology.clusters if cpus not in known)
 
 
-def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
+def relation(topology: Topology, cpu: int, other: int) -> PlaceRelation:
     """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
-    if one == other:
+    if cpu == other:
         return "same thread"
 
     def together(sets: tuple[str, ...]) -> bool:
         places = _place_of(sets)
-        return one in places and places[one] == places.get(other)
+        return cpu in places and places[cpu] == places.get(other)
 
     if together(topology.cores):
         return "sibling thread"
@@ -116,7 +116,7 @@ def relation(topology: Topology, one: int, other: int) -> PlaceRelation:
     if together(topology.packages):
         return "same package"
     nodes = _place_of(tuple(node.cpus for node in topology.nodes))
-    return "other package" if nodes.get(one) == nodes.get(other) else "other node"
+    return "other package" if nodes.get(cpu) == nodes.get(other) else "other node"
 
 
 def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:

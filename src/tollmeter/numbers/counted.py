@@ -42,17 +42,17 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe, rules: Sequence[Rule
     return None
 
 
-def _each(pair: tuple[int, int] | None, found: Counted) -> float | None:
+def _each(pair: tuple[int, int] | None, counts: Counted) -> float | None:
     """Of one iteration: what both batches do once cancels."""
-    return (pair[1] - pair[0]) / found.iterations if pair else None
+    return (pair[1] - pair[0]) / counts.iterations if pair else None
 
 
 def _means(probe: Probe) -> set[str | None]:
     return {metric.means for metric in probe.metrics}
 
 
-def _calls(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    calls, operations = _each(found.calls, found), _operations(outcome.work)
+def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    calls, operations = _each(counts.calls, counts), _operations(outcome.work)
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
     if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
         return None
@@ -60,23 +60,23 @@ def _calls(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     return f"one operation makes {calls / operations:g} system calls, and {stated}"
 
 
-def _long_calls(found: Counted, _: Outcome, probe: Probe) -> str | None:
+def _long_calls(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Where calls are not declared, one in many iterations may be a device's or a library's own."""
-    each = _each(found.calls, found) or 0.0
+    each = _each(counts.calls, counts) or 0.0
     if not probe.calls and each < 1:
         return None
-    return _of_long(found.calls, found.long_calls, found, _OFF_CALLS if probe.calls else _TOLERANCE, "system calls")
+    return _of_long(counts.calls, counts.long_calls, counts, _OFF_CALLS if probe.calls else _TOLERANCE, "system calls")
 
 
-def _long_steps(found: Counted, _: Outcome, __: Probe) -> str | None:
-    return _of_long(found.instructions, found.long_instructions, found, _OFF_STEPS, "instructions")
+def _long_steps(counts: Counted, _: Outcome, __: Probe) -> str | None:
+    return _of_long(counts.instructions, counts.long_instructions, counts, _OFF_STEPS, "instructions")
 
 
 def _of_long(
-    pair: tuple[int, int] | None, long: tuple[int, int] | None, found: Counted, off: float, what: str
+    pair: tuple[int, int] | None, long: tuple[int, int] | None, counts: Counted, off: float, what: str
 ) -> str | None:
     """A long batch does as much in an iteration as a short one. pair, long: what was counted of both."""
-    each = _each(pair, found)
+    each = _each(pair, counts)
     if each is None or pair is None or long is None:
         return None
     once, (iterations, made) = 2 * pair[0] - pair[1], long
@@ -85,29 +85,29 @@ def _of_long(
     return f"a batch of {iterations} iterations makes {made} {what}, and short ones {each:g} an iteration"
 
 
-def _around_entry(found: Counted, _: Outcome, probe: Probe) -> str | None:
+def _around_entry(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Where there were too many to count, the three lengths of the two batches had so many together."""
-    steps, control = _each(found.instructions, found), _each(found.control_instructions, found)
-    if steps is None and found.most_steps:
-        steps = found.most_steps / (3 * found.iterations)
+    steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
+    if steps is None and counts.most_steps:
+        steps = counts.most_steps / (3 * counts.iterations)
     if steps is None or control is None or steps - control <= _MOST_AROUND_ENTRY or ENTRY not in _means(probe):
         return None
     return f"it executes {steps - control:g} instructions around each entry"
 
 
-def _function_call(found: Counted, _: Outcome, probe: Probe) -> str | None:
-    steps, control = _each(found.instructions, found), _each(found.control_instructions, found)
+def _function_call(counts: Counted, _: Outcome, probe: Probe) -> str | None:
+    steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
     if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:
         return None
     return f"its body executes {steps:g} instructions and its control {control:g}: it neither calls nor returns"
 
 
-def _short_batches(found: Counted, _: Outcome, __: Probe) -> str | None:
+def _short_batches(counts: Counted, _: Outcome, __: Probe) -> str | None:
     """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples. Two lengths say so,
     since one may be disturbed."""
     costs = [
         (long_ns - ns) / (long - n) if long_ns - ns >= _LEAST_GROWTH * long_ns else 0.0
-        for (long, long_ns), (n, ns) in pairwise(found.ladder)
+        for (long, long_ns), (n, ns) in pairwise(counts.ladder)
         if long > n
     ]
     if len(costs) < _LEAST_COSTS or not costs[0]:
@@ -120,65 +120,65 @@ def _short_batches(found: Counted, _: Outcome, __: Probe) -> str | None:
     )
 
 
-def _entered(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """Of a buffer that is gone through in order, page by page."""
     size = outcome.point.values().get("size")
-    if found.entered is None or not isinstance(size, int) or not _means(probe) & set(BANDWIDTHS):
+    if counts.entered is None or not isinstance(size, int) or not _means(probe) & set(BANDWIDTHS):
         return None
-    iterations, once, twice = found.entered
+    iterations, once, twice = counts.entered
     each = (twice - once) / iterations
     if _LEAST_USED * size <= each <= _MOST_ENTERED * size:
         return None
     return f"one iteration goes through {each:.0f} bytes of its buffers, and its size is {size}"
 
 
-def _operations_of(found: Counted, outcome: Outcome, _: Probe) -> str | None:
+def _operations_of(counts: Counted, outcome: Outcome, _: Probe) -> str | None:
     """A processor starts no more operations than it executes instructions, but for those on vectors, which are counted
     as bytes or flops."""
-    work, steps = outcome.work, _each(found.instructions, found)
+    work, steps = outcome.work, _each(counts.instructions, counts)
     if steps is None or work.bytes or work.flops or _operations(work) <= steps * (1 + _TOLERANCE):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {_operations(work):g} operations"
 
 
-def _bytes(found: Counted, outcome: Outcome, _: Probe) -> str | None:
-    steps, calls = _each(found.instructions, found), _each(found.calls, found)
+def _bytes(counts: Counted, outcome: Outcome, _: Probe) -> str | None:
+    steps, calls = _each(counts.instructions, counts), _each(counts.calls, counts)
     if steps is None or calls or outcome.work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
         return None
     return f"one iteration executes {steps:g} instructions, and the probe declares {outcome.work.bytes:g} bytes"
 
 
-def _control(found: Counted, _: Outcome, probe: Probe) -> str | None:
+def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """The control is the body less the boundary, or a boundary of its own, whose calls the probe declares."""
-    calls = _each(found.control_calls, found)
+    calls = _each(counts.control_calls, counts)
     if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > _TOLERANCE:
         return f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls}"
     if not any(metric.source == "difference" for metric in probe.metrics) and not probe.calls:
         return None
     for what, body, control in (
-        ("system calls", found.calls, found.control_calls),
-        ("instructions", found.instructions, found.control_instructions),
+        ("system calls", counts.calls, counts.control_calls),
+        ("instructions", counts.instructions, counts.control_instructions),
     ):
-        whole, part = _each(body, found), _each(control, found)
+        whole, part = _each(body, counts), _each(control, counts)
         if whole is not None and part is not None and whole >= 0 and part > whole * (1 + _TOLERANCE):
             return f"its control makes {part:g} {what} an iteration, and its body {whole:g}"
     is_body = probe.calls and (calls or 0.0) > _TOLERANCE * probe.calls
     return f"its control makes {calls:g} of the body's system calls an iteration" if is_body else None
 
 
-def _turns(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    steps, turn = _each(found.instructions, found), _TURNS.get(outcome.point.abi, _TURN)
+def _turns(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    steps, turn = _each(counts.instructions, counts), _TURNS.get(outcome.point.abi, _TURN)
     if steps is None or steps == turn or CONTROL_LOOP not in _means(probe):
         return None
     return f"a turn of its loop of {turn} instructions executes {steps:g}"
 
 
-def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """A buffer of a size has that size, and each of its bytes counts once."""
     size, means = outcome.point.values().get("size"), _means(probe)
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
-    had = found.chase_bytes if WALK in means else found.buffer_bytes
+    had = counts.chase_bytes if WALK in means else counts.buffer_bytes
     if had < _LEAST_USED * size:
         return f"it works on {had} bytes, and its size is {size}"
     if WALK not in means and outcome.work.bytes > size * (1 + _TOLERANCE):
@@ -186,19 +186,19 @@ def _sizes(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
     return None
 
 
-def _order(found: Counted, outcome: Outcome, probe: Probe) -> str | None:
+def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """Of a few cells most are neighbours. A cell a line: a second one would be a hit, and a line that has none is not
     part of the size."""
-    if found.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
+    if counts.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
         return None
-    if found.chase_in_order > _MOST_IN_ORDER:
+    if counts.chase_in_order > _MOST_IN_ORDER:
         return "its walk goes through the buffer in the order of its addresses, which is prefetched"
-    if found.chase_stride != found.line_bytes:
-        return f"its walk has a cell every {found.chase_stride} bytes, and a line has {found.line_bytes}"
+    if counts.chase_stride != counts.line_bytes:
+        return f"its walk has a cell every {counts.chase_stride} bytes, and a line has {counts.line_bytes}"
     is_local = outcome.point.values().get("pages") == "local"
-    if found.chase_bytes < _LEAST_PAGES * found.page_bytes or is_local or not 0 < found.chase_pages < _FEW_PAGES:
+    if counts.chase_bytes < _LEAST_PAGES * counts.page_bytes or is_local or not 0 < counts.chase_pages < _FEW_PAGES:
         return None
-    return f"its walk is not random: 256 steps lead to {found.chase_pages} pages"
+    return f"its walk is not random: 256 steps lead to {counts.chase_pages} pages"
 
 
 def _operations(work: Work) -> float:

@@ -61,8 +61,8 @@ def pair_numbers(
     readings = known.readings(good, probe)
     series = series_of(readings, metric, Overheads(Paid(0.0), None), {})
     medians = dict(zip(series.all.layouts, series.all.medians.tolist(), strict=True)) if series else {}
-    found = [(medians.get(outcome.seed or -outcome.visit - 1, 0.0), outcome.cpus[:2]) for outcome in good]
-    timed = [(value, tuple(sorted(cpus))) for value, cpus in found if value > 0 and len(cpus) > 1]
+    costs = [(medians.get(outcome.seed or -outcome.visit - 1, 0.0), outcome.cpus[:2]) for outcome in good]
+    timed = [(value, tuple(sorted(cpus))) for value, cpus in costs if value > 0 and len(cpus) > 1]
     if not timed:
         return {}
     numbers = {pair: number for number, pair in enumerate(sorted({pair for _, pair in timed}))}
@@ -93,8 +93,8 @@ def _around(residuals: Array) -> Array:
 
 def _common_sd(several: Sequence[Array]) -> float:
     """Of visits of one pair: the middle of all deviations from the means of their pairs."""
-    found = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
-    return float(np.median(np.abs(np.concatenate(found)))) / _OF_NORMAL if found else _USUAL_SD
+    deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
+    return float(np.median(np.abs(np.concatenate(deviations)))) / _OF_NORMAL if deviations else _USUAL_SD
 
 
 def _number(logs: Array, common_sd: float) -> PairNumber:
@@ -106,5 +106,5 @@ def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: K
     matrix."""
     numbers = pair_numbers(outcomes, probe, probe.metrics[0], known) if probe.metrics else {}
     asked = dict.fromkeys(outcome.cpus for outcome in outcomes if outcome.status == "ok" and outcome.point == point)
-    found = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)
-    return [cpus for cpus, number in found if number and number.is_wide and number.visits < MOST_VISITS]
+    numbered = ((cpus, numbers.get(tuple(sorted(cpus[:2])))) for cpus in asked)
+    return [cpus for cpus, number in numbered if number and number.is_wide and number.visits < MOST_VISITS]

@@ -55,11 +55,11 @@ class ReadingCache(NamedTuple):
     def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
         """The result of that name; made anew where it is of other objects. of: what it is made of."""
         objects = tuple(of)
-        held, found = self.results.get(name, ((), None))
+        held, result = self.results.get(name, ((), None))
         if len(held) != len(objects) or not all(map(is_, held, objects)):
-            found = make()
-            self.results[name] = objects, found
-        return cast("T", found)
+            result = make()
+            self.results[name] = objects, result
+        return cast("T", result)
 
     def clear(self) -> None:
         self.readings.clear()

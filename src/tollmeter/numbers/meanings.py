@@ -49,8 +49,8 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
     metric = metric_of(row, probes)
     if metric is None or metric.means is None:
         return None
-    whole = all(isinstance(row.parameters.get(name), int) for name in NEEDS.get(metric.means, ()))
-    return metric.means if whole else None
+    is_complete = all(isinstance(row.parameters.get(name), int) for name in NEEDS.get(metric.means, ()))
+    return metric.means if is_complete else None
 
 
 def whole_number(row: Row, name: str) -> int:

@@ -86,7 +86,7 @@ def _ends(row: Row) -> Ends:
     """Of the row's interval; of all of its states', where it has some."""
     assert row.low is not None
     assert row.high is not None
-    return min([row.low, *(one.low for one in row.states)]), max([row.high, *(one.high for one in row.states)])
+    return min([row.low, *(state.low for state in row.states)]), max([row.high, *(state.high for state in row.states)])
 
 
 def _latency_grows(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
@@ -175,8 +175,8 @@ def _flops_under_units(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> B
 
 def _without_end(rows: Sequence[Row]) -> Broken:
     """A rate of work that was declared as 1e300 bytes, or a cost that is none."""
-    found = (row for row in rows if row.status == "ok")
-    return {id(row): NO_NUMBER for row in found if not all(isfinite(end) for end in _numbers(row))}
+    measured = (row for row in rows if row.status == "ok")
+    return {id(row): NO_NUMBER for row in measured if not all(isfinite(end) for end in _numbers(row))}
 
 
 def _below_nothing(rows: Sequence[Row], probes: Probes) -> Broken:

@@ -177,11 +177,11 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
     return sorted(parts, key=lambda part: -part[1].share)
 
 
-def _estimate(part: Part, scatter: Scatter, whole: float) -> Estimate:
-    """whole: what the values are a part of, for a difference; 0 for all else."""
+def _estimate(part: Part, scatter: Scatter, minuend: float) -> Estimate:
+    """minuend: of a difference, from which the control is subtracted; 0 for all else."""
     medians = part.medians
-    if whole or medians.min() <= 0:
-        return in_plain_numbers(medians, part.layouts, whole or abs(middle_of(medians)), scatter)
+    if minuend or medians.min() <= 0:
+        return in_plain_numbers(medians, part.layouts, minuend or abs(middle_of(medians)), scatter)
     positive = part.values[part.values > 0]
     return estimate(medians, part.layouts, scatter, (float(positive.min()), float(positive.max())))
 
@@ -233,7 +233,7 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
         "median": value, "low": low, "high": high, "minimum": float(min(least, value)),
         "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
         "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
-        "states": tuple(_state(one, metric) for one in by_mode if one.name is not None and one.estimate.low > 0),
+        "states": tuple(_state(mode, metric) for mode in by_mode if mode.name is not None and mode.estimate.low > 0),
     }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def table(
     made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> tuple[Row, ...]:
     """The rows of all points, of which one may refute another."""
-    return judged(made, probes, known.clocks_hz, max((len(told.cpus) for told in outcomes), default=1) or 1)
+    return judged(made, probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1)
 
 
 def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: Topology | None) -> tuple[Row, ...]:
@@ -121,12 +121,12 @@ def in_parts(
         several = [*_together(groups)]
         first = several[0] if len(several) == 1 else _first_visits(several)
         _read(known, first, probes)
-        whole = _with_scatter(known, _timed(first, probes, known))
+        with_scatter = _with_scatter(known, _timed(first, probes, known))
         for points in several:
             if points is not first:
                 made.clear()
                 _read(known, points, probes)
-            yield points, whole
+            yield points, with_scatter
         made.clear()
 
 
@@ -166,9 +166,11 @@ def known_of(
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
     """In the order in which the visits stand in the journal, and in memory."""
-    every = sorted((told for group in groups for told in group if told.status == "ok"), key=attrgetter("visit"))
+    every = sorted(
+        (outcome for group in groups for outcome in group if outcome.status == "ok"), key=attrgetter("visit")
+    )
     for part in parts(known.unread(every)):
-        known.read(part, [probes[told.point.probe] for told in part])
+        known.read(part, [probes[outcome.point.probe] for outcome in part])
 
 
 class _Timed(NamedTuple):

@@ -29,9 +29,11 @@ def shared_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> 
     one target and ABI. known_width: of the uncontended core, in additions a cycle, from earlier runs."""
     widths = [_widths(looks) for looks in slices]
     seen = highest_mode(np.array([width for seen_widths in widths for width in seen_widths]))
-    whole = max(seen or 0.0, known_width)
+    full_width = max(seen or 0.0, known_width)
     return [
-        sum(width < WHOLE_FROM * whole for width in seen_widths) / len(seen_widths) if seen_widths and whole else None
+        sum(width < WHOLE_FROM * full_width for width in seen_widths) / len(seen_widths)
+        if seen_widths and full_width
+        else None
         for seen_widths in widths
     ]
 

@@ -88,8 +88,8 @@ def records_of_visit(stream: bytes) -> int:
         return 0
     seals, places = _seals(count)
     sums = tuple([zlib.crc32(text[:-_CHECKSUM_BYTES]) for text in texts])
-    found = b"".join([text[place:] for text, place in zip(texts, places, strict=True)])
-    return count if found == seals % sums else 0
+    endings = b"".join([text[place:] for text, place in zip(texts, places, strict=True)])
+    return count if endings == seals % sums else 0
 
 
 @lru_cache(maxsize=_MOST)

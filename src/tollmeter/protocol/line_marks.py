@@ -203,10 +203,10 @@ def rate(moments: Sequence[Moment]) -> Rate | None:
     half = len(ordered) // 2
     if half < _LEAST:
         return None
-    whole, *halves = (_slope(part) for part in (ordered, ordered[:half], ordered[half:]))
-    if not whole or None in halves:
+    overall, *halves = (_slope(part) for part in (ordered, ordered[:half], ordered[half:]))
+    if not overall or None in halves:
         return None
-    return Rate(whole, max(abs(each / whole - 1) for each in halves if each is not None))
+    return Rate(overall, max(abs(each / overall - 1) for each in halves if each is not None))
 
 
 def _slope(ordered: Sequence[Moment]) -> float | None:

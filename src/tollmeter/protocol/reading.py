@@ -269,10 +269,10 @@ def _payloads(lines: Iterable[Line], kind: str, form: type[T]) -> list[T]:
     return [_payload(line, form) for line in lines if line.kind == kind]
 
 
-def _only(found: Sequence[T], kind: str) -> T | None:
-    if len(found) > 1:
+def _only(records: Sequence[T], kind: str) -> T | None:
+    if len(records) > 1:
         raise Damaged(f"more than one {kind}")
-    return found[0] if found else None
+    return records[0] if records else None
 
 
 def _rate(control: _Control) -> float:
@@ -380,7 +380,7 @@ def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
     for place, record in enumerate(kept):
         due = (_Sample, _Witness)[place % 2]
         if type(record) is not due or record.i != place // 2:
-            number = next(number for number, one in enumerate(records) if one is record)
+            number = next(number for number, candidate in enumerate(records) if candidate is record)
             raise Damaged(f"record {number}: {_word(type(record))} {record.i} where {_word(due)} {place // 2} was due")
     raise Damaged("the last sample has no witness")
 

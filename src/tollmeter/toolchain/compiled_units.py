@@ -102,8 +102,8 @@ def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{path} is no compilation database: {error}") from error
     root = path.absolute().parent
-    whole = (msgspec.structs.replace(unit, directory=str(root / unit.directory)) for unit in read)
-    return [unit for unit in whole if _LANGUAGES.get(Path(unit.file).suffix) in languages]
+    absolute = (msgspec.structs.replace(unit, directory=str(root / unit.directory)) for unit in read)
+    return [unit for unit in absolute if _LANGUAGES.get(Path(unit.file).suffix) in languages]
 
 
 def survey(units: Sequence[Unit], read: Callable[[Unit], CastSurvey]) -> CastSurvey:

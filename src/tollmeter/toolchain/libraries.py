@@ -192,10 +192,10 @@ def _fetch(library: Library, folder: Path) -> None:
         packed, tree = scratch / "packed", scratch / "tree"
         _download(library, _address(library, scratch), packed)
         tree.mkdir()
-        whole = _unpack(library, packed, tree)
-        if not (whole / library.holds).exists():
+        unpacked = _unpack(library, packed, tree)
+        if not (unpacked / library.holds).exists():
             raise Failure(f"{library.title} holds no {library.holds}", 5)
-        whole.rename(folder)
+        unpacked.rename(folder)
 
 
 def _download(library: Library, address: str, packed: Path) -> None:

@@ -36,11 +36,11 @@ def width_casts(units: Sequence[Unit], source: tuple[Abi, str], target: tuple[Ab
 
 def _read(source: Reader, target: Reader) -> CastSurvey:
     before, after = (reader.diagnostics(_options(reader)) for reader in (source, target))
-    if failures := errors(before) or [str(one["message"]) for one in after if one["kind"] == "fatal error"]:
+    if failures := errors(before) or [str(entry["message"]) for entry in after if entry["kind"] == "fatal error"]:
         return CastSurvey((), 1, {source.unit.file: failures[0]})
     known = _new(before, after)
     explicit = _new(_of_casts(source), _of_casts(target)) if _narrows(source, target) else ()
-    places = {(one.file, one.line) for one in known}
+    places = {(entry.file, entry.line) for entry in known}
     message = "cast of an integer that is wider than the type"
     casts = [Cast(target.place(at.file), at.line, text) for at, text in known.items()]
     casts += [
@@ -64,7 +64,7 @@ def _options(reader: Reader) -> tuple[str, ...]:
 
 def _of_casts(reader: Reader) -> list[dict[str, Any]]:
     text = rewritten(reader.preprocessed(), _with_pointers)
-    return [one for one in reader.diagnostics((), text) if one.get("option") == _TO_POINTER]
+    return [diagnostic for diagnostic in reader.diagnostics((), text) if diagnostic.get("option") == _TO_POINTER]
 
 
 def _with_pointers(line: str) -> str:
@@ -73,8 +73,8 @@ def _with_pointers(line: str) -> str:
 
 def _new(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]) -> dict[_Report, str]:
     """Reports of the second list that the first one does not have, with their messages."""
-    known = {_report(one) for one in before}
-    return {at: str(one["message"]) for one in after if (at := _report(one)) and at not in known}
+    known = {_report(diagnostic) for diagnostic in before}
+    return {at: str(diagnostic["message"]) for diagnostic in after if (at := _report(diagnostic)) and at not in known}
 
 
 def _report(diagnostic: dict[str, Any]) -> _Report | None:
