@@ -180,22 +180,33 @@ def test_a_tail_gives_each_stream_once_and_no_half(run: Path, tmp_path: Path) ->
     tail, seen = Tail(growing), []
     for end in range(0, len(whole) + 1, max(1, len(whole) // 7)):
         (growing / NAME).write_bytes(whole[:end])
-        seen += tail.new_streams()
+        seen += [stream.text for stream in tail.new_streams()]
     (growing / NAME).write_bytes(whole)
-    seen += tail.new_streams()
-    assert seen == [*Tail(run).new_streams()] and len(seen) > 2
+    seen += [stream.text for stream in tail.new_streams()]
+    assert seen == [stream.text for stream in Tail(run).new_streams()] and len(seen) > 2
     assert [*tail.new_streams()] == []
 
 
 def test_a_tail_gives_a_stream_before_it_reads_the_next(run: Path) -> None:
     """A run of 1 GB took 2 GB to follow."""
-    tail, several = Tail(run), [*Tail(run).new_streams()]
-    assert next(tail.new_streams()) == several[0]
-    assert [*tail.new_streams()] == several[1:]
+    tail, several = Tail(run), [stream.end for stream in Tail(run).new_streams()]
+    assert next(tail.new_streams()).end == several[0]
+    assert [stream.end for stream in tail.new_streams()] == several[1:]
 
 
-def test_following_a_run_that_has_ended_ends(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_following_shows_the_visits_of_a_run_that_is_written(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_written = iter([True, True, False])
+    monkeypatch.setattr(Tail, "is_written", lambda _: next(is_written))
+    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.0)
     watching.follow(run)
-    assert "suite" in capsys.readouterr().err
+    assert " left  kernel." in capsys.readouterr().err
+
+
+def test_following_a_run_that_has_ended_reads_none_of_its_visits(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The 25 s that this took for 1 GB showed a progress that was over."""
+    watching.follow(run)
+    assert "suite" in (said := capsys.readouterr().err) and " left" not in said
     with pytest.raises(Failure):
         watching.follow(run.parent)

@@ -5,6 +5,7 @@ right one, and nothing but records reaches the journal."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -43,6 +44,17 @@ def test_a_probe_that_is_stopped_before_it_listens_is_interrupted_and_no_failure
     process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert {told.status for told in read(root / "mine").outcomes} == {"interrupted"}
+
+
+def test_a_run_that_is_interrupted_and_then_fails_says_why_and_counts_as_interrupted(root: Path) -> None:
+    tree(root, enter="interruptible")
+    process = toll(root, "run", "--out", "mine", "--quiet")
+    awaited(root, "*.listens", process)
+    shutil.rmtree(root / "mine")
+    process.send_signal(signal.SIGHUP)
+    _, said = process.communicate(timeout=LONG_S)
+    assert process.returncode == 130, said
+    assert "interrupted: cannot write to" in said
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from storm import command_lines, denials, journals, readers, run_files
-from storm.ended import Ended, Hung, Tally, ended, ill, waited, within
+from storm.ended import Ended, Hung, Pulse, Tally, ended, ill, waited, within
 from storm.uses import HOST, RUN, numbers
 from tollmeter.library.lies import HONEST, IN_PROBES
 from tollmeter.root import ROOT
@@ -92,6 +92,23 @@ def test_what_hangs_is_ended_and_what_was_stopped_with_the_machine_is_not() -> N
         within(1, lambda: time.sleep(60) or 0)
     assert within(1, lambda: 7) == 7
     assert ended([sys.executable, "-c", _STOPPED], cwd=ROOT / "tests").code == 0
+
+
+_STILL = """
+import subprocess
+from storm.ended import Pulse
+with Pulse() as pulse:
+    subprocess.call(["sh", "-c", "kill -STOP $PPID; sleep 2.5; kill -CONT $PPID; sleep 0.1"])
+print(pulse.stood_s)
+"""
+
+
+def test_a_machine_that_stood_still_is_known_by_it() -> None:
+    told = ended([sys.executable, "-c", _STILL], cwd=ROOT / "tests")
+    assert told.code == 0 and float(told.out) > 2
+    with Pulse() as pulse:
+        time.sleep(0.1)
+    assert pulse.stood_s < float(told.out)
 
 
 def test_every_lie_can_still_be_planted() -> None:

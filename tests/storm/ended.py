@@ -20,7 +20,7 @@ from unittest import mock
 import typer.main
 
 HANG_S = 60
-_TELLS_S = 10.0
+_TELLS_S, _BEAT_S = 10.0, 0.5
 
 
 class Ended(NamedTuple):
@@ -114,6 +114,29 @@ def told(name: str, seed: int, count: int) -> Sequence[str]:
     over.set()
     print("\n".join([*tally.complaints, f"{tally.figures()}; {time.monotonic() - began:.0f} s"]), flush=True)
     return tally.complaints
+
+
+class Pulse(threading.Thread):
+    """While entered, finds how long this process, and with it the machine, stood still at most."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stood_s = 0.0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        last = time.monotonic()
+        while not self._over.wait(_BEAT_S):
+            self.stood_s = max(self.stood_s, time.monotonic() - last)
+            last = time.monotonic()
+
+    def __enter__(self) -> Pulse:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
 
 
 class Hung(Exception):

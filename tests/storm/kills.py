@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from storm.ended import Tally, marked, waited
+from storm.ended import Pulse, Tally, marked, waited
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME, read, streams
@@ -23,6 +23,8 @@ SEVEN, KILLS = 7, 4
 """Of so many, so many are kills, and the others signals."""
 LOADED_S, LASTS_S = 0.02, 4.0
 """Before the one the launcher is not read yet, and dies of a signal as any program; after the other a run has ended."""
+STILL_S = 3.0
+"""A machine that stood still for longer spent the budget of a run."""
 LOOKS, LOOK_S = 200, 0.05
 
 
@@ -33,10 +35,17 @@ def storm(seed: int, count: int) -> Tally:
     for number in range(count):
         moment_s = chance.uniform(LOADED_S, LASTS_S)
         sent = signal.SIGKILL if number % SEVEN < KILLS else chance.choice(SIGNALS)
-        with tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
-            complaint = _one(Path(passing), moment_s, sent)
-        tally.one(f"{sent.name} after {moment_s:.3f} s (number {number})", complaint)
+        tally.one(f"{sent.name} after {moment_s:.3f} s (number {number})", _awake(moment_s, sent))
     return tally
+
+
+def _awake(moment_s: float, sent: signal.Signals) -> str | None:
+    """The complaint of a trial during which the machine did not stand still."""
+    while True:
+        with Pulse() as pulse, tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
+            complaint = _one(Path(passing), moment_s, sent)
+        if complaint is None or pulse.stood_s < STILL_S:
+            return complaint
 
 
 def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:
@@ -55,16 +64,21 @@ def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:
     if code is None:
         return "it hung"
     wrong = _code_is_wrong(code, sent, before, run) or _run_is_ill(run, code)
+    if wrong:
+        wrong += f", {(passing / 'said').read_bytes()[-200:]!r}"
     left = _left_behind(passing)
     return wrong or (f"left behind: {left}" if left else None) or _traceback(passing / "said")
 
 
 def _code_is_wrong(code: int, sent: signal.Signals, before: int | None, run: Path) -> str | None:
-    """A run that was over when the signal came ends as it would have: beside other work it may be too short."""
+    """A run that was over when the signal came ends as it would have: beside other work it may be too short, also for
+    a single number."""
     right = {0} if before is not None else {0, -signal.SIGKILL} if sent == signal.SIGKILL else {0, 130}
-    if code in right or (code == 1 and (run / NAME).exists() and open_index(run).run.unanswered):
-        return None
-    return f"code {code}"
+    if code not in right and (run / NAME).exists():
+        found = open_index(run)
+        right |= {1} if found.run.unanswered else set()
+        right |= set() if any(row.status == "ok" for row in found.rows) else {6}
+    return None if code in right else f"code {code}"
 
 
 def _run_is_ill(run: Path, code: int) -> str | None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from tollmeter.model import Point, Visit
+from tollmeter.targets import child as children
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.local import Local
 from tollmeter.targets.worker_pool import Worker, WorkerPool
@@ -55,3 +57,20 @@ def test_a_process_that_came_to_its_limit_is_killed_before_anything_else_is_aske
     ended = child.read_stream(0.05)
     assert ended.limit and ended.limit[0] == "timeout"
     assert killed == [True]
+
+
+def test_a_process_that_was_suspended_with_the_host_has_its_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cgroup's freezer stopped `toll run` and `PROBE --machine` for 22 s: exit 5, "no end within 20 s"."""
+    passed_s = [0.0]
+
+    class Freezer:
+        def stdout_fds(self) -> list[int]:
+            return []
+
+        def advance(self) -> None:
+            passed_s[0] = 22.0
+
+    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s[0]))
+    assert Child(["sh", "-c", "sleep 0.3; echo done"]).read_stream(20, Freezer()) == Ended(b"done\n", 0, None)
+    hangs = Child(["sleep", "60"]).read_stream(0.3, Freezer())
+    assert hangs.limit == ("timeout", "no end within 0.3 s")

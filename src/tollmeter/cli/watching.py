@@ -15,9 +15,9 @@ from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Visit
 from tollmeter.numbers.rows import rows_of_point
 from tollmeter.plan import Plan
 from tollmeter.plan.effort import visits_wanted
-from tollmeter.protocol import Line, head, outcome
+from tollmeter.protocol import Outcomes, head
 from tollmeter.report.progress import Progress
-from tollmeter.store.journal import Tail
+from tollmeter.store.journal import Stream, Tail
 from tollmeter.store.request import Request, read_request
 
 LOOK_EVERY_S = 1.0
@@ -76,28 +76,26 @@ class Watching:
 def follow(folder: Path) -> None:
     """Shows a run of another process until it ends; reads it once a second. Raises Failure where it is no run."""
     request, tail = read_request(folder), Tail(folder)
-    streams = tail.new_streams()
-    opening = next(streams, None)
-    first = head(opening) if opening else None
+    opening = next(tail.new_streams(), None)
+    first = head(opening.lines) if opening else None
     if first is None or first.machine is None:
         raise Failure(f"{folder} does not say yet which machine is measured: try again in a moment")
     probes = {probe.probe: probe for probe in first.probes}
     with Progress(probes) as progress:
         progress.start(first.machine, request.suite, request.seed, 0, request.budget_seconds)
         seen = Watching(probes, progress)
-        _show(streams, seen, progress, request)
         while tail.is_written():
-            time.sleep(LOOK_EVERY_S)
             _show(tail.new_streams(), seen, progress, request)
+            time.sleep(LOOK_EVERY_S)
 
 
-def _show(streams: Iterable[tuple[Line, ...]], seen: Watching, progress: Progress, request: Request) -> None:
+def _show(streams: Iterable[Stream], seen: Watching, progress: Progress, request: Request) -> None:
     """What has come since the last look."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
     share = min(1.0, elapsed / request.budget_seconds)
-    for lines in streams:
-        if lines[0].kind == "visit":
-            visited = outcome(lines)
+    for stream in streams:
+        if stream.is_visit:
+            visited = Outcomes().of_text(stream.text)
             seen.outcome(visited)
             seen.print_numbers()
             progress.visit(visited.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))

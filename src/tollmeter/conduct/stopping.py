@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Protocol
 
+from tollmeter.model import Failure
+
+_INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -24,7 +27,7 @@ class Stopping:
     """While entered, the first signal sets `asked`, and the second raises KeyboardInterrupt. A signal may arrive in the
     middle of a write to journal or terminal, so its handler writes nothing; a sleeping thread prints the message.
     signal: the number of the first. Python delivers signals to the main thread only: in another thread it has no
-    effect."""
+    effect. A Failure after the first signal keeps its sentence, and gets the code of an interrupted command."""
 
     def __init__(self, targets: Iterable[Interruptible] = (), answer: Callable[[], object] = lambda: None) -> None:
         """answer: called once, at the first signal."""
@@ -57,6 +60,8 @@ class Stopping:
         self._woken.set()
         if self._answering.ident is not None:
             self._answering.join()
+        if self.asked and isinstance(error, Failure):
+            raise Failure(f"interrupted: {error.sentence}", _INTERRUPTED) from error
 
     def _answer_when_asked(self) -> None:
         self._woken.wait()

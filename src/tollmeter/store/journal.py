@@ -37,7 +37,6 @@ from tollmeter.protocol import (
     joined,
     joined_lines,
     lines_of,
-    read_line,
     read_next,
     records_of_visit,
     seal,
@@ -180,11 +179,13 @@ class Journal:
         self.close()
 
 
-def streams(folder: Path, damage: list[str] | None = None) -> Iterator[Stream]:
-    """The journal's whole streams. damage: gets a sentence, with the line's number, for each one that is damaged."""
+def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> Iterator[Stream]:
+    """The journal's whole streams, from the byte offset where one begins. damage: gets a sentence, with the line's
+    number, for each one that is damaged."""
     gathering = _Gathering([] if damage is None else damage)
-    number = end = 0
+    number, end = 0, begin
     with open_regular(_regular(folder)) as file:
+        file.seek(begin)
         for piece in _pieces(file):
             if (records := records_of_visit(piece)) and gathering.is_between():
                 yield Stream(piece, number + 1, end + len(piece))
@@ -405,7 +406,7 @@ LOCKS = Path("/proc/locks")
 
 
 class Tail:
-    """Raises Failure where the folder holds no journal, or a damaged one."""
+    """Raises Failure where the folder holds no journal. Damaged streams are left out."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -413,19 +414,11 @@ class Tail:
         if not self._path.is_file():
             raise Failure(f"{folder} is not a run: it has no {NAME}")
 
-    def new_streams(self) -> Iterator[tuple[Line, ...]]:
+    def new_streams(self) -> Iterator[Stream]:
         """Whole streams that were written since the last call, one after the other; none that is half written."""
-        gathered: list[Line] = []
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            end = self._offset
-            while (text := file.readline(LONGEST_LINE + 1)).endswith(b"\n"):
-                end += len(text)
-                gathered.append(read_line(text[:-1]))
-                if gathered[-1].kind == "end":
-                    self._offset = end
-                    yield tuple(gathered)
-                    gathered.clear()
+        for stream in streams(self._path.parent, begin=self._offset):
+            self._offset = stream.end
+            yield stream
 
     def is_written(self) -> bool:
         """Whether a process holds the journal open to write: it is locked until that process ends."""

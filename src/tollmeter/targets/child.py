@@ -39,6 +39,8 @@ def _environment() -> dict[str, str]:
 
 
 _HALTING_S, _HALTED_WITHIN_S = 0.1, 0.0001
+_SUSPENDED_S = 1.0
+"""A host that wakes this long after a deadline was suspended, and with it the process that it waits for."""
 
 
 class Meanwhile(Protocol):
@@ -249,7 +251,8 @@ class Child:
         is_whole: Callable[[bytearray], bool] | None = None,
         meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is whole, whoever else holds the pipe open."""
+        """Collects output until the process ends or the stream is whole, whoever else holds the pipe open. A process
+        that was suspended with this one, as by a container's freezer, gets its whole time again."""
         assert self._process.stdout
         pipe = self._process.stdout.fileno()
         watched = select.poll()
@@ -267,6 +270,8 @@ class Child:
                     return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
                 if ended or (is_whole and is_whole(output)):
                     return None
+                if (now := time.monotonic()) - deadline > _SUSPENDED_S:
+                    deadline = now + limit_s
         return "timeout", f"no end within {limit_s:.3g} s"
 
 
