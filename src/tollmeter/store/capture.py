@@ -16,12 +16,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
-import msgspec
-
 from tollmeter.files import open_regular, read_regular
 from tollmeter.model import Failure
 from tollmeter.protocol import Damaged, Head, Line, Outcomes, check_order, clean, find_lines, head, joined
-from tollmeter.store.journal import NAME, Session
+from tollmeter.store.journal import NAME, Session, read_note
 
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 10_000
@@ -127,7 +125,8 @@ def _capture(path: Path, content: bytes) -> Capture:
             elif stream[0].kind == "machine" and described is None:
                 described, first = head(stream), stream
             elif stream[0].kind == "run":
-                session = _session(stream[0])
+                note = read_note(stream[0])
+                session = Session(note.status, note.seconds, note.reason)
         except Damaged:
             lost += 1
     if described is None or described.machine is None or first is None:
@@ -153,17 +152,3 @@ def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
             held = []
     if held:
         yield tuple(held)
-
-
-class _Note(msgspec.Struct):
-    status: str
-    seconds: float
-    reason: str | None = None
-
-
-def _session(line: Line) -> Session:
-    try:
-        note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
-    except (ValueError, RecursionError) as error:
-        raise Damaged(f"a note of the run that cannot be read: {error}") from error
-    return Session(note.status, note.seconds, note.reason)

@@ -13,8 +13,8 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -47,10 +47,15 @@ NAME = "index.sqlite"
 _TABLES: dict[str, type[Record]] = {
     "rows": Row, "levels": Level, "findings": Finding, "lengths": Lengths, "inferred": Inference, "tolls": Toll,
 }  # fmt: skip
+_FIELDS = {"levels": "hierarchy"}
+"""The index's field where its table has another name."""
+_DOCUMENTS: dict[str, Any] = {
+    "run": RunInfo, "machine": Machine, "study": Study | None, "held_back": tuple[str, ...],
+    "opposed": tuple[Opposed, ...], "profiles": tuple[Profile, ...], "kinds": tuple[KindAnswer, ...],
+}  # fmt: skip
 _DERIVING = (
     "experiment", "numbers", "inference", "judgement", "studies", "findings", "library", "store", "protocol", "model",
 )  # fmt: skip
-_RUN_AND_MACHINE = "SELECT * FROM documents WHERE name IN ('run', 'machine')"
 _OF_TOLLS = """WHERE clock = 'hardware' AND (probe, metric, abi, target, parameters) IN
     (SELECT probe, metric, abi, target, parameters FROM tolls)"""
 _TOLLS = "SELECT toll, probe, abi, target, metric, parameters FROM tolls"
@@ -58,6 +63,7 @@ _BLOCK_BYTES = 1 << 20
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
+Content = TypeVar("Content")
 
 
 class Excerpt(NamedTuple):
@@ -89,34 +95,29 @@ def fingerprint(folder: Path) -> str:
 
 def load(folder: Path, wanted: str) -> Index | None:
     """The index if it is the one of this fingerprint, else None."""
-    if not (folder / NAME).is_file():
-        return None
-    try:
-        with contextlib.closing(_connect(folder / NAME)) as db:
-            stored = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
-            return _index(db) if stored == (wanted,) else None
-    except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
-        return None
+    return _read(folder, wanted, _index)
 
 
 def load_excerpt(folder: Path, wanted: str, probes: str | None) -> Excerpt | None:
     """As `load`, in a tenth of its time. probes: a glob; None for the rows that tolls are of."""
+    return _read(folder, wanted, partial(_excerpt, probes=probes))
+
+
+def _read(folder: Path, wanted: str, reader: Callable[[sqlite3.Connection], Content]) -> Content | None:
     if not (folder / NAME).is_file():
         return None
     try:
         with contextlib.closing(_connect(folder / NAME)) as db:
             stored = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
-            return _excerpt(db, probes) if stored == (wanted,) else None
+            return reader(db) if stored == (wanted,) else None
     except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
         return None
 
 
 def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
-    documents = {name: clean(msgspec.json.decode(text)) for name, text in db.execute(_RUN_AND_MACHINE)}
     of_tolls = probes is None
     return Excerpt(
-        run=msgspec.convert(documents["run"], RunInfo),
-        machine=msgspec.convert(documents["machine"], Machine),
+        **_documents(db, "run", "machine"),
         rows=_records(db, "rows", Row, _OF_TOLLS if of_tolls else "WHERE probe GLOB ?", () if of_tolls else (probes,)),
         levels=_records(db, "levels", Level) if of_tolls else (),
         tolls=tuple((*map(clean, words), clean(msgspec.json.decode(parameters)))
@@ -158,22 +159,10 @@ def _write(path: Path, made_of: str, index: Index) -> None:
         _make_tables(db)
         about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
         db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        documents = (
-            ("run", index.run),
-            ("machine", index.machine),
-            ("study", index.study),
-            ("held_back", index.held_back),
-            ("opposed", index.opposed),
-            ("profiles", index.profiles),
-            ("kinds", index.kinds),
-        )
-        db.executemany("INSERT INTO documents VALUES (?, ?)", [(name, _json(document)) for name, document in documents])
-        tables = {
-            "rows": index.rows, "levels": index.hierarchy, "findings": index.findings, "lengths": index.lengths,
-            "inferred": index.inferred, "tolls": index.tolls,
-        }  # fmt: skip
-        for table, records in tables.items():
-            _insert(db, table, records)
+        documents = [(name, _json(getattr(index, name))) for name in _DOCUMENTS]
+        db.executemany("INSERT INTO documents VALUES (?, ?)", documents)
+        for table in _TABLES:
+            _insert(db, table, getattr(index, _FIELDS.get(table, table)))
         db.execute("COMMIT")
 
 
@@ -192,27 +181,18 @@ def _insert(db: sqlite3.Connection, table: str, records: Iterable[Record]) -> No
 
 
 def _index(db: sqlite3.Connection) -> Index:
-    documents = {name: clean(msgspec.json.decode(text)) for name, text in db.execute("SELECT * FROM documents")}
     (version,) = db.execute("SELECT value FROM about WHERE key = 'format'").fetchone()
-    index = Index(
-        format=int(version),
-        run=msgspec.convert(documents["run"], RunInfo),
-        machine=msgspec.convert(documents["machine"], Machine),
-        rows=_records(db, "rows", Row),
-        hierarchy=_records(db, "levels", Level),
-        findings=_records(db, "findings", Finding),
-        lengths=_records(db, "lengths", Lengths),
-        inferred=_records(db, "inferred", Inference),
-        tolls=_records(db, "tolls", Toll),
-        study=msgspec.convert(documents["study"], Study | None),
-        held_back=tuple(documents["held_back"]),
-        opposed=msgspec.convert(documents["opposed"], tuple[Opposed, ...]),
-        profiles=msgspec.convert(documents["profiles"], tuple[Profile, ...]),
-        kinds=msgspec.convert(documents["kinds"], tuple[KindAnswer, ...]),
-    )
+    lists: dict[str, Any] = {_FIELDS.get(table, table): _records(db, table, form) for table, form in _TABLES.items()}
+    index = Index(format=int(version), **_documents(db, *_DOCUMENTS), **lists)
     for complaint in complaints(index):
         raise ValueError(complaint)
     return index
+
+
+def _documents(db: sqlite3.Connection, *names: str) -> dict[str, Any]:
+    """Raises LookupError where one is missing."""
+    texts = dict(db.execute(f"SELECT * FROM documents WHERE name IN ({', '.join('?' * len(names))})", names))
+    return {name: msgspec.convert(clean(msgspec.json.decode(texts[name])), _DOCUMENTS[name]) for name in names}
 
 
 def _records(

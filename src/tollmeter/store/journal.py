@@ -18,7 +18,6 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple
 
 import msgspec
@@ -173,9 +172,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -335,7 +332,9 @@ def _check_different(folder: Path, outcomes: Sequence[Outcome], keys: Iterable[i
         raise Failure(f"{folder}: visit {outcomes[again.min()].visit} is in the journal twice", 5)
 
 
-class _Note(msgspec.Struct):
+class Note(msgspec.Struct):
+    """A record of how far a run came."""
+
     status: str
     seconds: float
     reason: str | None = None
@@ -343,12 +342,17 @@ class _Note(msgspec.Struct):
     surroundings: Surroundings | None = None
 
 
-def _session(line: Line, visits: int, damaged: int) -> Session:
-    """visits: whole ones before it; damaged: streams left out. Raises Failure (5) if more visits are missing."""
+def read_note(line: Line) -> Note:
+    """Raises Damaged."""
     try:
-        note = msgspec.convert(clean(msgspec.json.decode(line.text)), _Note)
+        return msgspec.convert(clean(msgspec.json.decode(line.text)), Note)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
+
+
+def _session(line: Line, visits: int, damaged: int) -> Session:
+    """visits: whole ones before it; damaged: streams left out. Raises Failure (5) if more visits are missing."""
+    note = read_note(line)
     if note.visits is not None and not 0 <= note.visits - visits <= damaged:
         raise Failure(f"it counts {note.visits} visits, and {visits} precede it", 5)
     return Session(note.status, note.seconds, note.reason, note.surroundings)
