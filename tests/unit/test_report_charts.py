@@ -260,6 +260,7 @@ def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
     assert len(cells) == 6 * 5 * 2
     assert cells[0, 1, "swap"] == cells[1, 0, "swap"] == pytest.approx(48.0, rel=1e-3)
     assert cells[0, 5, "flag"] == pytest.approx(160.0, rel=1e-3)
+    assert {p["said"] for p in points if (p["a"], p["b"], p["panel"]) == (0, 1, "swap")} == {"48.0"}
 
 
 def test_two_cpus_make_dots() -> None:

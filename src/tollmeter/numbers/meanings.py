@@ -53,6 +53,12 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
     return metric.means if is_complete else None
 
 
+def sizes_of(probe: Probe | None) -> frozenset[str]:
+    """The names of a probe's parameters that are numbers of bytes."""
+    parameters = probe.parameters if probe else ()
+    return frozenset(parameter.name for parameter in parameters if parameter.kind == "size")
+
+
 def whole_number(row: Row, name: str) -> int:
     """A parameter that is a size or a count; 0 where there is none."""
     value = row.parameters.get(name)

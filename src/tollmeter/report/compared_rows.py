@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tollmeter.judgement.changed_curves import Curve, Moved, explaining
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison
-from tollmeter.model import Book, Level, Row
+from tollmeter.model import Book, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
@@ -103,15 +103,10 @@ def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
 
 def _line(naming: Naming, several: Sequence[Change | None]) -> Line:
     first = next(change for change in several if change is not None)
-    cells = (naming.row(first.old), _bare(first.old))
+    cells = (naming.row(first.old), of_row(first.old).bare)
     if len(several) == 1:
-        return Line((*cells, _bare(first.new), ratio(first), verdict(first)))
+        return Line((*cells, of_row(first.new).bare, ratio(first), verdict(first)))
     return Line((*cells, *(DASH if change is None else _with_sign(change) for change in several)))
-
-
-def _bare(row: Row) -> Figure:
-    """Without its interval: the ratio has one."""
-    return replace(of_row(row), sure="")
 
 
 def _with_sign(change: Change) -> Figure:
@@ -168,13 +163,8 @@ def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) ->
 
 
 def _moved(boundary: Moved) -> str:
-    old, new = (str(_without_interval(level)) for level in (boundary.old, boundary.new))
+    old, new = (str(size_of_level(level).bare) for level in (boundary.old, boundary.new))
     return f"{boundary.old.level} boundary moved from {old} to {new}"
-
-
-def _without_interval(level: Level) -> Figure:
-    figure = size_of_level(level)
-    return Figure(figure.number, figure.unit)
 
 
 def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:

@@ -90,7 +90,7 @@ def _whole(published: Published) -> dict[str, Any]:
 
 def _figure(figure: Figure) -> tuple[str, str]:
     """The value in its unit, and how sure it is."""
-    return f"{figure.number} {figure.unit}".strip(), figure.sure
+    return str(figure.bare), figure.sure
 
 
 def _key(toll: Toll) -> str:

@@ -13,18 +13,11 @@ from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Book, Fall, Lengths, Modelled, Parameter, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
-from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
+from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table, table
 
 MOST_LENGTHS = 5
 SAME = 0.03
 TRAPS = "trapped"
-PLACES = {
-    "hardware": "",
-    "virtual": "virtual time",
-    "instructions": "counted instructions",
-    "external": "timed outside",
-    "none": "no clock",
-}
 
 
 @dataclass(frozen=True)
@@ -81,7 +74,7 @@ class _Group:
     @property
     def place(self) -> str:
         """Where, and by which clock, unless that is this machine's own."""
-        clock_name = PLACES.get(self.clock, self.clock)
+        clock_name = CLOCKS.get(self.clock, self.clock)
         return ", ".join(filter(None, ("" if self.target == "local" and not clock_name else self.target, clock_name)))
 
 
@@ -125,7 +118,7 @@ def _groups(book: Book) -> list[_Group]:
             by_key.setdefault(key, []).append(row)
     groups = [_group(book, key, rows) for key, rows in by_key.items()]
     useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
-    order = list(PLACES)
+    order = list(CLOCKS)
     return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
 
 
@@ -249,24 +242,23 @@ def _of_group(curve: Lengths, group: _Group) -> bool:
 
 def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
     """ABIs, and what their rates over length do. All are of one way."""
-    by_memory: dict[str, list[str]] = {}
-    for curve in curves:
-        for fall in curve.falls:
-            if fall.cause == "memory":
-                by_memory.setdefault(_fall_of_memory(fall), []).append(curve.abi)
-    yield from ((", ".join(abis), sentence) for sentence, abis in by_memory.items())
-    others = [(curve, fall) for curve in curves for fall in curve.falls if fall.cause == "length"]
-    if others:
-        yield ", ".join(dict.fromkeys(curve.abi for curve, _ in others)), _fall_of_length([f for _, f in others])
-    unproved: dict[str, list[str]] = {}
-    for curve in curves:
-        for fall in curve.falls:
-            if fall.cause == "unknown":
-                unproved.setdefault(_fall_of_unknown(fall), []).append(curve.abi)
-    yield from ((", ".join(abis), sentence) for sentence, abis in unproved.items())
-    still = [curve for curve in curves if not curve.falls]
-    if still:
-        yield ", ".join(curve.abi for curve in still), _no_fall(still)
+    falls = [(curve.abi, fall) for curve in curves for fall in curve.falls]
+    yield from _grouped((abi, _fall_of_memory(fall)) for abi, fall in falls if fall.cause == "memory")
+    of_length = [(abi, fall) for abi, fall in falls if fall.cause == "length"]
+    if of_length:
+        yield ", ".join(dict.fromkeys(abi for abi, _ in of_length)), _fall_of_length([fall for _, fall in of_length])
+    yield from _grouped((abi, _fall_of_unknown(fall)) for abi, fall in falls if fall.cause == "unknown")
+    flat = [curve for curve in curves if not curve.falls]
+    if flat:
+        yield ", ".join(curve.abi for curve in flat), _no_fall(flat)
+
+
+def _grouped(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Each sentence once, with all ABIs that it is about."""
+    abis: dict[str, list[str]] = {}
+    for abi, sentence in sentences:
+        abis.setdefault(sentence, []).append(abi)
+    yield from ((", ".join(several), sentence) for sentence, several in abis.items())
 
 
 def _fall_of_memory(fall: Fall) -> str:
@@ -309,7 +301,7 @@ def _no_fall(flat: Sequence[Lengths]) -> str:
 
 def _times(ns: Sequence[float]) -> str:
     """One time, or the least and the most."""
-    return _range(f"{figure.number} {figure.unit}" for figure in map(time, sorted({min(ns), max(ns)})))
+    return _range(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
 
 
 def _range(words: Iterable[str]) -> str:

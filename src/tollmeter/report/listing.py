@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from tollmeter.model import Book, Row, Value
 from tollmeter.model.topology import RELATION
+from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.numbers import of_row, size
 from tollmeter.report.tables import Column, Line, Table, table
 from tollmeter.root import typed
@@ -112,5 +113,6 @@ def value_in_words(book: Book, row: Row, name: str) -> str:
     if name == RELATION:
         return row.relation or ""
     value = row.parameters[name]
-    kinds = {p.name: p.kind for p in book.probes[row.probe].parameters} if row.probe in book.probes else {}
-    return str(size(value)) if kinds.get(name) == "size" and isinstance(value, int) else str(value).replace("_", " ")
+    if isinstance(value, int) and name in sizes_of(book.probes.get(row.probe)):
+        return str(size(value))
+    return str(value).replace("_", " ")

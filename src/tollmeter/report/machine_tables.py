@@ -16,7 +16,6 @@ from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables, tolls
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
-from tollmeter.report.numbers import count as counted
 from tollmeter.report.tables import Cell, Column, Line, Table, table
 from tollmeter.studies.attempts import outcomes_of
 
@@ -56,7 +55,7 @@ def _value(inference: Inference) -> Cell:
     if isinstance(inference.value, bool):
         return "yes" if inference.value else "no"
     return (
-        Figure(counted(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
+        Figure(count(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
         if inference.unit == "count"
         else quantity(inference.value, inference.unit or "", inference.low, inference.high)
     )
@@ -128,8 +127,7 @@ def _matrix(title: str, rows: Sequence[Row]) -> Table:
 def _cell(row: Row | None, homes: int) -> Figure | str:
     if row is None:
         return DASH
-    figure = of_row(row)
-    return figure if homes <= MOST_WITH_INTERVALS else Figure(figure.number, figure.unit, "")
+    return of_row(row) if homes <= MOST_WITH_INTERVALS else of_row(row).bare
 
 
 # ---- core kinds -----------------------------------------------------------------------------------------------------

@@ -32,6 +32,11 @@ class Figure:
     def __str__(self) -> str:
         return " ".join(part for part in (self.number, self.unit, self.sure) if part)
 
+    @property
+    def bare(self) -> Figure:
+        """Without its interval."""
+        return replace(self, sure="")
+
 
 NOTHING = Figure(DASH)
 
@@ -94,15 +99,14 @@ def _sure(figure: Figure, median: float, low: float | None, high: float | None, 
 
 def _end(value: float) -> str:
     """An end of a wide interval: two digits, of a large number three that count."""
-    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 2) if value else 1.0
-    return plain(round(value / keep) * keep if keep > 1 else value, 2)
+    return plain(_rounded(value, 3), 2)
 
 
 def two_digits(value: float, unit: str) -> Figure:
     """As much as is kept in mind, without an interval: 120 ns, 2.2 µs."""
-    keep = 10.0 ** (math.floor(math.log10(abs(value))) - 1) if value else 1.0
-    rounded = round(value / keep) * keep
-    return replace(quantity(rounded, unit, rounded * (1 - WIDE / 2), rounded * (1 + WIDE / 2)), sure="")
+    step = _last_digit(value, 2)
+    rounded = round(value / step) * step
+    return quantity(rounded, unit, rounded * (1 - WIDE / 2), rounded * (1 + WIDE / 2)).bare
 
 
 def roughly(value: float | None, unit: str, samples: int) -> Figure:
@@ -184,8 +188,7 @@ def cycles(value: float | None, significant: int = 3) -> str:
         return DASH
     if abs(value) < (20 if significant > 2 else 10):
         return f"{value:.1f}"
-    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - significant + 1)
-    return f"{round(value / keep) * keep:,.0f}"
+    return f"{_rounded(value, significant):,.0f}"
 
 
 def count(value: float | None) -> str:
@@ -199,8 +202,7 @@ def about(value: float | None) -> str:
         return DASH
     if 0 < abs(value) < 10:
         return plain(value, 2)
-    keep = 10.0 ** max(0, math.floor(math.log10(abs(value))) - 1) if value else 1.0
-    return count(round(value / keep) * keep)
+    return count(_rounded(value, 2))
 
 
 def quantity(value: float | None, unit: str, low: float | None = None, high: float | None = None) -> Figure:
@@ -222,8 +224,13 @@ def quantity(value: float | None, unit: str, low: float | None = None, high: flo
 
 def _rounded(value: float, significant: int) -> float:
     """A count of things is one to its last digit, and a ratio is not: 17,500 and not 17,523."""
-    keep = 10.0 ** (math.floor(math.log10(abs(value))) - significant + 1) if value else 1.0
-    return round(value / keep) * keep if keep > 1 else value
+    step = _last_digit(value, significant)
+    return round(value / step) * step if step > 1 else value
+
+
+def _last_digit(value: float, significant: int) -> float:
+    """What the last of so many digits counts: 10 of 1234 with three."""
+    return 10.0 ** (math.floor(math.log10(abs(value))) - significant + 1) if value else 1.0
 
 
 def scale_of(largest: float, unit: str) -> tuple[float, str]:
@@ -292,7 +299,7 @@ def reading_of_level(level: Level) -> Figure:
         return NOTHING
     if level.read_low is None:
         return guess(level.read_bytes_per_second, "B/s")
-    return replace(rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high), sure="")
+    return rate(level.read_bytes_per_second, "B/s", level.read_low, level.read_high).bare
 
 
 def cycles_of_level(level: Level) -> str:

@@ -149,11 +149,10 @@ def _is_folded(chart: Chart) -> bool:
 def _worth(book: Book) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
     verdict = run_verdict.verdict(book)
-    word = (
-        run_verdict.UNDER_WAY if run_verdict.is_under_way(book.index.run) else book.index.run.verdict if verdict else ""
-    )
-    words = {"word": word, "made_of": verdict.partition(": ")[2]}
-    return words | {"meaning": run_verdict.meaning(book), "held": run_verdict.held_back(book)}
+    return {
+        "word": run_verdict.word(book.index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
+        "meaning": run_verdict.meaning(book), "held": run_verdict.held_back(book),
+    }  # fmt: skip
 
 
 def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tollmeter.model import Book, Build, Cache, Finding, Probe, Row, Value
+from tollmeter.model import Book, Build, Cache, Finding, Row, Value
 from tollmeter.model.topology import RELATION
+from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import Figure, count, of_row, quantity, size
 from tollmeter.report.tables import SIGNS, Discarded, evidence, gaps
@@ -131,16 +132,12 @@ def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart],
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
         parameters=parameters,
         places=places,
-        rows=tuple(_line(row, parameters, _sizes(probe)) for row in with_number),
+        rows=tuple(_line(row, parameters, sizes_of(probe)) for row in with_number),
     )
 
 
 def _anchor(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
-
-
-def _sizes(probe: Probe | None) -> frozenset[str]:
-    return frozenset(p.name for p in probe.parameters if p.kind == "size") if probe else frozenset()
 
 
 def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine:
@@ -161,8 +158,7 @@ def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine
 
 def _least(row: Row) -> str:
     """The extreme on the better side: a minimum of times, a maximum of rates."""
-    figure = quantity(row.minimum, row.unit)
-    return f"{figure.number} {figure.unit}".strip()
+    return str(quantity(row.minimum, row.unit).bare)
 
 
 def _value(value: Value, is_size: bool) -> str:

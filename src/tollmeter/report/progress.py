@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Machine, Point, Probe, Row, Suite
-from tollmeter.numbers.meanings import meaning, native, whole_number, with_meaning
+from tollmeter.numbers.meanings import meaning, native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.numbers.units import in_percent
 from tollmeter.report import tables
@@ -54,9 +53,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self, machine: Machine, suite: Suite | str, seed: int, total_visits: int, budget_seconds: float) -> None:
@@ -133,11 +130,7 @@ class Progress:
         return line.append(end)
 
     def _named(self, point: Point) -> str:
-        sizes = (
-            {p.name for p in self._probes[point.probe].parameters if p.kind == "size"}
-            if point.probe in self._probes
-            else set()
-        )
+        sizes = sizes_of(self._probes.get(point.probe))
         values = [str(size(value)) if name in sizes and isinstance(value, int) else f"{name} {value}"
                   for name, value in point.parameters]  # fmt: skip
         return clean(f"{point.probe}  {', '.join([*values, point.abi])}")
@@ -180,5 +173,4 @@ def _value(row: Row) -> str:
     """In doubt until it has visits enough for an interval."""
     if not is_known(row):
         return f"~ {two_digits(row.median, row.unit)}" if row.median else DASH
-    figure = quantity(row.median, row.unit, row.low, row.high)
-    return f"{figure.number} {figure.unit}"
+    return str(quantity(row.median, row.unit, row.low, row.high).bare)

@@ -19,7 +19,7 @@ from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
-from tollmeter.numbers.meanings import meaning, native, native_outcomes, with_meaning
+from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -44,6 +44,14 @@ from tollmeter.report.numbers import (
 from tollmeter.report.run_verdict import is_under_way
 
 Cell = Figure | str
+CLOCKS = {
+    "hardware": "",
+    "virtual": "virtual time",
+    "instructions": "counted instructions",
+    "external": "timed from outside",
+    "none": "no clock",
+}
+"""A clock in words; a machine's own needs none."""
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 GRAVEST_FIRST = ("error", "warning", "note")
 NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
@@ -284,7 +292,7 @@ def findings(book: Book) -> tuple[Finding, ...]:
 
 def with_sizes(named: str, book: Book) -> str:
     """A row's name with the sizes among its parameters as people write them."""
-    sizes = {p.name for probe in book.probes.values() for p in probe.parameters if p.kind == "size"}
+    sizes = frozenset[str]().union(*map(sizes_of, book.probes.values()))
     return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
 
 

@@ -26,6 +26,7 @@ from tollmeter.report.charts import (
 )
 from tollmeter.report.charts.chart import Bench, Chart, benches, pictures
 from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
+from tollmeter.report.tables import CLOCKS
 
 __all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
 
@@ -70,13 +71,6 @@ OF_ALL = (
 """Drawings whose probes may still have a chart of their own."""
 
 LEAST_POINTS = 4
-
-CLOCKS = {
-    "virtual": "virtual time",
-    "instructions": "counted instructions",
-    "external": "timed from outside",
-    "none": "no clock",
-}
 
 
 def charts(book: Book) -> tuple[Chart, ...]:
@@ -143,8 +137,7 @@ def _of_bench(chart: Chart, bench: Bench) -> Chart:
 
 
 def _where(bench: Bench) -> str:
-    clock = CLOCKS.get(bench.clock, bench.clock)
-    return bench.target if bench.clock == "hardware" else f"{bench.target}, {clock}"
+    return ", ".join(filter(None, (bench.target, CLOCKS.get(bench.clock, bench.clock))))
 
 
 def _unique(made: list[Chart]) -> Iterator[Chart]:

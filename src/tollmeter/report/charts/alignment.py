@@ -54,8 +54,6 @@ def copy(bench: Bench) -> Iterator[Chart]:
         return
     panel = panel_by(bench, rows, bench.varying(rows, "source", "target"))
     want = Heat(
-        rows="a",
-        columns="b",
         titles=("bytes that the source is off", "bytes that the target is off"),
         unit=rows[0].unit,
         tips=(("panel", "routine"), ("a", "source is off by"), ("b", "target is off by")),

@@ -26,6 +26,7 @@ from tollmeter.report.charts.marks import (
     panelled,
     series_colour,
     sure,
+    tips,
     values,
     words_axis,
 )
@@ -133,14 +134,13 @@ def _layers(data: Sequence[Datum], order: Sequence[str], y_title: str) -> list[a
     x = number_x([d["x"] for d in data], "elements", in_bytes=False)
     y = alt.Y("ratio:Q", title=y_title, scale=alt.Scale(type="log", nice=False), axis=axis)
     ends = alt.Y("lo:Q", title=y_title), alt.Y2("hi:Q", title=y_title)
-    named = (("panel", "of"), ("series", "series"), ("at", AXIS), ("times", y_title), ("interval", "at most from, to"),
-             ("value", "value"))  # fmt: skip
-    tips = [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
+    named = tips(("panel", "of"), ("series", "series"), ("at", AXIS), ("times", y_title),
+                 ("interval", "at most from, to"), ("value", "value"))  # fmt: skip
     return [
         base.mark_line(style="curve", clip=True).encode(x, y, color=by["color"], strokeDash=by["dash"]),
         base.mark_rule(style="whisker", clip=True).encode(x, *ends, color=by["color"]),
         base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"]),
-        base.mark_point(style="target").encode(x, y, tooltip=tips),
+        base.mark_point(style="target").encode(x, y, tooltip=named),
     ]
 
 
@@ -195,11 +195,10 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     scale, axis = alt.Scale(type="log", nice=False, padding=8), alt.Axis(**BESIDE_WORDS)
     x = alt.X("y:Q", title="times what the machine's own ABI takes", scale=scale, axis=axis)
     y = alt.Y("label:N", title=None, sort=None, axis=words_axis())
-    tips = [alt.Tooltip(field=f, type="nominal", title=t) for f, t in
-            (("label", "of"), ("series", "ABI"), ("value", "ratio"))]  # fmt: skip
+    named = tips(("label", "of"), ("series", "ABI"), ("value", "ratio"))
     rule = alt.Chart(values([{"one": 1}])).mark_rule(style="reported").encode(alt.X("one:Q"))
     reach = base.mark_rule(style="whisker").encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, by["color"], strokeDash=by["dash"])
-    dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=tips)
+    dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=named)
     lines = len({d["label"] for d in data})
     rows = [row for row in bench.rows if row.probe in {d["probe"] for d in data}]
     yield ABI_RATIOS.chart(finished(alt.layer(rule, reach, dot), lines * STEP + 20), rows)

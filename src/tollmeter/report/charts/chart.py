@@ -15,7 +15,7 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.extras import CHARTS, bring
 from tollmeter.files import write_whole
-from tollmeter.model import Book, Failure, Metric, Outcome, Parameter, Probe, Row
+from tollmeter.model import Book, Failure, Metric, Outcome, Probe, Row
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
 from tollmeter.report.chart_style import PICTURE_FONT, by_value, config, stacked
@@ -40,6 +40,17 @@ class Drawing:
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
         """The drawings of two runs: one with the data of both, or two where axes differ. runs: their labels."""
         return self, other
+
+
+@dataclass(frozen=True)
+class DataDrawing(Drawing):
+    """A drawing that is made of its data when its specification is asked for, so that two runs may share it."""
+
+    data: tuple[Datum, ...]
+
+    @property
+    def marks(self) -> Sequence[Datum]:
+        return self.data
 
 
 @dataclass(frozen=True)
@@ -168,10 +179,6 @@ class Bench:
 
     def probe(self, row: Row) -> Probe | None:
         return self.book.probes.get(row.probe)
-
-    def parameter(self, row: Row, name: str) -> Parameter | None:
-        probe = self.probe(row)
-        return next((p for p in probe.parameters if p.name == name), None) if probe else None
 
     @cached_property
     def known(self) -> Known:

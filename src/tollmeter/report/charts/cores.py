@@ -101,8 +101,6 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
     many, topology = len(cpus) > CELLS_WITH_TEXT, bench.book.index.machine.topology
     data = tuple(cell for row in rows for cell in _cells(row, panel(row) if panel else "", many))
     want = Heat(
-        rows="a",
-        columns="b",
         titles=("CPU", "CPU"),
         unit=rows[0].unit,
         tips=(("a", "CPU"), ("b", "and CPU")),
@@ -128,7 +126,7 @@ def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
         )
         return
     for first, second in (pair, pair[::-1]):
-        yield datum(row, a=first, b=second, panel=panel, figure=figure.number)
+        yield datum(row, a=first, b=second, panel=panel, said=figure.number)
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:
@@ -190,8 +188,6 @@ def transfer(bench: Bench) -> Iterator[Chart]:
         return
     panels = {_panel(row) for row in rows}
     want = Heat(
-        rows="a",
-        columns="b",
         titles=("state of the line", "access"),
         unit=rows[0].unit,
         tips=(("a", "state"), ("b", "access"), ("panel", "where")),
@@ -232,8 +228,6 @@ def between_nodes(bench: Bench) -> Iterator[Chart]:
         if len(rows) < LEAST_CELLS:
             continue
         want = Heat(
-            rows="a",
-            columns="b",
             titles=("CPU of node", "memory of node"),
             unit=rows[0].unit,
             tips=(("a", "CPU of node"), ("b", "memory of node"), ("panel", "by")),

@@ -10,7 +10,8 @@ from functools import cached_property, partial
 import altair as alt
 
 from tollmeter.model import Row, Value
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
+from tollmeter.numbers.meanings import sizes_of
+from tollmeter.report.charts.chart import Bench, Chart, DataDrawing, Datum, Drawing, Spec, Subject
 from tollmeter.report.charts.dots_and_heat import Rungs, rung
 from tollmeter.report.charts.marks import (
     ABOVE,
@@ -60,19 +61,14 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Lines(Drawing):
+class Lines(DataDrawing):
     """Data with an x, a series, perhaps a panel and a run, and how they are drawn. x: makes the axis of its values;
     tips: fields that lead in the hover, with their titles."""
 
-    data: tuple[Datum, ...]
     unit: str
     curves: Curves
     x: Callable[[Sequence[float]], alt.X]
     tips: tuple[tuple[str, str], ...]
-
-    @property
-    def marks(self) -> Sequence[Datum]:
-        return self.data
 
     @cached_property
     def spec(self) -> Spec:
@@ -151,8 +147,7 @@ def _datum(row: Row, curves: Curves, in_bytes: bool) -> Datum:
 
 
 def is_size(bench: Bench, row: Row, name: str) -> bool:
-    parameter = bench.parameter(row, name)
-    return parameter is not None and parameter.kind == "size"
+    return name in sizes_of(bench.probe(row))
 
 
 def panel_by(bench: Bench, rows: Sequence[Row], parameters: Sequence[str]) -> Name | None:
@@ -161,7 +156,7 @@ def panel_by(bench: Bench, rows: Sequence[Row], parameters: Sequence[str]) -> Na
 
 def named_by(bench: Bench, rows: Sequence[Row], parameters: Sequence[str]) -> Name:
     """Names a series by the parameters given: `huge`, `16 KiB`, `processes 8`; by its metric where there are none."""
-    sizes = {name for name in parameters if rows and is_size(bench, rows[0], name)}
+    sizes = sizes_of(bench.probe(rows[0])) if rows else frozenset()
 
     def word(name: str, value: Value) -> str:
         if not isinstance(value, int):

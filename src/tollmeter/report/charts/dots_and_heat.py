@@ -16,7 +16,7 @@ import altair as alt
 
 from tollmeter.model import Level, Row
 from tollmeter.report.chart_style import HEAT, by_value
-from tollmeter.report.charts.chart import Bench, Datum, Drawing, Spec
+from tollmeter.report.charts.chart import Bench, DataDrawing, Datum, Drawing, Spec
 from tollmeter.report.charts.marks import (
     ABOVE,
     bounds,
@@ -78,16 +78,11 @@ def _level(level: Level) -> Datum:
 
 
 @dataclass(frozen=True)
-class Rungs(Drawing):
+class Rungs(DataDrawing):
     """A line a label with its dot, from the least to the most, all above zero; of two runs a dot each."""
 
-    data: tuple[Datum, ...]
     unit: str
     x_title: str
-
-    @property
-    def marks(self) -> Sequence[Datum]:
-        return self.data
 
     @cached_property
     def spec(self) -> Spec:
@@ -205,12 +200,10 @@ def thresholds(seen: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Heat:
-    """rows and columns are fields of the data. labelled: each cell has its text. panel: small multiples. square: both
-    have the same values, and cells are square. mirrored: the data are one half of a square, and each cell is drawn on
-    both sides. order: of the values of a square; ascending where it is empty."""
+    """The data have a row `a` and a column `b`. labelled: each cell has its text, `said`. panel: small multiples.
+    square: both have the same values, and cells are square. mirrored: the data are one half of a square, and each cell
+    is drawn on both sides. order: of the values of a square; ascending where it is empty."""
 
-    rows: str
-    columns: str
     titles: tuple[str, str]
     unit: str
     tips: tuple[tuple[str, str], ...]
@@ -223,16 +216,11 @@ class Heat:
 
 
 @dataclass(frozen=True)
-class Cells(Drawing):
+class Cells(DataDrawing):
     """scale: data of which each step of colour is a part: of two runs, those of both."""
 
-    data: tuple[Datum, ...]
     want: Heat
     scale: tuple[Datum, ...] = ()
-
-    @property
-    def marks(self) -> Sequence[Datum]:
-        return self.data
 
     @cached_property
     def spec(self) -> Spec:
@@ -254,8 +242,8 @@ def _heat(data: Sequence[Datum], want: Heat, seen: Sequence[float]) -> Spec:
     steps = [bisect.bisect_right(edges, float(d["y"]) / divisor) for d in data]
     inline = values([_stepped(d, names[step], step, want) for d, step in zip(data, steps, strict=True)])
     layers = _layers(inline, want, names, unit)
-    cells = len({d[end] for d in data for end in (want.rows, want.columns)})
-    height = want.step * (cells if want.square else len({d[want.rows] for d in data}))
+    cells = len({d[end] for d in data for end in ("a", "b")})
+    height = want.step * (cells if want.square else len({d["a"] for d in data}))
     marked = {"usermeta": {"cells": cells, "step": want.step}} if want.square else {}
     if not want.panel:
         return {**finished(alt.layer(*layers), None), "height": height, **marked}
@@ -283,7 +271,7 @@ def _layers(inline: alt.NamedData, want: Heat, names: Sequence[str], unit: str) 
     legend = alt.Legend(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
     colour = alt.Color("step:N", scale=scale, legend=legend)
     base = alt.Chart(inline)
-    sides = [(want.columns, want.rows), *([(want.rows, want.columns)] if want.mirrored else [])]
+    sides = [("b", "a"), *([("a", "b")] if want.mirrored else [])]
     axes = [_axes(across, down, want) for across, down in sides]
     layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*want.tips)) for x, y in axes]
     for style, wanted in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if want.labelled else ():

@@ -135,10 +135,14 @@ def _short(value: float | None) -> float | None:
     return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
+def tips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
+    """Lines of the hover: fields that hold text, with their titles."""
+    return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in fields]
+
+
 def hover(*first: tuple[str, str]) -> list[alt.Tooltip]:
     """The fields that lead, then value, interval and samples: the same on every chart."""
-    rest = (("value", "value"), ("interval", "95 % interval"), ("samples", "samples"))
-    return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in (*first, *rest)]
+    return tips(*first, ("value", "value"), ("interval", "95 % interval"), ("samples", "samples"))
 
 
 def log_ticks(values: Iterable[float]) -> list[float]:

@@ -12,12 +12,12 @@ from tollmeter.model import Level, Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted, named_by, panel_by
-from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, values, wrapped
+from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, wrapped
 from tollmeter.report.numbers import quantity, size
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
 LATE = 8  # a label to the right of its rule needs about three octaves of the axis
-TIPS = (("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
+TIPS = tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
 
 
 def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
@@ -40,9 +40,8 @@ def knee_marks(bench: Bench) -> list[alt.Chart]:
     if not levels:
         return []
     base = alt.Chart(values([_knee(level, turn) for turn, level in enumerate(levels)]))
-    tips = [alt.Tooltip(field=name, type="nominal", title=title) for name, title in TIPS]
-    band = base.mark_rect(style="knee", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), tooltip=tips)
-    middle = base.mark_rule(style="knee-line", clip=True).encode(alt.X("x:Q"), tooltip=tips)
+    band = base.mark_rect(style="knee", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), tooltip=TIPS)
+    middle = base.mark_rule(style="knee-line", clip=True).encode(alt.X("x:Q"), tooltip=TIPS)
     label = base.mark_text(style="knee-label", dx=4, dy=alt.expr("datum.up"))
     return [band, middle, label.encode(alt.X("x:Q"), y=alt.value("height"), text="text:N")]
 
@@ -298,8 +297,8 @@ def load(bench: Bench) -> Iterator[Chart]:
         return
     rows, traffics = zip(*pairs, strict=True)
     curves = Curves("delay", _mix, "one dependent load", X_TITLE, log=False, banded=False)
-    tips = ("series", "traffic"), ("beside", "background traffic")
-    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, tips), [*rows, *traffics])
+    leading = ("series", "traffic"), ("beside", "background traffic")
+    yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, leading), [*rows, *traffics])
 
 
 def beside(bench: Bench) -> list[tuple[Row, Row]]:

@@ -30,11 +30,10 @@ from tollmeter.report.charts.marks import (
     values,
     words_axis,
 )
-from tollmeter.report.charts.marks import values as data_of
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.profiles import part_like
-from tollmeter.report.studies import tally_in_words
+from tollmeter.report.studies import REDRAWN, tally_in_words
 from tollmeter.report.tables import upper
 from tollmeter.studies.attempts import Place, published_turns
 from tollmeter.studies.attempts import listing as listed
@@ -67,8 +66,12 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
         for name, pairs_of_line in pairs.items()
         for pair in pairs_of_line
     ]
-    drawing, caption = Picture(_spec(figure, data, in_bytes)), _sentence(figure, data)
-    yield Chart(f"published-{figure.name}", figure.what, figure.shows, drawing, (), names(rows), caption=caption)
+    yield _chart_of(figure, _spec(figure, data, in_bytes), names(rows), _sentence(figure, data))
+
+
+def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: str) -> Chart:
+    name = f"{REDRAWN}{figure.name}"
+    return Chart(name, figure.what, figure.shows, Picture(spec), (), tuple(probes), caption=caption)
 
 
 def _datum(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
@@ -93,7 +96,7 @@ def _spec(figure: StudyFigure, data: Sequence[Datum], in_bytes: bool) -> Spec:
     x = number_x([float(d["x"]) for d in data], figure.axis, in_bytes)
     y = log_y([*data, *heights], "ratio", figure.title, HEADROOM)
     tips = hover(("series", "line"), ("at", figure.axis))
-    drawn = Curve(data_of(data), x, y, tips, dense=False)
+    drawn = Curve(values(data), x, y, tips, dense=False)
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
     rules_of_study = [*rules(places, max(int(d["x"]) for d in data)), *_heights(heights)]
     return finished(alt.layer(*rules_of_study, *curve_layers(drawn, series_colour("series", order))))
@@ -103,7 +106,7 @@ def _heights(heights: Sequence[Datum]) -> list[alt.Chart]:
     """A dashed rule at each published height, named at its right end."""
     if not heights:
         return []
-    base = alt.Chart(data_of(heights)).encode(alt.Y("y:Q"))
+    base = alt.Chart(values(heights)).encode(alt.Y("y:Q"))
     label = base.mark_text(style="reported-label", align="right", baseline="bottom", dy=-2)
     return [base.mark_rule(style="reported"), label.encode(text="what:N", x=alt.value("width"))]
 
@@ -148,7 +151,7 @@ def _chart(bench: Bench, claims: Sequence[Claim], unit: str, title: str, caption
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
     dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=hover(("label", "figure"))[:-1])
     subject = Subject(
-        f"published-{unit}", f"The study's figures and this machine's: {title}",
+        f"{REDRAWN}{unit}", f"The study's figures and this machine's: {title}",
         "What was published, and what is measured here?", (),
     )  # fmt: skip
     return subject.chart(finished(alt.layer(reach, dot), len(claims) * step + 20), bench.rows[:1], caption)
@@ -281,15 +284,7 @@ def _sides_chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[st
     tips = hover(("label", "of"), ("series", "whose"))[:-1]
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
     spec = finished(alt.layer(reach, dot), len(labels) * len(order) * BAR_STEP + ROOM)
-    return Chart(
-        f"published-{figure.name}",
-        figure.what,
-        figure.shows,
-        Picture(spec),
-        (),
-        tuple(probes),
-        caption=_sides_sentence(data),
-    )
+    return _chart_of(figure, spec, probes, _sides_sentence(data))
 
 
 def _x(figure: StudyFigure, data: Sequence[Datum], *, log: bool) -> alt.X:

@@ -21,7 +21,7 @@ from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
-from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, values
+from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, tips, values
 from tollmeter.report.numbers import of_row, percent, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -31,6 +31,7 @@ LEAST_SPAN = 0.01
 STRETCHES = 60
 STRIP = 9  # pixels
 CROSS = "M-1,-1L1,1M1,-1L-1,1"
+TIPS = tips(("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
 NAMES = {"whole": "uncontended core", "shared": "contended core", "unknown": "unknown"}
 
 STEADINESS = Subject(
@@ -93,13 +94,13 @@ def _points(looks: Sequence[SampleMark], x: alt.X, y: alt.Y) -> alt.Chart:
     order = [name for state, name in NAMES.items() if any(look.state == state for look in looks)]
     by: Spec = series_colour("series", order)
     base = alt.Chart(values([_datum(look) for look in looks]))
-    dots: alt.Chart = base.mark_point(style="dot", opacity=0.6).encode(x, y, by["color"], by["shape"], tooltip=_tips())
+    dots: alt.Chart = base.mark_point(style="dot", opacity=0.6).encode(x, y, by["color"], by["shape"], tooltip=TIPS)
     return dots
 
 
 def _crosses(looks: Sequence[SampleMark], x: alt.X, y: alt.Y) -> alt.Chart | None:
     base = alt.Chart(values([_datum(look) for look in looks]))
-    return base.mark_point(style="aside", shape=CROSS, clip=True).encode(x, y, tooltip=_tips()) if looks else None
+    return base.mark_point(style="aside", shape=CROSS, clip=True).encode(x, y, tooltip=TIPS) if looks else None
 
 
 def _datum(look: SampleMark) -> Datum:
@@ -107,11 +108,6 @@ def _datum(look: SampleMark) -> Datum:
     return {"x": at, "y": ghz, "series": NAMES[look.state], "at": f"{at:g} s", "value": f"{ghz:.3g} GHz"} | (
         {"aside": look.aside} if look.aside else {}
     )
-
-
-def _tips() -> list[alt.Tooltip]:
-    named = (("at", "at"), ("value", "control loop"), ("series", "core"), ("aside", "discarded"))
-    return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in named]
 
 
 def _strip(looks: Sequence[SampleMark], x: alt.X) -> alt.Chart | None:
@@ -130,9 +126,9 @@ def _strip(looks: Sequence[SampleMark], x: alt.X) -> alt.Chart | None:
     ]  # fmt: skip
     base = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
     opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
-    tips = [alt.Tooltip(field="value", type="nominal", title="of the time on a contended core")]
+    named = tips(("value", "of the time on a contended core"))
     ends = {"y": alt.value(alt.expr(f"height - {STRIP}")), "y2": alt.value(alt.expr("height"))}
-    strip: alt.Chart = base.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=tips, **ends)
+    strip: alt.Chart = base.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=named, **ends)
     return strip
 
 
@@ -163,10 +159,9 @@ def distribution(bench: Bench) -> Iterator[Chart]:
     order = [name for name in NAMES.values() if any(d["series"] == name for d in data)]
     by = series_colour("series", order)
     x = alt.X("x:O", title="visit, in the order of the run", axis=alt.Axis(labelOverlap=True, labelAngle=0))
-    tips = [alt.Tooltip(field=field, type="nominal", title=title) for field, title in
-            (("value", "sample"), ("series", "core"), ("at", "visit"))]  # fmt: skip
+    named = tips(("value", "sample"), ("series", "core"), ("at", "visit"))
     points = alt.Chart(values(data)).mark_point(style="dot", opacity=0.75).encode(
-        x, linear_y(data, "ns", "one sample"), by["color"], by["shape"], tooltip=tips
+        x, linear_y(data, "ns", "one sample"), by["color"], by["shape"], tooltip=named
     )  # fmt: skip
     name = _line(bench, row)
     subject = Subject(
