@@ -4,33 +4,25 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import re
 import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 
 import books
 from books import with_index, with_run
+from screens import printed, words
 from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
 from tollmeter.model import Book, Claim, Finding, RunVerdict, State, Study, Surroundings, Uncompared
 from tollmeter.report import markdown, page, run_verdict, tables, tolls
 from tollmeter.report.numbers import of_level, of_row
-from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
 
 SCREEN_AND_A_HALF = 36
-
-
-def printed(book: Book, width: int = 80, *, whole: bool = False) -> str:
-    stream = io.StringIO()
-    summary(book, Console(file=stream, width=width), whole=whole)
-    return stream.getvalue()
 
 
 def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
@@ -90,7 +82,7 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
 def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
     """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
     book = with_run(books.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
-    assert told in " ".join(printed(book).split())
+    assert told in words(book)
     page = run_verdict.meaning(book)
     assert ("the core was contended in 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert book.index.run.verdict == verdict
@@ -155,14 +147,14 @@ def test_where_no_longer_run_would_tell_more_none_is_advised() -> None:
 
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     book = with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
-    text = " ".join(printed(book).split())
+    text = words(book)
     assert "The question of this run is not answered: most numbers rest on fewer than 3 visits." in text
     assert re.search(r"Next \S+ run (default )?--budget \d+s", text)
 
 
 def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
     book = books.small()
-    text = " ".join(printed(books.with_entry(book, visits=2, samples=4)).split())
+    text = words(books.with_entry(book, visits=2, samples=4))
     assert re.search(r"system call ~ 1\d\d ns \(4 samples\)", text)
     assert "a system call takes about 1" in text
     assert "(4 samples)" not in printed(book)
@@ -170,10 +162,10 @@ def test_what_rests_on_too_little_says_so_in_table_and_sentence() -> None:
 
 def test_headline_and_table_say_the_same_with_the_same_doubt() -> None:
     book = books.small()
-    text = " ".join(printed(books.with_entry(book, low=114.0, median=130.0, high=187.0)).split())
+    text = words(books.with_entry(book, low=114.0, median=130.0, high=187.0))
     assert "a system call takes 114 to 187 ns" in text and "system call 114 to 187 ns" in text
     far = book.index.hierarchy[-1]
-    assert f"{of_level(far).number} {of_level(far).unit} from memory" in " ".join(printed(book).split())
+    assert f"{of_level(far).number} {of_level(far).unit} from memory" in words(book)
 
 
 def test_a_level_of_few_visits_has_no_interval() -> None:
@@ -196,7 +188,7 @@ def test_a_rate_or_a_parallelism_that_is_missing_says_why() -> None:
     levels = tuple(msgspec.structs.replace(level, **lost) if level.level in ("L2", "L3") else level
                    for level in book.index.hierarchy)  # fmt: skip
     told = with_index(book, hierarchy=levels)
-    for text in (page.render(told), " ".join(printed(told, whole=True).split()), markdown.render(told)):
+    for text in (page.render(told), words(told, whole=True), markdown.render(told)):
         assert "No read bandwidth of L2, L3: the budget ended." in text
         assert "No parallelism of L2, L3: no memory." in text
     assert "No read bandwidth" not in page.render(book)
@@ -227,7 +219,7 @@ def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int)
         for level in book.index.hierarchy
     )
     found = with_index(book, hierarchy=merged)
-    assert "not resolved from L3" in " ".join(printed(found, width).split())
+    assert "not resolved from L3" in words(found, width)
     assert "not resolved from L3" in markdown.render(found)
     assert "told apart" not in printed(book, width)
 
@@ -236,7 +228,7 @@ def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
     book = books.small()
     flat = with_index(book, hierarchy=())
     assert "No memory table:" in printed(flat) and "No memory table:" not in printed(book)
-    assert re.search(r"A load takes .*ns in \d+ KiB, .*ns in \d+ MiB\.", " ".join(printed(flat).split()))
+    assert re.search(r"A load takes .*ns in \d+ KiB, .*ns in \d+ MiB\.", words(flat))
     assert "No memory table:" not in printed(books.empty())
 
 
@@ -297,7 +289,7 @@ def test_what_only_thin_rows_say_is_withheld_and_named() -> None:
     assert carried("too short", [CACHE, SHARED], [PROBLEM]) == ((), (CACHE.name, SHARED.name), 1)
     book = books.small()
     held = with_index(book, held_back=(CACHE.name,))
-    told = " ".join(printed(held).split())
+    told = words(held)
     assert "1 finding withheld" in told and "cache disagrees" in told
 
 

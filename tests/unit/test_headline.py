@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import io
-
 import msgspec
 import pytest
-from rich.console import Console
 
 import answers
 import books
 from books import with_run
+from screens import screens
 from tollmeter.model import Book, Opposed
-from tollmeter.report import markdown, page
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
 from tollmeter.report.numbers import in_a_sentence, of_row
-from tollmeter.report.terminal import summary
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")
 
@@ -59,12 +55,8 @@ def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_i
     book = with_run(of(UNKNOWN[0]), unanswered="1 of the 5 layouts that a ratio needs; --budget 40s would do")
     said = "The question of this run is not answered: 1 of the 5 layouts that a ratio needs; --budget 40s would do."
     assert headline(book).startswith(said)
-    stream = io.StringIO()
-    summary(book, Console(file=stream, width=200))
-    assert " ".join(stream.getvalue().split()).startswith(said)
-    spaced = page.render(book).replace("\N{NO-BREAK SPACE}", " ")
-    assert f'<p class="lead">{said}' in spaced
-    assert said in markdown.render(book).replace("\\", "")
+    terminal, text, page = screens(book)
+    assert terminal.startswith(said) and said in text and f'<p class="lead">{said}' in page
 
 
 @pytest.mark.parametrize(("limited", "points", "said"), [(2, 2, True), (1, 2, True), (1, 3, False), (0, 0, False)])

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import platform
 import subprocess
@@ -11,17 +10,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 
 import made
+from screens import screens
 from tollmeter.catalog import Executable
 from tollmeter.library.addresses import model
 from tollmeter.library.places import ROOT, suites
 from tollmeter.library.sampled import ProfilePoint
 from tollmeter.model import Book, Build, CacheModel, Modelled, Point, Published, Select, Suite
-from tollmeter.report import markdown, page
 from tollmeter.report.length_sections import sections
-from tollmeter.report.terminal import summary
 from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
@@ -76,9 +73,7 @@ def test_modelled_misses_stand_in_a_table_of_their_own() -> None:
 
 
 def test_every_output_names_them_modelled_with_what_is_assumed() -> None:
-    screen = io.StringIO()
-    summary(book(), Console(file=screen, width=200))
-    for text in (screen.getvalue(), markdown.render(book()), page.render(book())):
+    for text in screens(book()):
         assert "modelled misses an operation" in text
         assert "Its ways are assumed." in text
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import html
-import io
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -13,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 import typer
-from rich.console import Console
 
 import answers
 import books
+from screens import printed
 from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.main import app
@@ -26,7 +25,6 @@ from tollmeter.library.derive import command
 from tollmeter.library.places import SUITES
 from tollmeter.model import Book, Surroundings
 from tollmeter.report import markdown, page
-from tollmeter.report.terminal import summary
 from tollmeter.report.text_layout import wrap
 from tollmeter.store.request import Request
 
@@ -93,12 +91,6 @@ def many() -> Book:
 MAKERS = (quiet, busy, interrupted, deprioritised, short, refused, study, many)
 
 
-def on_terminal(shown: Book, width: int, *, whole: bool) -> list[str]:
-    stream = io.StringIO()
-    summary(shown, Console(file=stream, width=width), whole=whole)
-    return stream.getvalue().splitlines()
-
-
 STARTS = re.compile(rf"{re.escape(shlex.quote(HERE))}|(?<![\w/])\.?/?toll (?=[a-z-]+ )|\b(?:{'|'.join(INSTALLERS)}) ")
 
 
@@ -147,7 +139,7 @@ def test_commands_of_the_terminal_can_be_pasted(make: Callable[[], Book]) -> Non
     shown = make()
     for width in (40, 80, 100):
         for whole in (False, True):
-            found = list(in_lines(on_terminal(shown, width, whole=whole)))
+            found = list(in_lines(printed(shown, width, whole=whole).splitlines()))
             assert found
             for typed in found:
                 check(typed)
@@ -164,7 +156,7 @@ def test_commands_of_markdown_and_the_page_can_be_pasted(make: Callable[[], Book
 
 def test_every_verb_of_advice_was_seen() -> None:
     """Else the tests above would pass where nothing is advised."""
-    lines = [line for make in MAKERS for whole in (False, True) for line in on_terminal(make(), 80, whole=whole)]
+    lines = [line for make in MAKERS for whole in (False, True) for line in printed(make(), whole=whole).splitlines()]
     words = [shlex.split(typed.strip()) for typed in in_lines(lines)]
     assert {"show", "report", "run", "serve"} <= {word[1] for word in words}
     assert any("--resume" in word for word in words) and any("apt-get" in word for word in words)

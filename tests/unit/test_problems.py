@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import fcntl
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
-from rich.console import Console
 
 import books
+from screens import screens
 from tollmeter.model import Book, Evidence, Finding, Severity
-from tollmeter.report import markdown, page
+from tollmeter.report import page
 from tollmeter.report.headline import MOST_NAMED, problems
-from tollmeter.report.terminal import summary
 from tollmeter.store.journal import NAME as JOURNAL
 
 NONE_FOUND = "No problem found"
@@ -34,13 +32,6 @@ def book(*findings: Finding, held_back: Sequence[str] = (), **run: object) -> Bo
     info = msgspec.structs.replace(made.index.run, **told)
     index = msgspec.structs.replace(made.index, findings=findings, held_back=tuple(held_back), run=info)
     return msgspec.structs.replace(made, index=index)
-
-
-def screens(shown: Book) -> tuple[str, str, str]:
-    """The terminal, the Markdown and the page, as words."""
-    stream = io.StringIO()
-    summary(shown, Console(file=stream, width=80))
-    return " ".join(stream.getvalue().split()), markdown.render(shown), page.render(shown)
 
 
 def test_no_problem_is_said_of_a_run_that_could_have_found_one_and_with_what_it_measured() -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -11,14 +10,13 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from rich.console import Console
 
 from books import with_index
+from screens import printed
 from tollmeter.library.derive import command, open_index, open_run
 from tollmeter.model import Book
 from tollmeter.protocol import Outcomes
 from tollmeter.report.run_verdict import next_step
-from tollmeter.report.terminal import summary
 from tollmeter.store.request import read_request, write_request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,9 +116,3 @@ def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for
     assert printed(again) == shown and not read
     assert list(again.outcomes) == list(first.outcomes) and len(again.outcomes) == len(first.outcomes)
     assert again.outcomes[0] == first.outcomes[0] and len(read) == len(first.outcomes)
-
-
-def printed(book: Book) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    summary(book, console)
-    return str(console.file.getvalue())  # type: ignore[attr-defined]

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 
 import msgspec
 import pytest
-from rich.console import Console
 
 import books
 import made
+from screens import screens, words
 from tollmeter.model import Book, Clock, Fall, Lengths, Parameter, Published, Row, Select, Suite
 from tollmeter.report import markdown, page
 from tollmeter.report.length_sections import Section, fallen, picked, sections
-from tollmeter.report.terminal import summary
 
 WAYS = ("hardware", "emulated", "trapped")
 PROBE = made.probe(
@@ -172,29 +170,19 @@ def test_no_fall_says_what_an_operation_takes_and_guesses_at_nothing() -> None:
 # ---- every output -----------------------------------------------------------------------------------------------
 
 
-def terminal(of: Book) -> str:
-    stream = io.StringIO()
-    summary(of, Console(file=stream, width=100))
-    return " ".join(stream.getvalue().split())
-
-
-def plainly(text: str) -> str:
-    return text.replace("\\", "").replace("&#39;", "'").replace("\xa0", " ")
-
-
 def test_every_output_holds_the_tables_the_falls_and_where_an_emulator_counted() -> None:
     of = book([*native(), *counted()], (curve("ia32", OF_MEMORY),), study=True)
-    for text in (terminal(of), plainly(markdown.render(of)), plainly(page.render(of))):
+    for text in screens(of, 100):
         assert "Which?" in text
         assert "x86_64: hardware over emulated" in text
         assert "ia32 emulated: the rate falls past N = 4,096, 32 KiB of vectors: L1d" in text
         assert "qemu-user:arm, counted instructions" in text
         assert "counts the program's own instructions: no time, and no caches" in text
-    assert terminal(of).index("Which?") < terminal(of).index("x86_64: hardware over emulated")
+    assert words(of, 100).index("Which?") < words(of, 100).index("x86_64: hardware over emulated")
 
 
 def test_a_run_that_is_no_study_keeps_its_terminal_short() -> None:
-    assert "hardware over emulated" not in terminal(book(native()))
+    assert "hardware over emulated" not in words(book(native()), 100)
     assert "hardware over emulated" in markdown.render(book(native()))
 
 

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 import books
+from screens import printed
 from tollmeter.report.charts import charts
 from tollmeter.report.markdown import render
-from tollmeter.report.terminal import summary
 
 WHOLE = {
     "native": books.healthy(("x86_64", "x86_64-musl", "ia32", "ia32-x87"), visits=0),
@@ -30,4 +28,4 @@ def test_any_part_of_a_run_is_drawn_and_told(name: str, seed: int, kept: float) 
     part = books.with_rows(WHOLE[name], [row for row in WHOLE[name].index.rows if chance.random() < kept])
     charts(part)
     render(part)
-    summary(part, Console(file=io.StringIO(), width=80))
+    printed(part)

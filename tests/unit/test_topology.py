@@ -13,13 +13,14 @@ from rich.console import Console
 import books
 from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
+from screens import screens
 from tollmeter.inference.core_kinds import core_kinds, slowest_remote
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import CoreKind, Machine, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
 from tollmeter.numbers.tolls import tolls
-from tollmeter.report import markdown, page, terminal
+from tollmeter.report import page, terminal
 from tollmeter.report.charts import charts
 from tollmeter.report.machine_tables import node_tables, parts_of
 from tollmeter.report.numbers import DASH
@@ -174,10 +175,8 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
     drawn = {chart.name: chart for chart in charts(shown)}
     assert len(drawn["node-latency"].drawing.marks) == 12 and len(drawn["node-bandwidth"].drawing.marks) == 6
     assert len(drawn["page-move"].drawing.marks) == 4
-    text, told = page.render(shown), io.StringIO()
-    terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=True)
     for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
-        assert title in text and title in told.getvalue() and title in markdown.render(shown)
+        assert all(title in screen for screen in screens(shown, whole=True))
 
 
 def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_is_named() -> None:
@@ -212,12 +211,10 @@ def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_i
     assert not little.hierarchy and not little.tolls and "CPU" in little.reason
     shown = msgspec.structs.replace(book, index=msgspec.structs.replace(index, kinds=(big, middle, little)))
     for whole in (False, True):
-        told = io.StringIO()
-        terminal.summary(shown, Console(file=told, width=80, highlight=False), whole=whole)
-        assert "Memory, capacity-512" in told.getvalue() and "Tolls, capacity-512" in told.getvalue()
-        assert "capacity-250 (CPU 3) was left out" in told.getvalue()
-    for text in (page.render(shown), markdown.render(shown)):
-        assert "Tolls, capacity" in text and "was left out" in text
+        text, *others = screens(shown, whole=whole)
+        assert "Memory, capacity-512" in text and "Tolls, capacity-512" in text
+        assert "capacity-250 (CPU 3) was left out" in text
+        assert all("Tolls, capacity" in other and "was left out" in other for other in others)
 
 
 def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:

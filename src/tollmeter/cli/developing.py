@@ -9,26 +9,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from tollmeter.catalog import check_known, unknown
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice
+from tollmeter.catalog import check_known
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, terminal, write_json
 from tollmeter.library import places
+from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
-from tollmeter.model import Abi, Failure
+from tollmeter.model import Abi, Failure, Profile
 from tollmeter.root import typed
 from tollmeter.toolchain import abis
-from tollmeter.toolchain.build import build_layout
+from tollmeter.toolchain.build import build_layout, find_compiler
 from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 if TYPE_CHECKING:
     from tollmeter.toolchain.compiled_units import Cast, CastSurvey
-
-from tollmeter.cli.printing import write
-from tollmeter.library.options import names, seconds
-from tollmeter.model import Profile
 
 WHAT = ("probe",)
 
@@ -205,19 +201,12 @@ def _casts_cells(cast: Cast, hidden: str) -> tuple[str, ...]:
 
 def _compiler(name: str | None) -> tuple[Abi, str]:
     """Raises Failure: 2 for a name that no file has, 5 where it cannot be compiled here."""
-    from tollmeter.library.places import ROOT
-    from tollmeter.toolchain.abis import find
-    from tollmeter.toolchain.build import find_compiler
-    from tollmeter.toolchain.packages import brought
-
-    known = find(ROOT).abis
-    if name is not None and name not in known:
-        raise unknown("ABI", name, tuple(known))
-    for candidate in (name,) if name else STRICT:
-        compiler = find_compiler(known[candidate])
+    candidates = [_known(name)] if name is not None else [*map(_known, STRICT)]
+    for candidate in candidates:
+        compiler = find_compiler(candidate)
         if isinstance(compiler, str):
-            return known[candidate], compiler
-    first = known[name or STRICT[0]]
+            return candidate, compiler
+    first = candidates[0]
     return first, brought(ROOT, {first.name: first})[first.name]
 
 
@@ -249,15 +238,13 @@ def profile(
     asked = Asked(round(1000 * took), by == "signal")
     profiles = take_all(points_of(words, names(abi), names(target)), asked)
     if form == "json":
-        write(msgspec.json.format(msgspec.json.encode(profiles)) + b"\n")
+        write_json(profiles)
     else:
         _print(profiles)
     return FAILED if all(profile_.reason for profile_ in profiles) else 0
 
 
 def _print(profiles: list[Profile]) -> None:
-    from rich.console import Console
-
     from tollmeter.report.profiles import alone, side_by_side
     from tollmeter.report.terminal import blocks
 
@@ -270,4 +257,4 @@ def _print(profiles: list[Profile]) -> None:
         if len(with_functions) == 2
         else list(map(alone, with_functions))
     )
-    blocks(shown, Console(highlight=False))
+    blocks(shown, terminal())

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import add_summary, write
+from tollmeter.cli.printing import add_summary, terminal, write
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
@@ -116,13 +116,11 @@ def _written(gated_runs: Gated, form: str) -> str:
 
 
 def _print(gated_runs: Gated) -> None:
-    from rich.console import Console
-
     from tollmeter.report.gated import failures
     from tollmeter.report.gated import sentences as of_runs
     from tollmeter.report.text_layout import print_table, width_of, wrapped
 
-    console = Console(highlight=False)
+    console = terminal()
     width = width_of(console)
     for sentence in of_runs(gated_runs):
         wrapped(console, sentence, width, hanging=2)

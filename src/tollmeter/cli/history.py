@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import print_notice, write
+from tollmeter.cli.printing import print_notice, terminal, write
 from tollmeter.library import places
 from tollmeter.model import Failure
 from tollmeter.root import COMMAND, ROOT
@@ -66,11 +66,9 @@ def history(
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
     if form == "table":
-        from rich.console import Console
-
         from tollmeter.report.history import print_history
 
-        print_history(series, many_series.labels, many_series.runs, Console(highlight=False), asked=bool(row))
+        print_history(series, many_series.labels, many_series.runs, terminal(), asked=bool(row))
     else:
         _write(series, form)
 

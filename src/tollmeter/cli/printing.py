@@ -42,8 +42,7 @@ def print_notice(sentence: str) -> None:
 
 def print_columns(columns: TableColumns, form: str) -> None:
     if form == "json":
-        table = [dict(zip(columns.names, row, strict=True)) for row in columns.rows]
-        write(msgspec.json.format(msgspec.json.encode(table)) + b"\n")
+        write_json([dict(zip(columns.names, row, strict=True)) for row in columns.rows])
     elif form == "table":
         _print_table(columns)
     else:
@@ -52,7 +51,6 @@ def print_columns(columns: TableColumns, form: str) -> None:
 
 def _print_table(columns: TableColumns) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -62,7 +60,7 @@ def _print_table(columns: TableColumns) -> None:
         table.add_column(name, no_wrap=name in whole, overflow="fold")
     for row in columns.rows:
         table.add_row(*(Text(clean(cell)) for cell in row[: columns.narrow]))
-    console = Console(highlight=False)
+    console = terminal()
     if not console.is_terminal:
         # What is piped has no width: a folded line would be two lines for grep.
         console.width = console.measure(table, options=console.options.update(width=WIDEST)).maximum
@@ -71,13 +69,18 @@ def _print_table(columns: TableColumns) -> None:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
-def print_blocks(blocks: Iterable[str | Table]) -> Console:
-    """Sentences and tables to standard output."""
+def terminal() -> Console:
+    """Standard output, for sentences and tables."""
     from rich.console import Console
 
+    return Console(highlight=False)
+
+
+def print_blocks(blocks: Iterable[str | Table]) -> Console:
+    """Sentences and tables to standard output."""
     from tollmeter.report.text_layout import print_table, width_of, wrapped
 
-    console = Console(highlight=False)
+    console = terminal()
     width = width_of(console)
     for block in blocks:
         if isinstance(block, str):
@@ -99,6 +102,11 @@ def add_summary(text: str) -> None:
             file.write(text)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", exit_code=5) from error
+
+
+def write_json(record: object) -> None:
+    """To standard output, for people and programs."""
+    write(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 
 def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:

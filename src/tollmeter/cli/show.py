@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import print_notice, write
+from tollmeter.cli.printing import print_notice, terminal, write, write_json
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Book, Failure, Index
@@ -65,15 +64,13 @@ def show(
 
 def print_machine(index: Index, form: str) -> None:
     if form == "json":
-        write(msgspec.json.format(msgspec.json.encode(index.machine)) + b"\n")
+        write_json(index.machine)
         return
     if form != "table":
         raise Failure("a machine is printed as table or json")
-    from rich.console import Console
-
     from tollmeter.report.terminal import machine
 
-    machine(index.machine, Console(highlight=False))
+    machine(index.machine, terminal())
 
 
 def print_attribution(book: Book, words: str, form: str) -> None:
@@ -90,7 +87,7 @@ def print_attribution(book: Book, words: str, form: str) -> None:
     if not attributions:
         raise Failure(_untimed(book, abis), exit_code=4)
     if form == "json":
-        write(msgspec.json.format(msgspec.json.encode(attributions)) + b"\n")
+        write_json(attributions)
     elif form == "csv":
         raise Failure("an attribution is printed as table, md or json")
     else:
@@ -109,16 +106,14 @@ def _print_attribution(attributions: Sequence[Attribution], form: str) -> None:
 
         write(("\n\n".join(as_markdown(attributions)) + "\n").encode())
         return
-    from rich.console import Console
-
     from tollmeter.report.terminal import attribution
 
-    attribution(attributions, Console(highlight=False))
+    attribution(attributions, terminal())
 
 
 def print_index(index: Index, form: str) -> None:
     if form == "json":
-        write(msgspec.json.format(msgspec.json.encode(index)) + b"\n")
+        write_json(index)
     else:
         write(written(derived_table("rows", index), form))
 
@@ -147,8 +142,6 @@ def print_book(book: Book, form: str, *, whole: bool = False, page: str | None =
 
 
 def _print_table(book: Book, whole: bool, page: str | None) -> None:
-    from rich.console import Console
-
     from tollmeter.report.terminal import summary
 
-    summary(book, Console(highlight=False), whole=whole, page=page)
+    summary(book, terminal(), whole=whole, page=page)

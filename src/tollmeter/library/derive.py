@@ -30,6 +30,7 @@ from tollmeter.model import (
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
+from tollmeter.store.dataset import write_tables
 from tollmeter.store.export import derived_tables, of_run, samples_table
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
@@ -39,8 +40,6 @@ from tollmeter.store.request import Request, places_of, read_request
 
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned
-
-from tollmeter.store.dataset import write_tables
 
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""

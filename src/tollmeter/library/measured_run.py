@@ -9,15 +9,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 
+from tollmeter.catalog import unknown
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
@@ -34,11 +36,6 @@ from tollmeter.store.request import read_request
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from operator import attrgetter
-
-from tollmeter.catalog import unknown
 
 
 class Run:
