@@ -130,6 +130,12 @@ def test_two_that_are_alike_are_said_to_be() -> None:
     assert "as much instructions" in verdict(counted, counted)
 
 
+def test_functions_of_one_share_are_in_the_order_of_the_profiles() -> None:
+    """A set of names has another order in each process."""
+    left, right = profile(dict.fromkeys("dbfac", 20)), profile(dict.fromkeys("gdbfa", 20))
+    assert [line.cells[0] for line in beside_table(left, right, ("a", "b")).rows] == [*"dbfacg"]
+
+
 def test_instructions_are_counted_and_no_throughput_is_made_of_them() -> None:
     said = verdict(profile({"copy": 5}, 80.0, "instructions"), profile({"copy": 5}, 40.0, "instructions"))
     assert "0.500 × the instructions" in said and "throughput" not in said

@@ -34,11 +34,10 @@ SAME_CAPACITY = 0.12
 
 
 class Associativity(Record, frozen=True):
-    """Of one level. way_bytes: the shortest distance at which its lines share a set, None where only one was timed."""
+    """Of one level."""
 
     level: str
     ways: InferredNumber
-    way_bytes: int | None = None
 
 
 class Edge(Record, frozen=True):
@@ -140,7 +139,7 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> Associativity | None:
                 for ends in zip(*((edges[distance].low, edges[distance].high) for distance in run), strict=True)
             )
             answer = InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
-            return Associativity(level=level.level, ways=answer, way_bytes=way_bytes)
+            return Associativity(level=level.level, ways=answer)
     return None
 
 

@@ -35,7 +35,6 @@ class Buffer(Record, frozen=True):
 class Reach(Record, frozen=True):
     """The buffers found for one page mode, nearest first; none, and why, where they are not resolved."""
 
-    pages: str
     buffers: tuple[Buffer, ...] = ()
     set_aside: tuple[Buffer, ...] = ()
     why: str | None = None
@@ -55,21 +54,21 @@ def translation(
     points.sort(key=lambda row: number(row, "count"))
     known = [absolute_error(row) for row in points if row.median is not None]
     if len(points) < LEAST_POINTS or not known:
-        return Reach(pages=pages, why=f"too few numbers of {pages} pages were timed")
+        return Reach(why=f"too few numbers of {pages} pages were timed")
     usual = median(known)
     values = [0.0 if row.median is None else middle(row) for row in points]
     errors = [usual if row.median is None else max(absolute_error(row), usual / 4) for row in points]
     counts = [number(row, "count") for row in points]
     steps = [step for step in jumps(values, errors) if step.after - step.before > LEAST_STEP_NS]
     if not steps:
-        return Reach(pages=pages, why=f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
+        return Reach(why=f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
     kept: list[Buffer] = []
     aside: list[Buffer] = []
     for step in steps:
         caches = _may_be_cache(step, counts, levels, line_bytes)
         (aside if caches else kept).append(_buffer(step, counts, errors))
     why = None if kept else "every step may be a cache's that overflowed"
-    return Reach(pages=pages, buffers=tuple(kept), set_aside=tuple(aside), why=why)
+    return Reach(buffers=tuple(kept), set_aside=tuple(aside), why=why)
 
 
 def _may_be_cache(step: Jump, counts: Sequence[int], levels: Sequence[Level], line_bytes: float) -> bool:

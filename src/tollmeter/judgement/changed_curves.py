@@ -22,12 +22,10 @@ Name = tuple[str, str, str, str]
 
 
 class Curve(Record, frozen=True):
-    """The rows of one metric over one numeric parameter, of which several changed. fixed: all other parameters.
-    values: of the parameter, at all rows that were compared; changes: those that changed, by that value."""
+    """The rows of one metric over one numeric parameter, of which several changed. values: of the parameter, at all
+    rows that were compared; changes: those that changed, by that value."""
 
-    name: Name
     over: str
-    fixed: Fixed
     values: tuple[int, ...]
     changes: tuple[Change, ...]
 
@@ -43,27 +41,24 @@ def curves(changes: Sequence[Change]) -> tuple[Curve, ...]:
     """All curves of which at least two rows changed."""
     by_name: dict[Name, list[Change]] = defaultdict(list)
     for change in changes:
-        by_name[name_of(change)].append(change)
-    return tuple(curve for name, some in by_name.items() for curve in _curves_of(name, some))
+        row = change.new
+        by_name[row.probe, row.metric, row.abi, row.target].append(change)
+    return tuple(curve for several in by_name.values() for curve in _curves_of(several))
 
 
-def name_of(change: Change) -> Name:
-    row = change.new
-    return row.probe, row.metric, row.abi, row.target
-
-
-def _curves_of(name: Name, changes: Sequence[Change]) -> Iterator[Curve]:
+def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
+    """Of one metric, a curve for each combination of the other parameters."""
     over = _longest(changes)
     groups: dict[Fixed, list[Change]] = defaultdict(list)
     for change in changes:
         if over in change.new.parameters:
             groups[_without(change, over)].append(change)
-    for fixed, some in groups.items():
-        ordered = sorted(some, key=lambda change: int(change.new.parameters[over]))
+    for several in groups.values():
+        ordered = sorted(several, key=lambda change: int(change.new.parameters[over]))
         changed = tuple(change for change in ordered if change.verdict not in UNCHANGED)
         if len(ordered) >= LEAST_VALUES and len(changed) >= LEAST_CHANGES:
             values = tuple(int(change.new.parameters[over]) for change in ordered)
-            yield Curve(name=name, over=over, fixed=fixed, values=values, changes=changed)
+            yield Curve(over=over, values=values, changes=changed)
 
 
 def _longest(changes: Sequence[Change]) -> str:

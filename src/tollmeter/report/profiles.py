@@ -75,7 +75,7 @@ def source_of(profile: Profile) -> str:
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:
     """Two profiles by function, and by how many points of the whole each function's share changed."""
-    names = sorted(_functions(left) | _functions(right), key=lambda name: -max(left.part(name), right.part(name)))
+    names = sorted(_functions(left, right), key=lambda name: -max(left.part(name), right.part(name)))
     rows = [
         Line((name, *_cells(name, left), *_cells(name, right), _change(name, left, right)))
         for name in names[:MOST_FUNCTIONS]
@@ -90,7 +90,7 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
 
 def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     """What grew, what shrank, and what came of it: `memcpy 55 → 41 %, ipalign 0 → 10 %: 1.31 times as fast`."""
-    names = sorted(_functions(left) | _functions(right), key=lambda name: -abs(right.part(name) - left.part(name)))
+    names = sorted(_functions(left, right), key=lambda name: -abs(right.part(name) - left.part(name)))
     changes = [
         f"{name} {100 * left.part(name):.0f} → {100 * right.part(name):.0f} %"
         for name in names[:4]
@@ -131,8 +131,9 @@ def _speed(left: Profile, right: Profile, gain: float | None) -> str:
     return f"{plain(1 / times)} × the {what}{rate}"
 
 
-def _functions(profile: Profile) -> set[str]:
-    return {share.function for share in profile.shares}
+def _functions(*profiles: Profile) -> list[str]:
+    """In the order of the profiles, so that equal shares have one order in every process."""
+    return list(dict.fromkeys(share.function for profile in profiles for share in profile.shares))
 
 
 def _cells(name: str, profile: Profile) -> tuple[str, Figure | str]:

@@ -262,9 +262,6 @@ def _here(forms: Sequence[str], pair: Pair) -> tuple[str, str]:
     return (known_like(pair.left, forms), known_like(pair.right, forms)) if forms else (DASH, DASH)
 
 
-# ---- ways out -------------------------------------------------------------------------------------------------------
-
-
 def ways_out(book: Book, suite: Suite) -> list[Ways]:
     return [_ways(ranking) for ranking in ranked(book, suite)]
 

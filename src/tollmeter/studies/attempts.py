@@ -43,18 +43,13 @@ class Test(NamedTuple):
 
 
 class Place(NamedTuple):
-    """control_hz: the usual rate there, or 0; spread: of all attempts' control loops, as a share."""
+    """control_hz: the usual rate there, or 0."""
 
     target: str
     abi: str
     clock: Clock
     control_hz: float
     tests: tuple[Test, ...]
-
-    @property
-    def spread(self) -> float:
-        seen = [attempt.control_hz for test in self.tests for attempt in test.attempts if attempt.control_hz]
-        return max(seen) / min(seen) - 1 if seen else 0.0
 
 
 def listing(book: Book) -> tuple[Place, ...]:
