@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from storm import command_lines, denials, journals, readers, run_files
-from storm.ended import Ended, Hung, Pulse, Tally, ended, ill, waited, within
+from storm.ended import Ended, Hung, Pulse, Tally, awake, ended, ill, waited, within
 from storm.uses import HOST, RUN, numbers
 from tollmeter.library.lies import HONEST, IN_PROBES
 from tollmeter.root import ROOT
@@ -109,6 +109,13 @@ def test_a_machine_that_stood_still_is_known_by_it() -> None:
     with Pulse() as pulse:
         time.sleep(0.1)
     assert pulse.stood_s < float(told.out)
+
+
+def test_a_trial_beside_which_the_machine_stood_still_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pulses = iter([5.0, 0.1])
+    monkeypatch.setattr(Pulse, "__exit__", lambda self, *_: setattr(self, "stood_s", next(pulses)))
+    complaints = iter(["code 6", "code 5"])
+    assert awake(lambda: next(complaints)) == "code 5"
 
 
 def test_every_lie_can_still_be_planted() -> None:

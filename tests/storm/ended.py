@@ -20,7 +20,7 @@ from unittest import mock
 import typer.main
 
 HANG_S = 60
-_TELLS_S, _BEAT_S = 10.0, 0.5
+_TELLS_S, _BEAT_S, _STILL_S = 10.0, 0.5, 3.0
 
 
 class Ended(NamedTuple):
@@ -137,6 +137,15 @@ class Pulse(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self.join()
+
+
+def awake(trial: Callable[[], str | None]) -> str | None:
+    """The complaint of a trial during which the machine did not stand still: that spends budgets and deadlines."""
+    while True:
+        with Pulse() as pulse:
+            complaint = trial()
+        if complaint is None or pulse.stood_s < _STILL_S:
+            return complaint
 
 
 class Hung(Exception):

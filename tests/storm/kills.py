@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from storm.ended import Pulse, Tally, marked, waited
+from storm.ended import Tally, awake, marked, waited
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.journal import NAME, read, streams
@@ -23,8 +24,6 @@ SEVEN, KILLS = 7, 4
 """Of so many, so many are kills, and the others signals."""
 LOADED_S, LASTS_S = 0.02, 4.0
 """Before the one the launcher is not read yet, and dies of a signal as any program; after the other a run has ended."""
-STILL_S = 3.0
-"""A machine that stood still for longer spent the budget of a run."""
 LOOKS, LOOK_S = 200, 0.05
 
 
@@ -35,17 +34,14 @@ def storm(seed: int, count: int) -> Tally:
     for number in range(count):
         moment_s = chance.uniform(LOADED_S, LASTS_S)
         sent = signal.SIGKILL if number % SEVEN < KILLS else chance.choice(SIGNALS)
-        tally.one(f"{sent.name} after {moment_s:.3f} s (number {number})", _awake(moment_s, sent))
+        what = f"{sent.name} after {moment_s:.3f} s (number {number})"
+        tally.one(what, awake(functools.partial(_passing, moment_s, sent)))
     return tally
 
 
-def _awake(moment_s: float, sent: signal.Signals) -> str | None:
-    """The complaint of a trial during which the machine did not stand still."""
-    while True:
-        with Pulse() as pulse, tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
-            complaint = _one(Path(passing), moment_s, sent)
-        if complaint is None or pulse.stood_s < STILL_S:
-            return complaint
+def _passing(moment_s: float, sent: signal.Signals) -> str | None:
+    with tempfile.TemporaryDirectory(prefix="toll-storm.") as passing:
+        return _one(Path(passing), moment_s, sent)
 
 
 def _one(passing: Path, moment_s: float, sent: signal.Signals) -> str | None:

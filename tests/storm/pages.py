@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import tempfile
 from pathlib import Path
 from unittest import mock
 
+from playwright.sync_api import TimeoutError as NotDrawn
+
 import books
 from browser.browser import Gallery, Shown, chromium
-from storm.ended import Tally
+from storm.ended import Tally, awake
 
 PARTS = (
     "</script>", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<svg onload=alert(1)>", "-->", "<!--",
@@ -28,14 +31,18 @@ def storm(seed: int, count: int) -> Tally:
     with tempfile.TemporaryDirectory(prefix="toll-storm.") as name, chromium() as browser:
         for number in range(count):
             hostile = "".join(chance.choices(PARTS, k=chance.randrange(1, 5)))
-            folder = Path(name, str(number))
-            folder.mkdir()
-            with (
-                mock.patch.object(books, "HOSTILE", hostile),
-                Gallery(browser, folder).show(books.hostile, folded=number % 4 != 0) as shown,
-            ):
-                tally.one(f"number {number}, {hostile!r}", _wrong(shown))
+            gallery = Gallery(browser, Path(tempfile.mkdtemp(dir=name)))
+            complaint = awake(functools.partial(_complaint, gallery, hostile, folded=number % 4 != 0))
+            tally.one(f"number {number}, {hostile!r}", complaint)
     return tally
+
+
+def _complaint(gallery: Gallery, hostile: str, *, folded: bool) -> str | None:
+    try:
+        with mock.patch.object(books, "HOSTILE", hostile), gallery.show(books.hostile, folded=folded) as shown:
+            return _wrong(shown)
+    except NotDrawn as error:
+        return f"it is not drawn: {error.message.splitlines()[0]}"
 
 
 def _wrong(shown: Shown) -> str | None:

@@ -273,10 +273,13 @@ class Samples(Sequence[Sample]):
     def column(self, name: str) -> NDArray[Any]:
         return self.columns.column(name)[self.start : self.stop]
 
-    def reported(self, name: str) -> list[Any]:
-        """A column's numbers; None where the system does not report it, or where there is no control."""
-        cells: list[Any] = self.column(name).tolist()
-        return [None if cell == NONE else cell for cell in cells] if name in MAYBE and NONE in cells else cells
+    def reported(self) -> dict[str, list[Any]]:
+        """The numbers of all columns; None where the system does not report it, or where there is no control."""
+        cells_of = {name: column[self.start : self.stop].tolist() for name, column in self.columns.columns().items()}
+        for name in MAYBE:
+            if NONE in cells_of[name]:
+                cells_of[name] = [None if cell == NONE else cell for cell in cells_of[name]]
+        return cells_of
 
     def reports_all(self) -> bool:
         """Whether the system reported every count of all of them, by their block: false where that is not sure."""

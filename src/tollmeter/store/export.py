@@ -91,9 +91,9 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 
 
 def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
-    place, samples = _place(outcome, hashes), Samples.of(outcome.samples)
-    seen = {name: samples.reported(name) for name in Witness.__struct_fields__}
-    columns = {"sample": [*range(len(why))], **_times(samples), **seen, "reason": why}
+    place, cells_of = _place(outcome, hashes), Samples.of(outcome.samples).reported()
+    seen = {name: cells_of[name] for name in Witness.__struct_fields__}
+    columns = {"sample": [*range(len(why))], **_times(cells_of), **seen, "reason": why}
     same = {name: cells[0] for name, cells in columns.items() if cells.count(cells[0]) == len(cells)}
     return Stretch(
         {**place, **dict.fromkeys(columns), **same}, {name: columns[name] for name in columns if name not in same}
@@ -130,10 +130,9 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
     return Arrays({}, parts, taken.counts, {**witness, **times, "reason": reasons, "sample": within})
 
 
-def _times(samples: Samples) -> dict[str, Sequence[Any]]:
-    iterations, control = samples.reported("iterations"), samples.reported("control_n")
-    own = zip(samples.reported("control_iterations"), iterations, control, strict=True)
-    return {name: samples.reported(raw) for name, raw in _RAW.items()} | {
+def _times(cells_of: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    own = zip(cells_of["control_iterations"], cells_of["iterations"], cells_of["control_n"], strict=True)
+    return {name: cells_of[raw] for name, raw in _RAW.items()} | {
         "control_iterations": [None if ns is None else some or usual for some, usual, ns in own]
     }
 
@@ -156,10 +155,15 @@ def _lines(table: Table, written: Callable[[Any], str], first: str, between: str
     """Lines of text, those of a stretch at once. written: of a cell; the others: what stands around them."""
     names, stretches, _ = table
     for shared, columns in stretches:
-        text = [written(shared[name]).replace("%", "%%") if name not in columns else "%s" for name in names]
+        text = ["%s" if name in columns else _plain_cell(shared[name], written) for name in names]
         cells = [_plain_column(columns[name], written) for name in names if name in columns]
         line = first + between.join(text) + last
         yield "".join([line % row for row in zip(*cells, strict=True)] if cells else [line % ()]).encode()
+
+
+def _plain_cell(cell: Any, written: Callable[[Any], str]) -> str:
+    """A number as `_plain_column` writes it; anything else as a part of a format."""
+    return str(cell) if type(cell) in (int, float) else written(cell).replace("%", "%%")
 
 
 def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequence[Any]:
@@ -168,13 +172,13 @@ def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequen
 
 
 def _csv_cell(cell: Any) -> str:
-    return _csv_text(_harmless(_flat(cell)))
+    return _csv_text(_flat(cell))
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _csv_text(cell: Any) -> str:
     """One cell of several."""
-    return _csv_line(["", cell])[1:-1]
+    return _csv_line(["", _harmless(cell)])[1:-1]
 
 
 def _csv_line(cells: Iterable[Any]) -> str:
