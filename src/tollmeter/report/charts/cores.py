@@ -16,7 +16,7 @@ from tollmeter.model.topology import RELATION, in_order, matrix_of
 from tollmeter.numbers.cpu_pairs import PairNumber, pair_numbers
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
 from tollmeter.report.charts.curves_chart import named_by, panel_by
-from tollmeter.report.charts.dots_and_heat import Cells, Heat, Rungs, level_rungs, rung
+from tollmeter.report.charts.dots_and_heat import Cells, Heat, Rungs, cell, level_rungs, rung
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
@@ -193,12 +193,8 @@ def transfer(bench: Bench) -> Iterator[Chart]:
         tips=(("a", "state"), ("b", "access"), ("panel", "where")),
         panel=len(panels) > 1,
     )
-    yield TRANSFER.chart(Cells(tuple(_cell(row) for row in rows), want), rows)
-
-
-def _cell(row: Row) -> Datum:
-    place = {"a": row.parameters["state"], "b": row.parameters["access"]}
-    return datum(row, **place, panel=_panel(row), said=str(quantity(row.median, row.unit)))
+    cells = tuple(cell(row, ("state", "access"), _panel(row)) for row in rows)
+    yield TRANSFER.chart(Cells(cells, want), rows)
 
 
 def _panel(row: Row) -> str:
@@ -218,6 +214,7 @@ NODE_SUBJECTS = (
             ("move-of-page",)),
 )  # fmt: skip
 LEAST_CELLS = 2
+READERS = {False: "one CPU", True: "all CPUs of the node"}
 
 
 def between_nodes(bench: Bench) -> Iterator[Chart]:
@@ -233,10 +230,5 @@ def between_nodes(bench: Bench) -> Iterator[Chart]:
             tips=(("a", "CPU of node"), ("b", "memory of node"), ("panel", "by")),
             panel=len({is_loaded(row) for row in rows}) > 1,
         )
-        yield subject.chart(Cells(tuple(map(_cell_of_nodes, rows)), want), rows)
-
-
-def _cell_of_nodes(row: Row) -> Datum:
-    by = "all CPUs of the node" if is_loaded(row) else "one CPU"
-    place = {"a": row.parameters["node"], "b": row.parameters["home"]}
-    return datum(row, **place, panel=by, said=str(quantity(row.median, row.unit)))
+        cells = tuple(cell(row, ("node", "home"), READERS[is_loaded(row)]) for row in rows)
+        yield subject.chart(Cells(cells, want), rows)

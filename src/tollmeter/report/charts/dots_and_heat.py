@@ -35,7 +35,7 @@ from tollmeter.report.charts.marks import (
     values,
     within_reach,
 )
-from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, scale_of, time
+from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, quantity, scale_of, time
 
 STEP, RUN_STEP = 34, 8
 BRIEF_ROOM = 92  # pixels
@@ -196,6 +196,12 @@ def thresholds(seen: Sequence[float]) -> list[float]:
     high = max(high, low * 1.05)
     steps = [low * (high / low) ** (place / len(HEAT)) for place in range(1, len(HEAT))]
     return [float(f"{step:.2g}" if high / low > 1.5 else f"{step:.4g}") for step in steps]
+
+
+def cell(row: Row, parameters: tuple[str, str], panel: str) -> Datum:
+    """A cell of one row. parameters: those that say its row and its column."""
+    down, across = (row.parameters[name] for name in parameters)
+    return datum(row, a=down, b=across, panel=panel, said=str(quantity(row.median, row.unit)))
 
 
 @dataclass(frozen=True)
