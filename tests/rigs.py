@@ -11,14 +11,25 @@ import msgspec
 from machines import MACHINE, catalog
 from streams import whole
 from tollmeter.conduct import Stage, Stopping, conduct
-from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.model import Machine, Outcome, Point, Probe, Published, Select, Suite, Visit
 from tollmeter.plan import Plan, make
 from tollmeter.protocol import seal
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
+from tollmeter.targets.worker_pool import LayoutKey, WorkerPool
 
 HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
+
+
+class Emptied(WorkerPool):
+    """A pool from which some processes have ended. ended: whether that of a layout has."""
+
+    def __init__(self, ended: Callable[[LayoutKey], bool]) -> None:
+        super().__init__()
+        self._ended = ended
+
+    def __contains__(self, key: LayoutKey) -> bool:
+        return not self._ended(key)
 
 
 class Rig:
@@ -42,7 +53,7 @@ class Rig:
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
         self.wide: list[Sequence[tuple[int, ...]]] = []
-        self.beside: SetupCpu | None = None
+        self.pool: WorkerPool | None = None
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
              against: tuple[str, ...] = (), published: tuple[Published, ...] = (),
@@ -59,8 +70,9 @@ class Rig:
         opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
         paths = {key: executable.path for key, executable in catalog().executables.items()}
         with opened as journal, Stopping([self]) as self.stopping:
-            now, beside = (lambda: self.clock_s), self.beside
-            stage = Stage({"local": self}, paths, journal, self, self, self.stopping, now=now, beside=beside)
+            stage = Stage(
+                {"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool
+            )  # fmt: skip
             return conduct(plan, stage, done, before)
 
     # Target

@@ -4,7 +4,7 @@
     fake_probe.py BUILD/ABI/PROBE WORDS...     reads BUILD/ABI/PROBE.json: {"describe": {...}, "behaviour": "..."}
 
 With --stay it reads a visit a line, and as long as it behaves well and the seed is the same it waits for another. A
-line with --ahead=CPU is one to prepare for: the process's number is then in FAKE.preparing, and a stream of no records
+line with --ahead=CPU is one to set up only: the process's number is then in FAKE.preparing, and a stream of no records
 says that it waits.
 
 It seals its records with its own few lines, so that the host's reader is not tested by the host's writer."""
@@ -89,13 +89,6 @@ def cut(visit: dict[str, Any]) -> None:
 def listens() -> None:
     """Tells whoever is about to send a signal that it would be heard: beside FAKE a file FAKE.listens."""
     Path(sys.argv[1] + ".listens").touch()
-
-
-def await_file(name: str) -> None:
-    """Until a test makes FAKE.name."""
-    limit = time.monotonic() + 600
-    while not Path(f"{sys.argv[1]}.{name}").exists() and time.monotonic() < limit:
-        time.sleep(0.01)
 
 
 def hang(visit: dict[str, Any]) -> None:
@@ -193,13 +186,6 @@ def whole(visit: dict[str, Any]) -> None:
     say(*stream([*good(visit), process], **stays))
 
 
-def held(visit: dict[str, Any]) -> None:
-    """A visit that lasts until the test lets it end."""
-    listens()
-    await_file("released")
-    whole(visit)
-
-
 def unheard(visit: dict[str, Any]) -> None:
     """Takes no sample where somebody asked to stop before, and does not stay."""
     stays.clear()
@@ -209,12 +195,8 @@ def unheard(visit: dict[str, Any]) -> None:
 
 BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "good": whole,
-    "held": held,
-    "slow": whole,
     "unprepared": whole,
     "lost": whole,
-    "wordy": whole,
-    "flooding": whole,
     "mute": whole,
     "asked": unheard,
     "crash_later": later(crash),
@@ -238,7 +220,7 @@ BEHAVIOURS: dict[str, Callable[[dict[str, Any]], None]] = {
     "stubborn": stubborn,
 }
 
-STAYING = ("good", "held", "slow", "wordy", "flooding", "asked")
+STAYING = ("good", "asked")
 
 
 def main() -> None:
@@ -256,19 +238,16 @@ def main() -> None:
 
 
 def prepare_ahead(behaviour: str) -> None:
-    """A slow one is ready once the test lets it be, and so is a wordy one, which has said a line or more than a pipe
-    holds; an unprepared one says that it could not, a lost one nothing, and a mute one can say nothing any more."""
-    say({"wordy": b"a warning, and its lin", "flooding": b"a warning\n" * (1 << 14)}.get(behaviour, b""))
-    if behaviour == "mute":
-        os.closerange(1, 3)
+    """An unprepared one says that it could not, a lost one nothing, and a mute one can say nothing any more."""
     Path(sys.argv[1] + ".preparing").write_text(f"{os.getpid()}\n")
-    if behaviour in ("slow", "wordy", "flooding", "mute"):
-        await_file("prepared")
-    elif behaviour == "asked":
+    if behaviour == "asked":
         await_stop()
     elif behaviour == "lost":
         os.kill(os.getpid(), signal.SIGKILL)
-    say(b"e\n" if behaviour == "wordy" else b"", *stream([], **stays))
+    elif behaviour == "mute":
+        os.closerange(1, 3)
+        sys.exit()
+    say(*stream([], **stays))
 
 
 def stay(path: Path, told: dict[str, Any]) -> None:

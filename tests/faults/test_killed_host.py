@@ -22,9 +22,6 @@ from typing import NamedTuple
 import pytest
 
 import stands
-from tollmeter.model import Point, Visit
-from tollmeter.protocol import words
-from tollmeter.root import ROOT
 from waiting import LONG_S, in_time
 
 TOLL = (sys.executable, "-I", "-m", "tollmeter", "run", "float.*", "n=16,64,256")
@@ -137,42 +134,3 @@ def test_nothing_outlives_a_host_that_is_asked_to_end(
         for moment_s in moments(place, 2):
             kill_at(place, environment, moment_s, signals)
             assert not left_behind(environment["TMPDIR"]), f"ended after {moment_s:.3f} s"
-
-
-# ---- killed while whoever prepares is halted ----------------------------------------------------------------------
-
-HOSTS = """
-import os, signal, sys, time
-from tollmeter.targets import child
-
-child._HALTING_S = 60
-for moment in range(int(sys.argv[3])):
-    if os.fork() == 0:
-        one = child.Child([sys.argv[1], "--stay"], listens=True)
-        os.write(1, b"%d\\n" % one._process.pid)
-        one.send(sys.argv[2])
-        time.sleep(moment % 4 * 0.0003)
-        one.halt()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.wait()
-"""
-"""Each halts a process that it has just started, and is killed then. The probe has only begun by then if it was let."""
-
-
-def stands_still(process: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
-    return False
-
-
-def test_nobody_stays_halted_whose_host_is_killed_as_soon_as_he_is() -> None:
-    dot = Point(probe="float.dot", abi="x86_64", target="local", parameters=(("n", 64),))
-    asked = Visit(id=1, point=dot, round=0, cpus=(0,), samples=2, sample_ns=1000, seed=7, deadline_ms=60_000)
-    command = [sys.executable, "-c", HOSTS, str(ROOT / "build/x86_64/float.dot"), " ".join(words(asked)), "40"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=LONG_S)
-    started = [int(line) for line in done.stdout.split()]
-    in_time(lambda: not any(map(stands_still, started)))
-    still = [process for process in started if stands_still(process)]
-    for process in still:
-        os.kill(process, signal.SIGKILL)
-    assert (len(started), still) == (40, [])

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -17,10 +18,9 @@ import pytest
 from fakes import ENTRY, fake
 from tollmeter.model import Abi, Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import local, worker_pool
+from tollmeter.targets import child, local, worker_pool
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
-from tollmeter.targets.worker_pool import SetupSchedule
 from waiting import LONG_S, in_time
 
 PROBE = "kernel.enter"
@@ -132,42 +132,59 @@ def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, m
     assert place.process() != first
 
 
-def test_who_waits_is_told_by_what_its_layout_took(place: Place) -> None:
+def test_the_pool_reports_the_layouts_of_waiting_processes(place: Place) -> None:
     executable = str(fake(Path(place._folder) / "good" / "x86_64", PROBE, "good", DESCRIBED))
-    where = executable, VISIT.point.parameters, VISIT.cpus
-    assert place.target.setup_s(where) is None
+    key = executable, VISIT.point.parameters, VISIT.cpus
+    assert key not in place.target.pool
     place.process()
-    assert place.target.setup_s(where) == 0, "its visit began with it"
+    assert key in place.target.pool
     place.target.close()
-    assert place.target.setup_s(where) is None
+    assert key not in place.target.pool
 
 
-def test_what_a_layout_took_is_its_time_on_a_cpu_before_its_first_visit(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.target.expect(SetupSchedule(0, may_begin=lambda _: True))
-    done: list[str] = []
-    say, cpu_s = Child.send, Child.cpu_s
-
-    def says(self: Child, line: str) -> bool:
-        done.append("prepare" if "--ahead" in line else "visit")
-        return say(self, line)
-
-    def looked(self: Child) -> float:
-        done.append("look")
-        return cpu_s(self)
-
-    monkeypatch.setattr(Child, "send", says)
-    monkeypatch.setattr(Child, "cpu_s", looked)
-    place.process()
-    ((_, one),) = place.target._pool._waiting.items()
-    assert done == ["prepare", "look", "visit"]
-    assert 0.001 < one.setup_s <= one.child.cpu_s(), "to start Python takes some"
+# ---- a set-up with a request of its own ----------------------------------------------------------------------------
 
 
-def test_where_each_visit_has_a_process_nobody_is_missed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Local, "keeps_residents", False)
-    assert place.target.setup_s(("any", (), ())) == 0
+def lines_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What each process is asked from now on: to set up, or to make a visit."""
+    lines: list[str] = []
+    send = Child.send
+
+    def noted(self: Child, line: str) -> bool:
+        lines.append("set up" if f"--ahead={VISIT.cpus[0]}" in line else "visit")
+        return send(self, line)
+
+    monkeypatch.setattr(Child, "send", noted)
+    return lines
+
+
+def test_a_layout_is_set_up_before_its_first_visit_and_once(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = lines_sent(monkeypatch)
+    first = place.process(sets_up_first=True)
+    assert place.process(sets_up_first=True) == first
+    assert lines == ["set up", "visit", "visit"]
+    assert place.process("good", seed=8) != first
+    assert lines[3:] == ["visit"], "the visit sets up its layout itself"
+
+
+@pytest.mark.parametrize("behaviour", ["unprepared", "lost", "mute"])
+def test_a_layout_that_cannot_be_set_up_is_visited_by_another_process(place: Place, behaviour: str) -> None:
+    """Which reports the reason."""
+    visited = place.process(behaviour, sets_up_first=True)
+    (asked,) = map(int, (place._folder / behaviour / "x86_64" / f"{PROBE}.preparing").read_text().split())
+    assert visited != asked
+    assert not is_alive(asked)
+
+
+def test_an_interrupt_during_a_set_up_leaves_the_visit_without_a_sample(place: Place) -> None:
+    asking = threading.Thread(target=place.interrupt, args=["asked"])
+    asking.start()
+    back = place.told("asked", sets_up_first=True)
+    asking.join()
+    assert (back.status, back.reason) == ("interrupted", "stopped before its first sample")
+
+
+# ---- how many wait ---------------------------------------------------------------------------------------------------
 
 
 def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
@@ -175,7 +192,7 @@ def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
 ) -> None:
     """A quarter of the machine's memory, here two processes and a half."""
     first = place.process(cpus=(0,))
-    held = next(iter(place.target._pool._waiting.values())).bytes
+    held = next(iter(place.target.pool._waiting.values())).bytes
     monkeypatch.setattr(worker_pool, "_memory_bytes", lambda: 4 * held * 5 // 2)
     second = place.process(cpus=(1,))
     assert place.process(cpus=(0,)) == first
@@ -231,3 +248,29 @@ def test_an_interrupt_reaches_the_process_that_is_visited(place: Place) -> None:
     back = place.told("interruptible_later")
     asking.join()
     assert (back.status, len(back.samples)) == ("ok", 1)
+
+
+def test_the_priority_is_normal_while_a_process_is_reaped_and_then_as_it_was() -> None:
+    """In a thread of its own, whose priority ends with it."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        seen = elsewhere.submit(_priorities).result()
+    if not seen:
+        pytest.skip("no real-time priority here")
+    first = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 1
+    assert seen == [first, (os.SCHED_OTHER | os.SCHED_RESET_ON_FORK, 0), first]
+
+
+def _priorities() -> list[tuple[int, int]]:
+    """Before, while and after; nothing where it may not be raised."""
+
+    def now() -> tuple[int, int]:
+        return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except OSError:
+        return []
+    seen = [now()]
+    with child._normal_priority():
+        seen.append(now())
+    return [*seen, now()]

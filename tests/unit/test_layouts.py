@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from machines import MIB
-from rigs import Rig
+from machines import MIB, catalog
+from rigs import Emptied, Rig
 from streams import whole
 from tollmeter.conduct.judging import Judging
-from tollmeter.conduct.schedule import Schedule, State
+from tollmeter.conduct.schedule import Schedule
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Select, Visit
+from tollmeter.plan import Costs, visit_order
+from tollmeter.plan.effort import USUAL
 from tollmeter.protocol import refused
 
 ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
@@ -27,11 +30,36 @@ def rig(tmp_path: Path) -> Rig:
 LARGE = Select(probe="memory.latency", parameters={"pages": "huge", "size": (32 * MIB, 64 * MIB)})
 
 
-def test_a_short_budget_is_for_one_visit_of_everything(rig: Rig) -> None:
-    sizes = tuple(number * MIB for number in range(32, 48))
-    plan = rig.plan(ENTER, Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes}), budget=3)
+SMALL_SIZES, LARGE_SIZES = [1024 * number for number in range(1, 31)], [number * MIB for number in range(32, 48)]
+
+
+def are_large(rig: Rig) -> list[bool]:
+    return [visit.point.values()["size"] in LARGE_SIZES for visit in rig.visits]
+
+
+@pytest.mark.parametrize("budget", [1000, 3])
+def test_large_points_begin_when_the_others_have_intervals(rig: Rig, budget: float) -> None:
+    rig.visits_to_settle = 4
+    plan = rig.plan(select_of(*SMALL_SIZES, *LARGE_SIZES), budget=budget)
     rig.go(plan)
-    assert len({visit.point for visit in rig.visits[: len(plan.points())]}) == len(plan.points())
+    assert are_large(rig)[: 30 * LEAST_VISITS] == [False] * 30 * LEAST_VISITS
+    assert {visit.point for visit in rig.visits} == set(plan.points())
+
+
+def test_a_short_budget_is_for_one_visit_of_everything_small_or_large(rig: Rig) -> None:
+    rig.visits_to_settle, rig.visit_s = 4, 0.02
+    plan = rig.plan(select_of(*SMALL_SIZES, *LARGE_SIZES), budget=1.4)
+    rig.go(plan)
+    assert {visit.point for visit in rig.visits[: len(plan.points())]} == set(plan.points())
+
+
+def test_large_points_alone_do_not_wait(rig: Rig) -> None:
+    rig.go(rig.plan(select_of(*LARGE_SIZES)))
+    assert Counter(visit.round for visit in rig.visits)[0] == 16
+
+
+def select_of(*sizes: int) -> Select:
+    return Select(probe="memory.latency", parameters={"pages": "huge", "size": sizes})
 
 
 def test_what_failed_is_not_visited_again_for_its_layout(rig: Rig) -> None:
@@ -68,25 +96,36 @@ def test_a_layout_that_takes_long_serves_more_visits(rig: Rig) -> None:
     assert seeds(rig) == [0] * 8 + [1] * 4
 
 
-def test_a_visit_that_was_not_made_has_served_nothing(rig: Rig) -> None:
-    """A round looks ahead at its visits, to have their layouts set up."""
-    plan = rig.plan(ONE)
-    judging = Judging(plan, rig)
-    schedule = Schedule(plan, judging, plan.costs(), (), ())
-    state = State(1000.0, lambda _: True, lambda _: False)
-    assert schedule.begin(0, 1000.0)
-    (coming,), (again,) = schedule.coming(state), schedule.coming(state)
-    visit = schedule.next(state)
-    assert visit
-    assert coming.seed == again.seed == visit.seed
-    assert schedule.next(state) is None
+def test_where_no_process_stays_a_layout_serves_one_visit_and_costs_all_of_its_start(rig: Rig) -> None:
+    """A system that denies their pipes to many, or a probe that ends with its visit."""
+    rig.visits_to_settle, rig.visit_s = 12, 0.3
+    rig.pool = Emptied(lambda _: True)
+    rig.go(rig.plan(ONE))
+    assert seeds(rig) == [*range(12)]
+    costs, first = Costs(catalog().probes()), rig.visits[0]
+    costs.learn(first, USUAL, 0.3, is_first=True, stays=True)
+    shared_by_several = costs.of(first.point, USUAL)
+    costs.learn(first, USUAL, 0.3, is_first=True, stays=False)
+    assert costs.of(first.point, USUAL) == pytest.approx(0.3)
+    assert 2 * shared_by_several < 0.3
+    costs.learn(first, USUAL, 0.3, is_first=True, stays=True)
+    assert costs.of(first.point, USUAL) == shared_by_several, "it stayed after all"
 
 
-def test_the_first_that_is_ready_comes_first_and_without_one_the_first(rig: Rig) -> None:
-    plan = rig.plan(Select(probe="memory.latency", parameters={"pages": "huge", "size": (4096, 8192, 16384)}))
-    schedule = Schedule(plan, Judging(plan, rig), plan.costs(), (), ())
+def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout(rig: Rig) -> None:
+    """As where others needed its memory."""
+    rig.visits_to_settle = LEAST_LAYOUTS
+    rig.pool = Emptied(lambda key: ("size", 32 * MIB) in key[1])
+    rig.go(rig.plan(LARGE))
+    several = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in (32 * MIB, 64 * MIB)}
+    assert [len(own) for own in several.values()] == [LEAST_LAYOUTS, 1]
+
+
+def test_the_visits_of_a_round_come_in_its_order_and_none_without_time(rig: Rig) -> None:
+    plan = rig.plan(LARGE)
+    schedule = Schedule(plan, Judging(plan, rig))
     assert schedule.begin(0, 1000.0)
-    order = [visit.point for visit in schedule.coming(State(1000.0, lambda _: True, lambda _: False))]
-    schedule.put_first(order, 1000.0)
-    made = [schedule.next(State(1000.0, lambda point: point == order[2], lambda _: False)) for _ in order]
-    assert [visit.point for visit in made if visit] == [order[2], order[0], order[1]]
+    first = schedule.next(1000.0)
+    assert first and first.point == visit_order(plan, plan.points(), 0)[0]
+    assert schedule.next(0.001) is None
+    assert schedule.is_cut

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the budget leaves for a visit bounds all of it: its layout, prepared ahead or not, and its samples."""
+"""What the budget leaves for a visit bounds all of it: its layout and its samples."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import time
@@ -14,11 +16,11 @@ from tollmeter.model import Point, Visit
 from tollmeter.targets import child as children
 from tollmeter.targets.child import Child, Ended
 from tollmeter.targets.local import Local
-from tollmeter.targets.worker_pool import Worker, WorkerPool
 
 POINT = Point(probe="any.probe", abi="x86_64", target="local", parameters=())
 VISIT = Visit(
-    id=0, point=POINT, round=0, cpus=(0,), samples=1, sample_ns=1, seed=1, deadline_ms=15_000, wall_ms=2000
+    id=0, point=POINT, round=0, cpus=(0,), samples=1, sample_ns=1, seed=1, deadline_ms=15_000, wall_ms=2000,
+    sets_up_first=True,
 )  # fmt: skip
 TOOK_S = 0.3
 
@@ -27,24 +29,17 @@ def test_what_a_layout_took_is_not_left_for_the_samples(monkeypatch: pytest.Monk
     """A visit of 3 s had three times 3 s, and `--budget 5s` took 22 s."""
     left: list[float] = []
 
-    def slow(*_: object) -> None:
-        time.sleep(TOOK_S)
-
-    def set_up(_: Local, __: str, visit: Visit) -> None:
-        left.append(visit.wall_ms / 1000)
-        time.sleep(TOOK_S)
-
-    def asked(_: Local, worker: Worker, __: Visit, limit_s: float) -> Ended:
+    def answer(_: Child, request: str, limit_s: float) -> Ended:
         left.append(limit_s)
-        worker.child.end()
+        time.sleep(TOOK_S * ("--ahead" in request))
         return Ended(b"", 0, None)
 
-    monkeypatch.setattr(WorkerPool, "get", slow)
-    monkeypatch.setattr(Local, "_set_up", set_up)
-    monkeypatch.setattr(Local, "_asked", asked)
-    Local().run("/bin/true", VISIT, 1)
-    assert left[0] <= VISIT.wall_ms / 1000 - TOOK_S
-    assert left[1] <= VISIT.wall_ms / 1000 - 2 * TOOK_S
+    monkeypatch.setattr(Child, "answer", answer)
+    with contextlib.closing(Local()) as target:
+        target.run("/bin/cat", VISIT, 1)
+    assert len(left) == 2
+    assert left[0] <= VISIT.wall_ms / 1000
+    assert left[1] <= VISIT.wall_ms / 1000 - TOOK_S
 
 
 def test_a_process_that_came_to_its_limit_is_killed_before_anything_else_is_asked_of_it(
@@ -61,16 +56,14 @@ def test_a_process_that_came_to_its_limit_is_killed_before_anything_else_is_aske
 
 def test_a_process_that_was_suspended_with_the_host_has_its_time_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cgroup's freezer stopped `toll run` and `PROBE --machine` for 22 s: exit 5, "no end within 20 s"."""
-    passed_s = [0.0]
 
-    class Freezer:
-        def stdout_fds(self) -> list[int]:
-            return []
+    def read(command: str, limit_s: float) -> Ended:
+        """The clock jumps once the host waits: after it has set the deadline and the time to wait."""
+        passed_s = itertools.chain([0.0] * 3, itertools.repeat(22.0))
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + next(passed_s))
+        child = Child(["sh", "-c", command])
+        monkeypatch.setattr(children, "time", clock)
+        return child.read_stream(limit_s)
 
-        def advance(self) -> None:
-            passed_s[0] = 22.0
-
-    monkeypatch.setattr(children, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed_s[0]))
-    assert Child(["sh", "-c", "sleep 0.3; echo done"]).read_stream(20, Freezer()) == Ended(b"done\n", 0, None)
-    hangs = Child(["sleep", "60"]).read_stream(0.3, Freezer())
-    assert hangs.limit == ("timeout", "no end within 0.3 s")
+    assert read("sleep 0.3; echo done", 20) == Ended(b"done\n", 0, None)
+    assert read("sleep 60", 0.3).limit == ("timeout", "no end within 0.3 s")

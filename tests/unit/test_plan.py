@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -23,10 +24,12 @@ from tollmeter.model import (
     Point,
     Program,
     Published,
+    Role,
     RowOf,
     Select,
     Suite,
     Value,
+    Visit,
 )
 from tollmeter.plan import (
     Costs,
@@ -526,6 +529,10 @@ def test_sizes_of_the_hosts_caches_mean_nothing_where_instructions_are_counted()
     assert largest == {"local": 1024 * MIB, "qemu-user:mipsel": 4 * MIB}
 
 
+def visit_of(plan: Plan, point: Point, samples: int) -> Visit:
+    return plan.visit(0, point, 0, (), Sampling(samples=samples, sample_ns=300_000))
+
+
 def test_costs_are_learned() -> None:
     plan = plan_of(Select(probe="memory.latency"))
     costs: Costs = plan.costs()
@@ -533,7 +540,8 @@ def test_costs_are_learned() -> None:
     effort, longer = Effort(samples=1, sample_ns=1000), Effort(samples=1, sample_ns=1001000)
     assert costs.of(large, effort) > costs.of(small, effort)
     samples, sample_s = costs.samples(large, effort), effort.sample_s()
-    costs.learn(large, samples, effort, 2.0 + samples * sample_s, fresh=True)
+    seconds = 2.0 + samples * sample_s
+    costs.learn(visit_of(plan, large, samples), effort, seconds, is_first=True, stays=True)
     assert costs.first(large, effort) == pytest.approx(2.0 + costs.samples(large, effort) * sample_s)
     served = costs.visits_of_layout(large, effort)
     assert served > 1
@@ -546,8 +554,8 @@ def test_what_a_visit_to_a_layout_that_waits_takes_is_learned_apart_from_the_sta
     plan = plan_of(Select(probe="kernel.enter"))
     costs, point, effort = plan.costs(), plan.points()[0], plan.effort
     sampling_s = 12 * effort.sample_s()
-    costs.learn(point, 12, effort, 0.5 + sampling_s, fresh=False)
-    costs.learn(point, 12, effort, 2.5 + sampling_s, fresh=True)
+    for seconds, is_first in ((0.5, False), (2.5, True)):
+        costs.learn(visit_of(plan, point, 12), effort, seconds + sampling_s, is_first=is_first, stays=True)
     beyond = costs.samples(point, effort) * effort.sample_s()
     assert costs.first(point, effort) == pytest.approx(0.5 + 2.0 + beyond)
     assert costs.of(point, effort) == pytest.approx(0.5 + 2.0 / costs.visits_of_layout(point, effort) + beyond)
@@ -559,11 +567,43 @@ def test_what_is_dear_to_ask_for_takes_more_samples_an_even_number_and_not_for_e
     taken = []
     for asking_s in (0.0, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 50.0):
         costs = plan.costs()
-        costs.learn(point, 0, effort, asking_s, fresh=False)
+        costs.learn(visit_of(plan, point, 0), effort, asking_s, is_first=False, stays=True)
         taken.append(costs.samples(point, effort))
     assert taken == sorted(taken)
     assert (taken[0], taken[-1]) == (4, 64)
     assert all(count % 2 == 0 for count in taken)
+
+
+def planned_with(**changed: Any) -> Visit:
+    """The visit to a probe that differs in this from one that has nothing beside it."""
+    like = catalog()
+    changed_probe = msgspec.structs.replace(like.probes()["kernel.enter"], **changed)
+    made = {place: msgspec.structs.replace(one, probe=changed_probe) for place, one in like.executables.items()
+            if one.probe.probe == "kernel.enter"}  # fmt: skip
+    suite = Suite(name="s", question="?", select=(Select(probe="kernel.enter"),))
+    plan = make(suite, msgspec.structs.replace(like, executables=made), MACHINE, budget_seconds=10, seed=1)
+    return visit_of(plan, plan.points()[0], 4)
+
+
+def role(pace: Literal["lockstep", "background"]) -> Role:
+    return Role(name="partner", worker="thread", pace=pace)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sets_up_first"),
+    [
+        ({}, True),
+        ({"faults": True}, True),
+        ({"roles": (role("background"),)}, True),
+        ({"roles": (role("background"), role("lockstep"))}, False),
+        ({"switches": True}, False),
+        ({"spreads": True}, False),
+    ],
+)
+def test_a_layout_whose_set_up_moves_no_worker_is_set_up_before_its_visit(
+    changed: dict[str, Any], sets_up_first: bool
+) -> None:
+    assert planned_with(**changed).sets_up_first == sets_up_first
 
 
 def test_a_layout_can_be_had_again_and_differs_from_the_next() -> None:

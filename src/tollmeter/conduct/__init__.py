@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 from tollmeter.conduct.judging import Judging
 from tollmeter.conduct.machine_lock import hold_machine_lock, no_collections, pinned_to
-from tollmeter.conduct.prestaging import Workers
-from tollmeter.conduct.schedule import Schedule, State
+from tollmeter.conduct.schedule import Place, Schedule
 from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Status, Visit
+from tollmeter.model.topology import is_here
 from tollmeter.plan import Plan
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
@@ -58,11 +58,9 @@ class _Run:
         self._began = stage.now()
         self._reader = Outcomes()
         self._next_review = 0.0
-        costs = plan.costs()
-        self._workers = Workers(stage.executables, stage.targets, stage.beside, costs)
         self._judging = Judging(plan, stage.judge)
         built = [earlier for earlier in done if (earlier.point.probe, earlier.point.abi) in stage.executables]
-        self._schedule = Schedule(plan, self._judging, costs, done, built)
+        self._schedule = Schedule(plan, self._judging, self._has_ended, done, built)
         for earlier in done:
             self._keep(earlier)
 
@@ -82,8 +80,7 @@ class _Run:
         for round_ in itertools.count():
             if not schedule.begin(round_, self._left()):
                 return ("settled", None) if schedule.all_are_done() else ("budget", self._spent())
-            schedule.put_first(self._workers.prefetch(schedule.coming(self._state())), self._left())
-            while visit := schedule.next(self._state()):
+            while visit := schedule.next(self._left()):
                 if self._stage.stopping.asked:
                     break
                 self._make(visit)
@@ -109,13 +106,11 @@ class _Run:
     def _make(self, visit: Visit) -> None:
         stage, point = self._stage, visit.point
         stage.observer.visit(visit, *self._progress())
-        was_begun = self._workers.is_begun(point)
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
         self._record(stream)
-        self._schedule.learn(visit, stage.now() - began, was_begun=was_begun)
-        self._workers.learn(visit)
+        self._schedule.learn(visit, stage.now() - began)
 
     def _record(self, stream: bytes) -> None:
         self._stage.journal.append(stream)
@@ -127,8 +122,10 @@ class _Run:
         if outcome.status != "interrupted":
             self._judging.add(outcome)
 
-    def _state(self) -> State:
-        return State(self._left(), self._workers.is_ready, self._workers.has_ended)
+    def _has_ended(self, place: Place) -> bool:
+        point, cpus = place
+        pool, executable = self._stage.pool, self._stage.executables[point.probe, point.abi]
+        return pool is not None and is_here(point.target) and (executable, point.parameters, cpus) not in pool
 
     def _left(self) -> float:
         return self._plan.budget_seconds - self.elapsed()

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tollmeter.conduct.judging import Judging
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
-from tollmeter.plan import LAYOUT_SERVES, Costs, Plan, Sampling, groups, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, visit_order
 from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, next_visits, visits_wanted
 
@@ -20,10 +20,6 @@ _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"}
 _MOST_FAILURES = 2
 _MOST_AGAIN = 3
 """Visits of a point that the judge reports as different; a difference that persists after them is shown."""
-_MOST_SPREAD, _MOST_LEAVING = 0.5, 0.25
-"""Shares of the remaining time: of a round that may be reordered, and of one that may leave points to the next."""
-_LEFT_OVER_S = 10.0
-"""A point whose layout is not set up is left from round to round for this long; then the run waits for it."""
 _FOR_KNEES = 0.05
 """Share of the budget for points near cache boundaries, where there is too little for all."""
 _LEAST_WALL_MS = 300
@@ -35,33 +31,30 @@ Place = tuple[Point, tuple[int, ...]]
 
 
 class Layout(NamedTuple):
-    """Of one point on some CPUs: which one, of which round, and how many visits it has served."""
+    """Of one point on some CPUs: which one, of which round, and how many visits were requested of it."""
 
     number: int = 0
     round: int = 0
-    served: int = 0
-
-
-class State(NamedTuple):
-    """What the next visit depends on beside the visits so far. left_s: of the budget. is_ready: whether the layout of a
-    point's next visit is set up, or is not set up before its visit. has_ended: whether the process of the layout that
-    was visited last has ended, by itself or to free its memory."""
-
-    left_s: float
-    is_ready: Callable[[Point], bool]
-    has_ended: Callable[[Place], bool]
+    served: int = 1
 
 
 class Schedule:
     """Of one run. `begin` chooses the points of a round, and `next` its visits one by one."""
 
     def __init__(
-        self, plan: Plan, judging: Judging, costs: Costs, done: Sequence[Outcome], built: Sequence[Outcome]
+        self,
+        plan: Plan,
+        judging: Judging,
+        has_ended: Callable[[Place], bool] = lambda _: False,
+        done: Sequence[Outcome] = (),
+        built: Sequence[Outcome] = (),
     ) -> None:
-        """done: of earlier sessions; built: of these, the ones whose executables are there."""
+        """has_ended: whether the process of the layout that was visited last has ended, by itself or to free its
+        memory. done: of earlier sessions; built: of these, the ones whose executables are there."""
         self._plan = plan
         self._judging = judging
-        self._costs = costs
+        self._has_ended = has_ended
+        self._costs = plan.costs()
         self._seen = judging.seen
         self._first_round = dict.fromkeys(plan.points(), 0)
         for earlier in built:
@@ -75,9 +68,7 @@ class Schedule:
         self._review_visits: Counter[Point] = Counter()
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._round = 0
-        self._queue: list[Place] = []
-        self._keeps_order, self._may_leave = True, False
-        self._left_over: dict[Point, float] = {}
+        self._queue = deque[Place]()
         self.is_cut = False
         """Whether a visit was left out because the budget does not suffice for it."""
 
@@ -90,7 +81,7 @@ class Schedule:
         is_added = round_ > 0 and all(self._first_round[point] == round_ for point in points)
         passes = LEAST_VISITS if is_added and not self._plan.against else 1
         order = visit_order(self._plan, points, round_, self._costs)
-        self._queue = [place for _ in range(passes) for place in self._spread(order)]
+        self._queue = deque(place for _ in range(passes) for place in self._spread(order))
         return bool(points)
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
@@ -104,56 +95,21 @@ class Schedule:
         ]
         return [(point, cpus) for *_, point, cpus in sorted(spread, key=lambda one: one[:2])]
 
-    def coming(self, state: State) -> list[Visit]:
-        """The visits of the round that begin a layout, of the points with one visit a round."""
-        if self._plan.against:
-            return []
-        places = [place for place in dict.fromkeys(self._queue) if len(self._plan.placements(place[0])) == 1]
-        layouts = {place: self._next_layout(place, state) for place in places if self._is_wanted(place)}
-        return [
-            self._plan.visit(0, point, self._round, cpus, self._sampling(point, layout, state))
-            for (point, cpus), layout in layouts.items()
-            if not layout.served
-        ]
-
-    def put_first(self, slow: Container[Point], left_s: float) -> None:
-        """Moves the points with slow set-ups to the front, where each is visited as soon as it is ready. Where the
-        budget may end with this round, each point is visited first, in the planned order."""
-        points = dict.fromkeys(point for point, _ in self._queue)
-        share = self._seconds_of(points) / max(1e-9, left_s)
-        have_intervals = all(len(self._seen.get(point, ())) >= LEAST_VISITS for point in points)
-        self._keeps_order = share > _MOST_SPREAD and not have_intervals
-        if not self._keeps_order:
-            self._queue.sort(key=lambda place: (place[0] not in slow, -self._left_over.get(place[0], 0.0)))
-        has_others = any(point not in slow for point in points)
-        self._may_leave = has_others and (have_intervals or share <= _MOST_LEAVING)
-
-    def next(self, state: State) -> Visit | None:
-        """The first visit of the round whose layout is ready. None at the end of the round: set-ups that are not ready
-        then go on beside the visits of the next round."""
-        while place := self._next_place(state):
-            self._queue.remove(place)
+    def next(self, left_s: float) -> Visit | None:
+        """The next visit of the round; None at its end."""
+        while self._queue:
+            place = self._queue.popleft()
             if not self._is_wanted(place):
                 continue
-            if self._first_s(place[0]) <= state.left_s:
-                return self._visit(place, state)
+            if self._first_s(place[0]) <= left_s:
+                return self._visit(place, left_s)
             self.is_cut = True
         return None
 
-    def _next_place(self, state: State) -> Place | None:
-        ready = (place for place in self._queue if self._keeps_order or state.is_ready(place[0]))
-        waited_for = (place for place in self._queue if not self._leaves(place[0], state.left_s))
-        return next(ready, None) or next(waited_for, None)
-
-    def _leaves(self, point: Point, left_s: float) -> bool:
-        return self._may_leave and self._left_over.setdefault(point, left_s) - left_s < _LEFT_OVER_S
-
-    def _visit(self, place: Place, state: State) -> Visit:
+    def _visit(self, place: Place, left_s: float) -> Visit:
         point, cpus = place
-        layout = self._next_layout(place, state)
-        self._left_over.pop(point, None)
-        self._layouts[place] = layout._replace(served=layout.served + 1)
-        return self._plan.visit(next(self._numbers), point, self._round, cpus, self._sampling(point, layout, state))
+        layout = self._layouts[place] = self._next_layout(place)
+        return self._plan.visit(next(self._numbers), point, self._round, cpus, self._sampling(point, layout, left_s))
 
     def _is_wanted(self, place: Place) -> bool:
         """Whether a visit of the round is still to be made: an earlier session may have made it."""
@@ -175,18 +131,20 @@ class Schedule:
         wide = self._judging.wide_pairs(point) if of_pairs else ()
         return [*wide[: len(placements)]] or placements
 
-    def _next_layout(self, place: Place, state: State) -> Layout:
+    def _next_layout(self, place: Place) -> Layout:
         """The layout of the next visit. It serves as often as it is worth, and more in the round that it was made for.
         Where its process has ended, the next visit sets up another one."""
-        last = self._layouts.get(place, Layout(round=self._round))
+        last = self._layouts.get(place)
+        if last is None:
+            return Layout(round=self._round)
         is_interleaved = bool(self._plan.against)
         effort = self._plan.effort_of(place[0])
         serves = LAYOUT_SERVES if is_interleaved else self._costs.visits_of_layout(place[0], effort)
-        has_ended = last.served > 0 and not is_interleaved and state.has_ended(place)
+        has_ended = not is_interleaved and self._has_ended(place)
         is_over = has_ended or (last.round != self._round and last.served >= serves)
-        return Layout(last.number + 1, self._round) if is_over else last
+        return Layout(last.number + 1, self._round) if is_over else last._replace(served=last.served + 1)
 
-    def _sampling(self, point: Point, layout: Layout, state: State) -> Sampling:
+    def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
         """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
         last = next((earlier for earlier in reversed(self._seen.get(point, ())) if earlier.samples), None)
         sample = last.samples[0] if last else None
@@ -196,19 +154,18 @@ class Schedule:
             layout=layout.number,
             iterations=sample.iterations if sample else 0,
             control_iterations=sample.control_iterations if sample else 0,
-            wall_ms=max(_LEAST_WALL_MS, int(1000 * state.left_s)),
+            wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)),
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:
         """The visit that stands for a point without one."""
-        sampling = self._sampling(point, Layout(), State(0.0, lambda _: True, lambda _: False))
-        return self._plan.visit(next(self._numbers), point, 0, (), sampling)
+        return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(), 0.0))
 
-    def learn(self, visit: Visit, seconds: float, *, was_begun: bool) -> None:
-        """Records what a visit took. was_begun: whether its layout's set-up had begun before it."""
-        is_first = self._layouts[visit.point, visit.cpus].served == 1
-        effort = self._plan.effort_of(visit.point)
-        self._costs.learn(visit.point, visit.samples, effort, seconds, fresh=is_first, ahead=was_begun)
+    def learn(self, visit: Visit, seconds: float) -> None:
+        """Records what a visit took, from its request to its answer."""
+        place = visit.point, visit.cpus
+        effort, is_first = self._plan.effort_of(visit.point), self._layouts[place].served == 1
+        self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
 
     # ---- the points of a round --------------------------------------------------------------------------------------
 
@@ -235,14 +192,15 @@ class Schedule:
         return of_pairs if seen < of_pairs else seen + len(self._judging.wide_pairs(point))
 
     def _due(self, left_s: float) -> list[Point]:
-        """First every point once, those of a study's claims until each has an interval; then the points whose next
-        visits gain most."""
+        """First every point once, those of a study's claims until each has an interval, and small ones before large
+        ones; then the points whose next visits gain most."""
         known = [point for point, first in self._first_round.items() if first <= self._round]
         if self._round == 0:
-            return self._claims_first(known, left_s)
+            return self._small_first(self._claims_first(known, left_s), left_s)
         if self._plan.against:
             return self._due_interleaved(left_s)
-        still = self._claims_first([point for point in known if not self.is_done(point)], left_s)
+        open_points = [point for point in known if not self.is_done(point)]
+        still = self._small_first(self._claims_first(open_points, left_s), left_s)
         fresh = [point for point in still if not self._seen.get(point)]
         if added := [point for point in fresh if self._first_round[point] == self._round]:
             return added
@@ -276,6 +234,22 @@ class Schedule:
         ]
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
+
+    def _small_first(self, points: list[Point], left_s: float) -> list[Point]:
+        """The points that are not large and lack visits for an interval, as long as each large one can have a visit
+        afterwards: to set up all large layouts takes as long as several rounds of the other points."""
+        if self._plan.against:
+            return points
+        large = [point for point in points if self._costs.is_large(point) and not self._seen.get(point)]
+        lacking = [point for point in points if self._lacks_interval(point) and not self._costs.is_large(point)]
+        needed_s = sum(map(self._to_interval_s, lacking)) + sum(map(self._first_s, large))
+        return lacking if large and lacking and needed_s <= left_s else points
+
+    def _lacks_interval(self, point: Point) -> bool:
+        return len(self._seen.get(point, ())) < LEAST_VISITS and not self.is_done(point)
+
+    def _to_interval_s(self, point: Point) -> float:
+        return (LEAST_VISITS - len(self._seen.get(point, ()))) * self._seconds_of([point])
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
         """The points whose ratio to a reference point is not precise enough, and that reference point, if it

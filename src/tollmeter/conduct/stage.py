@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tollmeter.conduct.prestaging import SetupCpu
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit
 from tollmeter.store.journal import Journal
 from tollmeter.targets import Target
+from tollmeter.targets.worker_pool import WorkerPool
 
 
 class Judge(Protocol):
@@ -48,8 +48,8 @@ class Observer(Protocol):
 
 
 class Stage(NamedTuple):
-    """The parts of a run. executables: path by (probe, ABI). now: monotonic seconds. beside: the CPU for set-ups, or
-    None. watch: reports other activity on this machine; None where nothing is measured here."""
+    """The parts of a run. executables: path by (probe, ABI). now: monotonic seconds. pool: the processes that wait for
+    visits on this machine, or None. watch: reports other activity here; None where nothing is measured here."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]
@@ -58,5 +58,5 @@ class Stage(NamedTuple):
     observer: Observer
     stopping: Stopping
     now: Callable[[], float] = time.monotonic
-    beside: SetupCpu | None = None
+    pool: WorkerPool | None = None
     watch: Watch | None = None

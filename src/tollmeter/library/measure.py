@@ -16,7 +16,6 @@ import msgspec
 
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
-from tollmeter.conduct.prestaging import beside
 from tollmeter.judgement import convergence, opposed
 from tollmeter.library import places
 from tollmeter.library.derive import learned
@@ -45,12 +44,13 @@ from tollmeter.notices import notify
 from tollmeter.numbers.cpu_pairs import wide_pairs
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
-from tollmeter.plan import Plan, measured_caches
+from tollmeter.plan import Plan
 from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session, read
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.studies import attempts
 from tollmeter.targets import Target
+from tollmeter.targets.local import Local
 from tollmeter.targets.profiling_visit import ending_at
 from tollmeter.targets.ways import LOCAL, clocked
 
@@ -231,10 +231,9 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
         if complaint:
             notify(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
-            plan = work.plan
-            machine = measured_caches(work.machine, plan.cpus)
-            ahead = beside(machine, plan.cpus[0], plan.host_cpu, plan.probes)
-            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, beside=ahead, watch=eyes.watch)
+            local = targets[LOCAL]
+            pool = local.pool if isinstance(local, Local) else None
+            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, pool=pool, watch=eyes.watch)
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
         eyes.stopping.reach(())
     return session

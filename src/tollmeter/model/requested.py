@@ -266,7 +266,8 @@ class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout. iterations, control_iterations: of the shorter batch in
     an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external clock,
     or empty. folder: where it may create files. peer: the machine that serves it. forks: its layout takes less time
-    than a process to start, so that one process makes such visits, each in a child."""
+    than a process to start, so that one process makes such visits, each in a child. sets_up_first: its layout is set up
+    by a request of its own."""
 
     id: int
     point: Point
@@ -282,5 +283,6 @@ class Visit(Record, frozen=True):
     priority: Priority = "normal"
     wall_ms: int = 0
     forks: bool = False
+    sets_up_first: bool = False
     folder: str = ""
     peer: str = ""

@@ -127,8 +127,15 @@ class Plan(Record, frozen=True):
             seed=seed, deadline_ms=self._deadline_ms(point), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
             folder=self.folder if is_here(point.target) else "", peer=self.peer if is_here(point.target) else "",
-            forks=self.effort_of(point).forks,
+            forks=self.effort_of(point).forks, sets_up_first=self._sets_up_first(point),
         )  # fmt: skip
+
+    def _sets_up_first(self, point: Point) -> bool:
+        """Whether the layout is set up before its first visit is requested: what the system accounts to a visit is then
+        the same for all visits of the layout. False for probes whose set-up starts or moves workers."""
+        probe = self.probes[point.probe]
+        steps = any(role.pace != "background" for role in probe.roles)
+        return is_here(point.target) and not (steps or probe.switches or probe.spreads)
 
     def _deadline_ms(self, point: Point) -> int:
         """A visit's: a run of few points and a long budget may have long visits, and a large layout takes long to set

@@ -13,7 +13,7 @@ from math import inf, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
 from tollmeter.experiment.precision import LEAST_SHARED, LEAST_VISITS
-from tollmeter.model import Point, Probe, Record
+from tollmeter.model import Point, Probe, Record, Visit
 
 VISITS_WANTED = 6
 """For which an effort is chosen: three make an interval, and twice as many a useful one."""
@@ -35,7 +35,6 @@ _PREPARING_S_PER_BYTE = 1e-9
 """To touch memory and to thread a random walk through it: most of what a large buffer's layout takes."""
 LARGE_BYTES = 24 << 20
 """Memory of a large layout: more than most private caches, and expensive to get (decision 15)."""
-_SLOW_S = 0.008
 _BATCHES = 3
 _BESIDE_SAMPLE = 1.12
 _BURSTS_S = 100e-6
@@ -114,31 +113,20 @@ class Costs:
         self._probes = probes
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
-        self._alone: dict[Point, float] = {}
         self._serve_once: set[Point] = set()
 
-    def learn(
-        self, point: Point, samples: int, effort: Effort, seconds: float, *, fresh: bool, ahead: bool = False
-    ) -> None:
-        """fresh: whether the visit is its layout's first; ahead: which was begun before it."""
-        beyond = max(0.0, seconds - samples * self._sample_s(point, effort))
-        fresh = fresh and not effort.forks
-        if fresh:
+    def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
+        """is_first: whether the visit is its layout's first. stays: whether its process waits for another visit."""
+        point = visit.point
+        beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
+        if is_first and not effort.forks:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
         else:
             self._asking[point] = beyond
-        if fresh and not ahead:
-            self._alone[point] = self._starting[point]
-
-    def learn_layout(self, point: Point, seconds: float) -> None:
-        """Records the time of a layout's set-up, 0 where it is unknown. Its process waits for another visit."""
-        self._serve_once.discard(point)
-        if seconds:
-            self._alone[point] = seconds
-
-    def learn_that_it_ends(self, point: Point) -> None:
-        """Records that the process ends with its first visit: none becomes resident."""
-        self._serve_once.add(point)
+        if stays:
+            self._serve_once.discard(point)
+        else:
+            self._serve_once.add(point)
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
@@ -161,14 +149,12 @@ class Costs:
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
-        """Visits that a layout serves, from the cost of its own set-up: during a pre-staged set-up no other one can
-        run."""
+        """Visits that a layout serves, from the cost of its set-up."""
         if point in self._serve_once:
             return 1
         visit = self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
         least, most = _LAYOUT_SERVES
-        start = self._alone.get(point, self._guess(point))
-        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start / visit))))
+        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * self._starting_s(point) / visit))))
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
@@ -178,14 +164,9 @@ class Costs:
         return self._asking.get(point, _FORKING_S if effort.forks else _guessed_asking_s(point))
 
     def _starting_s(self, point: Point) -> float:
-        return self._starting[point] if point in self._starting else self._guess(point)
-
-    def _guess(self, point: Point) -> float:
+        if point in self._starting:
+            return self._starting[point]
         return _STARTING_S + stated_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE
-
-    def is_slow(self, point: Point) -> bool:
-        """Whether the set-up is slow, by the point's sizes or as seen: the time of a pre-staged set-up is not seen."""
-        return max(self._guess(point), self._alone.get(point, 0.0)) > _SLOW_S
 
     def is_large(self, point: Point) -> bool:
         return stated_bytes(point, self._probes.get(point.probe)) > LARGE_BYTES

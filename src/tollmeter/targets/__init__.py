@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from tollmeter.model import Visit
-from tollmeter.targets.worker_pool import LayoutKey, SetupSchedule
 
 
 class Target(Protocol):
@@ -34,21 +33,3 @@ class Target(Protocol):
 
     def interrupt(self) -> None:
         """Asks the running visit, if any, to end after its current sample. Safe inside a signal handler."""
-
-
-@runtime_checkable
-class PrestagesLayouts(Protocol):
-    """A target that sets up layouts before their visits are requested."""
-
-    def expect(self, schedule: SetupSchedule) -> None:
-        """The set-ups of the next visits, in place of those expected before."""
-
-    def is_ready(self, key: LayoutKey) -> bool:
-        """Whether the layout is set up and waits for its first visit, or could not be set up."""
-
-    def is_begun(self, key: LayoutKey) -> bool:
-        """Whether the set-up has begun: the time of the first visit then does not include it."""
-
-    def setup_s(self, key: LayoutKey) -> float | None:
-        """CPU time of the set-up of the process that waits for another visit of the layout, 0 where it is unknown; None
-        where there is no process."""

@@ -7,15 +7,13 @@ started. While it measures, the host sleeps in poll(): it wakes when the process
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
-import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tollmeter import commands
 from tollmeter.protocol import Trouble
@@ -38,17 +36,8 @@ def _environment() -> dict[str, str]:
     return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
 
 
-_HALTING_S, _HALTED_WITHIN_S = 0.1, 0.0001
 _SUSPENDED_S = 1.0
 """A host that wakes this long after a deadline was suspended, and with it the process that it waits for."""
-
-
-class Meanwhile(Protocol):
-    """Work of the host while it waits for a process. stdout_fds: descriptors that wake it; advance: must be quick."""
-
-    def stdout_fds(self) -> Sequence[int]: ...
-
-    def advance(self) -> None: ...
 
 
 class Ended(NamedTuple):
@@ -116,11 +105,11 @@ class Child:
             return False
         return True
 
-    def read_stream(self, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended:
+    def read_stream(self, limit_s: float) -> Ended:
         """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
         output = self._unread_output()
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s, self._is_answer, meanwhile)
+            limit = self._gather(output, time.monotonic() + limit_s, limit_s, self._is_answer)
         except BaseException:
             self.end()
             raise
@@ -131,9 +120,9 @@ class Child:
         self.end()
         return self._ended(output, limit)
 
-    def answer(self, line: str, limit_s: float, meanwhile: Meanwhile | None = None) -> Ended | None:
+    def answer(self, line: str, limit_s: float) -> Ended | None:
         """Sends one line and reads the stream that answers it. None if the process had ended before."""
-        return self.read_stream(limit_s, meanwhile) if self.send(line) else None
+        return self.read_stream(limit_s) if self.send(line) else None
 
     def _unread_output(self) -> bytearray:
         """Output that was read and not yet returned."""
@@ -156,69 +145,13 @@ class Child:
         """The descriptor that becomes readable when the process has printed or ended."""
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
-    def has_answered(self) -> bool:
-        """As `read_stream`, without waiting. A process that can no longer complete a stream is ended."""
-        if self._reaped:
-            return True
-        ended = _has_ended(self._process.pid)
-        is_open = _drain(self.stdout_fd, self._unread)
-        if _announces_next_visit(self._unread):
-            self._unread.clear()
-            return True
-        if ended or not is_open or len(self._unread) > MOST_BYTES:
-            self.end()
-        return self._reaped
-
     def resident_bytes(self) -> int:
-        """Resident memory; 0 where the system does not report it."""
-        return self._memory()[0]
-
-    def own_bytes(self) -> int:
-        """Resident memory that it shares with no file and no other process: its data."""
-        resident, shared = self._memory()
-        return resident - shared
-
-    def _memory(self) -> tuple[int, int]:
-        """Resident bytes, and of these the shared ones (proc(5), statm)."""
+        """Resident memory (proc(5), statm); 0 where the system does not report it."""
         try:
-            fields = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()
-            return int(fields[1]) * os.sysconf("SC_PAGESIZE"), int(fields[2]) * os.sysconf("SC_PAGESIZE")
+            pages = Path(f"/proc/{self._process.pid}/statm").read_text(encoding="ascii").split()[1]
+            return int(pages) * os.sysconf("SC_PAGESIZE")
         except (OSError, IndexError):
-            return 0, 0
-
-    def cpu_s(self) -> float:
-        """CPU time of its first thread; 0 if unreported (Documentation/scheduler/sched-stats.rst)."""
-        try:
-            return int(Path(f"/proc/{self._process.pid}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
-        except (OSError, IndexError):
-            return 0.0
-
-    def halt(self) -> None:
-        """Stops it (SIGSTOP) until `resume`, and returns once it is stopped: at the latest at the end of a page that
-        the kernel clears for it. A process that does not start reading its input in time is ended."""
-        if self._reaped:
-            return
-        if not _becomes_true(self._has_begun):
-            self.end()
-            return
-        os.kill(self._process.pid, signal.SIGSTOP)
-        _becomes_true(self._has_halted)
-
-    def _has_begun(self) -> bool:
-        """Whether it has read its input, or has ended. A probe reads its input after the first line of its main, which
-        asks the kernel to end it with this process (PR_SET_PDEATHSIG). A process that is stopped before that line would
-        stay stopped for ever if this process is killed, and so would a process that it starts later."""
-        assert self._process.stdin
-        unread = fcntl.ioctl(self._process.stdin, termios.FIONREAD, bytes(4))
-        return not any(unread) or _has_ended(self._process.pid)
-
-    def _has_halted(self) -> bool:
-        """Whether it is stopped, or has ended."""
-        return os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-    def resume(self) -> None:
-        if not self._reaped:
-            os.kill(self._process.pid, signal.SIGCONT)
+            return 0
 
     def terminate(self) -> None:
         """Kills it without waiting, so that `end` waits less. Its memory is freed on the host's CPU."""
@@ -249,7 +182,6 @@ class Child:
         deadline: float,
         limit_s: float,
         is_whole: Callable[[bytearray], bool] | None = None,
-        meanwhile: Meanwhile | None = None,
     ) -> Trouble | None:
         """Collects output until the process ends or the stream is whole, whoever else holds the pipe open. A process
         that was suspended with this one, as by a container's freezer, gets its whole time again."""
@@ -260,8 +192,7 @@ class Child:
         reading = True
         with _watching(self._process.pid, watched) as tick_s:
             while time.monotonic() < deadline:
-                with _listening(meanwhile, watched):
-                    watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
+                watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
                 ended = _has_ended(self._process.pid)  # asked before the last read, so that nothing printed is missed
                 if reading and not _drain(pipe, output):
                     watched.unregister(pipe)
@@ -273,14 +204,6 @@ class Child:
                 if (now := time.monotonic()) - deadline > _SUSPENDED_S:
                     deadline = now + limit_s
         return "timeout", f"no end within {limit_s:.3g} s"
-
-
-def _becomes_true(condition: Callable[[], bool]) -> bool:
-    """Polls a condition for a short time."""
-    limit = time.monotonic() + _HALTING_S
-    while not (is_true := condition()) and time.monotonic() < limit:
-        time.sleep(_HALTED_WITHIN_S)
-    return is_true
 
 
 def _announces_next_visit(output: bytearray) -> bool:
@@ -311,19 +234,6 @@ def _normal_priority() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, policy, parameter)
-
-
-@contextlib.contextmanager
-def _listening(meanwhile: Meanwhile | None, watched: select.poll) -> Iterator[None]:
-    """Does the work of `meanwhile`, and lets poll() wake for more of it."""
-    if meanwhile:
-        meanwhile.advance()
-    stdout_fds = meanwhile.stdout_fds() if meanwhile else []
-    for stdout_fd in stdout_fds:
-        watched.register(stdout_fd, select.POLLIN)
-    yield
-    for stdout_fd in stdout_fds:
-        watched.unregister(stdout_fd)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from tollmeter.targets import native_loader
 from tollmeter.targets.asking import Asking
 from tollmeter.targets.child import Child, Ended, ends_stream
 from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble_of_visit
-from tollmeter.targets.worker_pool import LayoutKey, PendingSetup, SetupSchedule, Worker, WorkerPool, worker_of
+from tollmeter.targets.worker_pool import WorkerPool, key_of
 
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
@@ -24,13 +24,8 @@ def _usual_s(visit: Visit) -> float:
     return visit.deadline_ms / 1000 + _GRACE_S
 
 
-def _setup_request(visit: Visit, cpu: int) -> str:
-    """The line that asks a process to set up the layout of a visit, and not to make the visit."""
-    return " ".join((*words(visit), f"--ahead={cpu}"))
-
-
 class Local(Asking):
-    """Implements targets.Target. One resident process serves all visits of a layout."""
+    """Implements targets.Target. One resident process serves all visits of a layout. pool: those that wait."""
 
     name: str = "local"
     keeps_residents = True
@@ -38,8 +33,7 @@ class Local(Asking):
     def __init__(self) -> None:
         self._child: Child | None = None
         self._is_asked_to_stop = False
-        self._schedule = SetupSchedule()
-        self._pool = WorkerPool(self._started_setup, self._wait)
+        self.pool = WorkerPool()
         self._forking: dict[str, Child] = {}
 
     def run(self, executable: str, visit: Visit, revision: int) -> bytes:
@@ -60,16 +54,17 @@ class Local(Asking):
             return self._forked(executable, visit), visit
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
-        key = (executable, visit.point.parameters, visit.cpus)
-        worker = self._pool.get(key, visit) or self._set_up(executable, later(visit, began))
+        key = key_of(executable, visit)
+        child = self.pool.get(key, visit.seed) or self._set_up(executable, visit)
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
-        ended = self._asked(worker, visit, limit_s) if worker else None
-        if worker is None or ended is None:
-            worker = Worker(self._started(executable), visit.seed, 0, 0)
-            ended = self._asked(worker, visit, limit_s)
-        self._keep(key, worker)
-        return ended or worker.child.finish(limit_s), visit
+        ended = self._answer(child, words(visit), limit_s) if child else None
+        if child is None or ended is None:
+            child = self._started(executable)
+            ended = self._answer(child, words(visit), limit_s)
+        if child.is_alive:
+            self.pool.put(key, visit.seed, child)
+        return ended or child.finish(limit_s), visit
 
     def _forked(self, executable: str, visit: Visit) -> Ended:
         """The visit by a child of the process that makes all such visits of this executable."""
@@ -79,38 +74,23 @@ class Local(Asking):
             if child is None or not child.is_alive:
                 command = self._command(executable, ("--visits",))
                 child = self._forking[executable] = Child(command, listens=True, answers_with=ends_stream)
-            with self._interruptible(child):
-                ended = child.answer(" ".join(words(visit)), limit_s)
+            ended = self._answer(child, words(visit), limit_s)
         return ended
 
-    def _set_up(self, executable: str, visit: Visit) -> Worker | None:
+    def _set_up(self, executable: str, visit: Visit) -> Child | None:
         """A process that has set up the layout on the visit's CPU. What the system accounts to a visit then does not
-        depend on whether its layout was set up before: a visit with its own set-up had up to 10 % more page faults.
-        None where the visit has to set it up."""
-        if not self._schedule.may_begin(visit.point):
+        depend on whether it is the layout's first: a visit with its own set-up had up to 10 % more page faults. None
+        where the visit has to set it up."""
+        if not visit.sets_up_first:
             return None
         child = self._started(executable)
+        request = (*words(visit), f"--ahead={visit.cpus[0]}")
+        self._answer(child, request, patience_s(visit, _usual_s(visit)))
+        return child if child.is_alive else None
+
+    def _answer(self, child: Child, request: Sequence[str], limit_s: float) -> Ended | None:
         with self._interruptible(child):
-            child.answer(_setup_request(visit, visit.cpus[0]), patience_s(visit, _usual_s(visit)), self._pool)
-        return worker_of(child, visit.seed, child.cpu_s(), is_fresh=True) if child.is_alive else None
-
-    def _asked(self, worker: Worker, visit: Visit, limit_s: float) -> Ended | None:
-        """The visit by a process of the pool. The running set-up continues beside a calm visit, without disturbing it;
-        not beside one that sets itself up."""
-        is_calm = worker.bytes > 0 and self._schedule.is_calm(visit.point, worker.own_bytes)
-        if not is_calm:
-            self._pool.halt()
-        try:
-            with self._interruptible(worker.child):
-                return worker.child.answer(" ".join(words(visit)), limit_s, self._pool if is_calm else None)
-        finally:
-            self._pool.resume()
-
-    def _keep(self, key: LayoutKey, worker: Worker) -> None:
-        """Keeps the process of a visit. How much memory it holds is read after its first one."""
-        if worker.child.is_alive:
-            is_known = worker.bytes and not worker.is_fresh
-            self._pool.put(key, worker if is_known else worker_of(worker.child, worker.seed, worker.setup_s))
+            return child.answer(" ".join(request), limit_s)
 
     @contextmanager
     def _interruptible(self, child: Child) -> Iterator[None]:
@@ -124,40 +104,13 @@ class Local(Asking):
         finally:
             self._child = None
 
-    def expect(self, schedule: SetupSchedule) -> None:
-        """Implements targets.PrestagesLayouts. Where each visit has a process of its own, nothing is set up for it."""
-        if self.keeps_residents:
-            self._schedule = schedule
-            self._pool.prefetch(schedule.pending)
-
-    def is_ready(self, key: LayoutKey) -> bool:
-        return self._pool.is_ready(key)
-
-    def is_begun(self, key: LayoutKey) -> bool:
-        return self._pool.is_begun(key)
-
-    def setup_s(self, key: LayoutKey) -> float | None:
-        """Where each visit has a process of its own, a layout is never over for lack of a resident one."""
-        return self._pool.setup_s(key) if self.keeps_residents else 0.0
-
     def _started(self, executable: str) -> Child:
         """Raises OSError where it cannot be started."""
         return Child(self._command(executable, ("--stay",)), listens=True)
 
-    def _started_setup(self, pending: PendingSetup) -> Child | None:
-        try:
-            child = self._started(pending.executable)
-        except OSError:
-            return None
-        return child if child.send(_setup_request(pending.visit, self._schedule.cpu)) else None
-
-    def _wait(self, child: Child, visit: Visit) -> None:
-        with self._interruptible(child):
-            child.read_stream(patience_s(visit, _usual_s(visit)))
-
     def close(self) -> None:
-        """Ends resident processes and set-ups."""
-        self._pool.close()
+        """Ends resident processes."""
+        self.pool.close()
         for child in self._forking.values():
             child.end()
 
