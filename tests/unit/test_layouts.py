@@ -124,7 +124,7 @@ def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout
 def test_the_visits_of_a_round_come_in_its_order_and_none_without_time(rig: Rig) -> None:
     plan = rig.plan(LARGE)
     schedule = Schedule(plan, Judging(plan, rig))
-    assert schedule.begin(0, 1000.0)
+    assert schedule.begin(1000.0)
     first = schedule.next(1000.0)
     assert first and first.point == visit_order(plan, plan.points(), 0)[0]
     assert schedule.next(0.001) is None

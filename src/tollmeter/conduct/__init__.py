@@ -7,7 +7,6 @@ are."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from tollmeter.conduct.judging import Judging
@@ -64,33 +63,26 @@ class _Run:
         for earlier in done:
             self._keep(earlier)
 
-    def elapsed(self) -> float:
-        """Seconds of this session."""
-        return self._stage.now() - self._began
-
     def note(self, status: str, reason: str | None = None, left_behind: int = 0) -> Session:
         seen = self._stage.watch.seen(left_behind) if self._stage.watch else None
-        session = Session(status, self._seconds_before + self.elapsed(), reason, seen)
+        session = Session(status, self._seconds_before + self._stage.now() - self._began, reason, seen)
         self._stage.journal.note(session)
         return session
 
     def to_the_end(self) -> tuple[str, str | None]:
         """Status and reason."""
-        schedule = self._schedule
-        for round_ in itertools.count():
-            if not schedule.begin(round_, self._left()):
-                return ("settled", None) if schedule.all_are_done() else ("budget", self._spent())
-            while visit := schedule.next(self._left()):
-                if self._stage.stopping.asked:
-                    break
+        schedule, stopping = self._schedule, self._stage.stopping
+        while not schedule.is_cut and schedule.begin(self._left()):
+            while (visit := schedule.next(self._left())) and not stopping.asked:
                 self._make(visit)
-            if self._stage.stopping.asked:
+            if stopping.asked:
                 return "interrupted", "the run was interrupted"
-            if schedule.is_cut:
-                return "budget", self._spent()
-            self._judging.read()
-            self._review()
-        raise AssertionError("rounds do not end by themselves")
+            if not schedule.is_cut:
+                self._judging.read()
+                self._review()
+        if schedule.all_are_done() and not schedule.is_cut:
+            return "settled", None
+        return "budget", f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
 
     def _review(self) -> None:
         """Refines curves and notes the state, which takes as long as two visits: after a short round it is postponed,
@@ -105,7 +97,8 @@ class _Run:
 
     def _make(self, visit: Visit) -> None:
         stage, point = self._stage, visit.point
-        stage.observer.visit(visit, *self._progress())
+        left_s = max(0.0, self._left())
+        stage.observer.visit(visit, 1 - left_s / self._plan.budget_seconds, left_s)
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
@@ -128,15 +121,8 @@ class _Run:
         return pool is not None and is_here(point.target) and (executable, point.parameters, cpus) not in pool
 
     def _left(self) -> float:
-        return self._plan.budget_seconds - self.elapsed()
-
-    def _progress(self) -> tuple[float, float]:
-        """Fraction done, and seconds left of the budget, which is the latest end."""
-        budget = max(1e-9, self._plan.budget_seconds)
-        return min(1.0, self.elapsed() / budget), max(0.0, self._left())
-
-    def _spent(self) -> str:
-        return f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
+        """Seconds of the budget."""
+        return self._plan.budget_seconds - (self._stage.now() - self._began)
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """Records a refusal for each planned point without a visit: its row then states the reason."""

@@ -67,20 +67,20 @@ class Schedule:
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._for_knees = _FOR_KNEES * plan.budget_seconds
-        self._round = 0
+        self._round = -1
         self._queue = deque[Place]()
         self.is_cut = False
         """Whether a visit was left out because the budget does not suffice for it."""
 
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
-    def begin(self, round_: int, left_s: float) -> bool:
-        """Chooses the points of a round. False where none is left to visit."""
-        self._round = round_
+    def begin(self, left_s: float) -> bool:
+        """Chooses the points of the next round. False where none is left to visit."""
+        self._round += 1
         points = self._due(left_s)
-        is_added = round_ > 0 and all(self._first_round[point] == round_ for point in points)
+        is_added = self._round > 0 and all(self._first_round[point] == self._round for point in points)
         passes = LEAST_VISITS if is_added and not self._plan.against else 1
-        order = visit_order(self._plan, points, round_, self._costs)
+        order = visit_order(self._plan, points, self._round, self._costs)
         self._queue = deque(place for _ in range(passes) for place in self._spread(order))
         return bool(points)
 

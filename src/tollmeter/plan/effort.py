@@ -130,21 +130,18 @@ class Costs:
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
-        start = 0.0 if effort.forks else self._starting_s(point) / self.visits_of_layout(point, effort)
-        return start + self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
+        start = self._starting_s(point, effort) / self.visits_of_layout(point, effort)
+        return start + self._visit_s(point, effort)
 
     def first(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit that begins a layout."""
-        if effort.forks:
-            return self.of(point, effort)
-        started = self._starting_s(point) + self._asking_s(point, effort)
-        return started + self.samples(point, effort) * self._sample_s(point, effort)
+        return self._starting_s(point, effort) + self._visit_s(point, effort)
 
     def samples(self, point: Point, effort: Effort) -> int:
         """An even number of samples; more where the rest of the visit is expensive."""
         if effort.forks:
             return effort.samples
-        fixed = self._asking_s(point, effort) + self._starting_s(point) / _LAYOUT_SERVES[1]
+        fixed = self._asking_s(point, effort) + self._starting_s(point, effort) / _LAYOUT_SERVES[1]
         best = sqrt(_VARIANCES * fixed / self._sample_s(point, effort))
         return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
 
@@ -152,9 +149,13 @@ class Costs:
         """Visits that a layout serves, from the cost of its set-up."""
         if point in self._serve_once:
             return 1
-        visit = self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
         least, most = _LAYOUT_SERVES
-        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * self._starting_s(point) / visit))))
+        start = self._starting_s(point, effort)
+        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start / self._visit_s(point, effort)))))
+
+    def _visit_s(self, point: Point, effort: Effort) -> float:
+        """Seconds of a visit of a layout that is set up."""
+        return self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
@@ -163,7 +164,10 @@ class Costs:
     def _asking_s(self, point: Point, effort: Effort) -> float:
         return self._asking.get(point, _FORKING_S if effort.forks else _guessed_asking_s(point))
 
-    def _starting_s(self, point: Point) -> float:
+    def _starting_s(self, point: Point, effort: Effort) -> float:
+        """Seconds of a layout's start: none where a child of a process that waits makes the visit."""
+        if effort.forks:
+            return 0.0
         if point in self._starting:
             return self._starting[point]
         return _STARTING_S + stated_bytes(point, self._probes.get(point.probe)) * _PREPARING_S_PER_BYTE

@@ -72,7 +72,7 @@ class Child:
             env=dict(environment or _environment()),
             start_new_session=True,
         )
-        os.set_blocking(self.stdout_fd, False)
+        os.set_blocking(self._stdout_fd, False)
         self._reaped = False
         self._sent: set[int] = set()
         self._unread = bytearray()
@@ -100,7 +100,7 @@ class Child:
         try:
             self._process.stdin.write(line.encode() + b"\n")  # type: ignore[union-attr]
         except BrokenPipeError:
-            _drain(self.stdout_fd, self._unread)
+            _drain(self._stdout_fd, self._unread)
             self.end()
             return False
         return True
@@ -141,7 +141,7 @@ class Child:
         return not self._reaped
 
     @property
-    def stdout_fd(self) -> int:
+    def _stdout_fd(self) -> int:
         """The descriptor that becomes readable when the process has printed or ended."""
         return self._process.stdout.fileno()  # type: ignore[union-attr]
 
@@ -153,22 +153,14 @@ class Child:
         except (OSError, IndexError):
             return 0
 
-    def terminate(self) -> None:
-        """Kills it without waiting, so that `end` waits less. Its memory is freed on the host's CPU."""
+    def end(self) -> None:
+        """Kills what is left of its group while the leader's id is still its own, then reaps the leader. Its memory is
+        freed on the host's CPU."""
         if self._reaped:
             return
         with contextlib.suppress(OSError):
             os.sched_setaffinity(self._process.pid, os.sched_getaffinity(0))
         self.signal(signal.SIGKILL)
-
-    def end(self) -> None:
-        """Kills and reaps what is left of it and of its group."""
-        if not self._reaped:
-            self._reap()
-
-    def _reap(self) -> None:
-        """Kills what is left of the group while the leader's id is still its own, then reaps the leader."""
-        self.terminate()
         self._reaped = True
         with _normal_priority():
             self._process.wait()
@@ -185,8 +177,7 @@ class Child:
     ) -> Trouble | None:
         """Collects output until the process ends or the stream is whole, whoever else holds the pipe open. A process
         that was suspended with this one, as by a container's freezer, gets its whole time again."""
-        assert self._process.stdout
-        pipe = self._process.stdout.fileno()
+        pipe = self._stdout_fd
         watched = select.poll()
         watched.register(pipe, select.POLLIN)
         reading = True
