@@ -88,7 +88,7 @@ class _Run:
         """Refines curves and notes the state, which takes as long as two visits: after a short round it is postponed,
         as long as there are points to visit without it."""
         began, schedule = self._stage.now(), self._schedule
-        if began < self._next_review and not schedule.was_added_to() and not schedule.all_are_done():
+        if began < self._next_review and not schedule.is_added and not schedule.all_are_done():
             return
         schedule.refine(self._left())
         self.note("measuring")

@@ -69,8 +69,9 @@ class Schedule:
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._round = -1
         self._queue = deque[Place]()
-        self.is_cut = False
-        """Whether a visit was left out because the budget does not suffice for it."""
+        self.is_cut = self.is_added = False
+        """Whether a visit was left out because the budget does not suffice for it; whether this round is of points that
+        were added near cache boundaries."""
 
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
@@ -78,8 +79,8 @@ class Schedule:
         """Chooses the points of the next round. False where none is left to visit."""
         self._round += 1
         points = self._due(left_s)
-        is_added = self._round > 0 and all(self._first_round[point] == self._round for point in points)
-        passes = LEAST_VISITS if is_added and not self._plan.against else 1
+        self.is_added = self._round > 0 and all(self._first_round[point] == self._round for point in points)
+        passes = LEAST_VISITS if self.is_added and not self._plan.against else 1
         order = visit_order(self._plan, points, self._round, self._costs)
         self._queue = deque(place for _ in range(passes) for place in self._spread(order))
         return bool(points)
@@ -124,7 +125,7 @@ class Schedule:
     def _placements(self, point: Point) -> list[tuple[int, ...]]:
         """Of a matrix the pairs that follow those of its visits so far; once each has its visits, those whose intervals
         are wide."""
-        seen = len(self._seen.get(point, ()))
+        seen = self._count(point)
         placements, of_pairs = self._plan.placements(point, seen), self._visits_of_pairs.get(point, 0)
         if seen < of_pairs:
             return placements[: of_pairs - seen]
@@ -169,13 +170,13 @@ class Schedule:
 
     # ---- the points of a round --------------------------------------------------------------------------------------
 
-    def is_done(self, point: Point) -> bool:
-        seen = self._seen.get(point, [])
-        return self._has_failed(point) or (bool(seen) and self._visits_wanted(point) <= len(seen))
+    def _count(self, point: Point) -> int:
+        """Visits so far."""
+        return len(self._seen.get(point, ()))
 
-    def was_added_to(self) -> bool:
-        """Whether this round visited points that were added near cache boundaries."""
-        return self._round > 0 and self._round in self._first_round.values()
+    def is_done(self, point: Point) -> bool:
+        seen = self._count(point)
+        return self._has_failed(point) or 0 < seen >= self._visits_wanted(point)
 
     def all_are_done(self) -> bool:
         return all(self.is_done(point) for point in self._first_round)
@@ -186,7 +187,7 @@ class Schedule:
     def _visits_wanted(self, point: Point) -> float:
         """Of a matrix of CPUs those of all pairs, and then one of each pair whose interval is wide: what its own row
         wants are few of these."""
-        of_pairs, seen = self._visits_of_pairs.get(point, 0), len(self._seen.get(point, ()))
+        of_pairs, seen = self._visits_of_pairs.get(point, 0), self._count(point)
         if not of_pairs:
             return self._judging.visits_wanted(point)
         return of_pairs if seen < of_pairs else seen + len(self._judging.wide_pairs(point))
@@ -194,13 +195,15 @@ class Schedule:
     def _due(self, left_s: float) -> list[Point]:
         """First every point once, those of a study's claims until each has an interval, and small ones before large
         ones; then the points whose next visits gain most."""
-        known = [point for point, first in self._first_round.items() if first <= self._round]
-        if self._round == 0:
-            return self._small_first(self._claims_first(known, left_s), left_s)
-        if self._plan.against:
+        if self._plan.against and self._round > 0:
             return self._due_interleaved(left_s)
-        open_points = [point for point in known if not self.is_done(point)]
-        still = self._small_first(self._claims_first(open_points, left_s), left_s)
+        known = [point for point, first in self._first_round.items() if first <= self._round]
+        if self._plan.against:
+            return known
+        still = [point for point in known if self._round == 0 or not self.is_done(point)]
+        still = self._small_first(self._claims_first(still, left_s), left_s)
+        if self._round == 0:
+            return still
         fresh = [point for point in still if not self._seen.get(point)]
         if added := [point for point in fresh if self._first_round[point] == self._round]:
             return added
@@ -214,7 +217,7 @@ class Schedule:
         differing = [
             point
             for point in self._judging.differing()
-            if len(self._seen[point]) >= LEAST_VISITS
+            if self._count(point) >= LEAST_VISITS
             and not self._has_failed(point)
             and self._review_visits[point] < _MOST_AGAIN
             and self._first_s(point) <= left_s
@@ -226,30 +229,22 @@ class Schedule:
         """The points of a study's claims that lack visits for an interval, where the time suffices for one; then those
         of its tables; else all points. A budget that is soon spent answers the question of the study before it begins
         other points."""
-        if self._plan.against:
-            return points
         ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
-        lacking = [
-            point for point in ranks if len(self._seen.get(point, ())) < LEAST_VISITS and self._first_s(point) <= left_s
-        ]
+        lacking = [point for point in ranks if self._lacks_interval(point) and self._first_s(point) <= left_s]
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
 
     def _small_first(self, points: list[Point], left_s: float) -> list[Point]:
         """The points that are not large and lack visits for an interval, as long as each large one can have a visit
         afterwards: to set up all large layouts takes as long as several rounds of the other points."""
-        if self._plan.against:
-            return points
         large = [point for point in points if self._costs.is_large(point) and not self._seen.get(point)]
         lacking = [point for point in points if self._lacks_interval(point) and not self._costs.is_large(point)]
-        needed_s = sum(map(self._to_interval_s, lacking)) + sum(map(self._first_s, large))
+        needed_s = sum((LEAST_VISITS - self._count(point)) * self._seconds_of([point]) for point in lacking)
+        needed_s += sum(map(self._first_s, large))
         return lacking if large and lacking and needed_s <= left_s else points
 
     def _lacks_interval(self, point: Point) -> bool:
-        return len(self._seen.get(point, ())) < LEAST_VISITS and not self.is_done(point)
-
-    def _to_interval_s(self, point: Point) -> float:
-        return (LEAST_VISITS - len(self._seen.get(point, ()))) * self._seconds_of([point])
+        return self._count(point) < LEAST_VISITS and not self.is_done(point)
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
         """The points whose ratio to a reference point is not precise enough, and that reference point, if it
@@ -261,7 +256,7 @@ class Schedule:
         return due if sum(map(self._first_s, due)) <= left_s else []
 
     def _wish(self, point: Point) -> Wish[Point]:
-        places, seen = len(self._placements(point)), len(self._seen[point])
+        places, seen = len(self._placements(point)), self._count(point)
         return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, self._seconds_of([point]))
 
     def _first_s(self, point: Point) -> float:
@@ -293,5 +288,4 @@ class Schedule:
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
         """Wall time of the visits that a point still wants: at least one, since it has not converged."""
-        missing = visits_wanted(point) - len(self._seen.get(point, ()))
-        return max(1, missing) * self._seconds_of([point], effort)
+        return max(1, visits_wanted(point) - self._count(point)) * self._seconds_of([point], effort)
