@@ -61,7 +61,7 @@ class Stand:
         return sorted(found - self._waiting())
 
     def _waiting(self) -> set[int]:
-        waiting = self.target._pool._waiting.values() if isinstance(self.target, Local) else ()
+        waiting = self.target.pool._waiting.values() if isinstance(self.target, Local) else ()
         return {worker.child._process.pid for worker in waiting}
 
     def left_behind(self) -> list[int]:
