@@ -14,7 +14,7 @@ from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import capacity_rows, described
 from model.walks import held_pages
 from tollmeter.inference.knees import CurveFit, Knee
-from tollmeter.inference.reach import counted, without_pairs
+from tollmeter.inference.reach import counted, without_false_levels
 from tollmeter.model import Row
 
 GUEST = Machine(
@@ -82,7 +82,25 @@ def test_every_second_line_fetched_beside_the_first_makes_no_level(latency: floa
     between = Knee(size_bytes=1.8 * MIB, low=1.5 * MIB, high=2 * MIB)
     knees = (WIDE.knees[0], Knee(size_bytes=MIB, low=0.95 * MIB, high=1.05 * MIB), between, WIDE.knees[2])
     fit = CurveFit(knees=knees, latencies=(4.0, 14.0, latency, 50.0, 300.0), spreads=(0.1,) * 5)
-    assert len(without_pairs(fit).latencies) == levels
+    assert len(without_false_levels(fit, ()).latencies) == levels
+
+
+@pytest.mark.parametrize(("latencies", "levels"), [
+    ((92, 121, 154, 185, 217), 3), ((92, 95, 92, 94, 98), 4), ((92, 121, 154), 4),
+])  # fmt: skip
+def test_a_latency_that_rises_past_a_cache_and_is_nowhere_flat_is_no_level(
+    latencies: tuple[float, ...], levels: int
+) -> None:
+    """Random replacement in a cache of 1.25 MiB, up to the end of a huge page."""
+    ends = [(32 * KIB, 1.02), (1.2 * MIB, 1.08), (1.9 * MIB, 1.1)]
+    fit = CurveFit(
+        knees=tuple(Knee(size_bytes=size, low=size / off, high=size * off) for size, off in ends),
+        latencies=(3.0, 9.0, 217.0, 300.0),
+        spreads=(0.1,) * 4,
+    )
+    sizes = [int(MIB * (1.32 + place * 0.36 / (len(latencies) - 1))) for place in range(len(latencies))]
+    sweep = [row(latency, parameters={"size": size}) for latency, size in zip(latencies, sizes, strict=True)]
+    assert len(without_false_levels(fit, sweep).latencies) == levels
 
 
 def test_a_count_of_nothing_changes_nothing() -> None:

@@ -24,7 +24,7 @@ from tollmeter.inference.reach import (
     missing_kernels,
     reading_reach,
     reading_rows,
-    without_pairs,
+    without_false_levels,
 )
 from tollmeter.inference.search import LEAST_SIZE_RATIO
 from tollmeter.inference.sweeps import (
@@ -106,7 +106,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     reading = reading_rows(own, probes)
-    fit = without_pairs(counted(joined, curves[best], own, probes))
+    fit = without_false_levels(counted(joined, curves[best], own, probes), curves[best])
     seen = _Evidence(machine, probes, own, curves[best], reading, fit)
     names = _names(seen.fit, float(size_of(seen.sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))

@@ -115,6 +115,7 @@ OTHERS_IN_SETS = 1.1
 """Upper end of the interval over a count whose visits differ."""
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's size to its boundary in the curve, where some page colours overflow early."""
+LEAST_OF_RISE = 4
 MEAN_WITHIN = 0.2
 """How far the latency of a level that a prefetcher makes may be from the mean of its neighbours, as a share."""
 
@@ -192,17 +193,27 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
     )
 
 
-def without_pairs(fit: CurveFit) -> CurveFit:
-    """Without a level just past a cache whose latency is the mean of the levels on both sides: up to twice the cache's
-    size, a prefetcher of adjacent lines has brought every second line before it is loaded."""
+def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
+    """Without a level that a cache's own misses make just past it. Up to twice its size a prefetcher of adjacent lines
+    has brought every second line before it is loaded, and the latency is the mean of the levels on both sides. Where
+    a cache replaces lines at random, its misses become more with each size: the latency rises, and is nowhere flat."""
     sizes, latencies = [knee.size_bytes for knee in fit.knees], fit.latencies
     means = [(before + behind) / 2 for before, behind in zip(latencies, latencies[2:], strict=False)]
     return without(fit, [
         place
         for place in range(1, len(sizes))
         if fit.knees[place].low < LEAST_SIZE_RATIO * sizes[place - 1]
-        and abs(latencies[place] / means[place - 1] - 1) < MEAN_WITHIN
+        and (abs(latencies[place] / means[place - 1] - 1) < MEAN_WITHIN
+             or _rises(sweep, (fit.knees[place - 1].high, fit.knees[place].low)))
     ])  # fmt: skip
+
+
+def _rises(sweep: Sequence[Row], within: Within) -> bool:
+    """Whether the latency grows at least in proportion to the size, from one end to the other."""
+    rows = inside(sweep, within)
+    if len(rows) < LEAST_OF_RISE:
+        return False
+    return middle(rows[-1]) / middle(rows[0]) > size_of(rows[-1]) / size_of(rows[0])
 
 
 def without(fit: CurveFit, places: Collection[int]) -> CurveFit:
