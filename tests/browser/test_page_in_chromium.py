@@ -437,11 +437,12 @@ def test_every_chart_says_what_it_shows(gallery: Gallery) -> None:
             assert said in (figure.locator(".plot").get_attribute("aria-label") or "")
 
 
-def test_an_axis_with_a_title_that_every_javascript_object_has_is_drawn(
-    gallery: Gallery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("title", ["constructor", '\\" x', "x\\"])
+def test_an_axis_with_a_title_that_is_special_in_javascript_is_drawn(
+    gallery: Gallery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str
 ) -> None:
     """A metric's summary in a journal may be any word: seven of fourteen charts stayed empty."""
-    monkeypatch.setattr(books, "HOSTILE", "constructor")
+    monkeypatch.setattr(books, "HOSTILE", title)
     chart = "#chart-datamodel-event_store-event"
     with Gallery(gallery._browser, tmp_path).show(books.hostile, of=chart) as shown:
         assert shown.page.locator(f"{chart} svg").count()

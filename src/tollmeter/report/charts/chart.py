@@ -107,8 +107,6 @@ class Subject:
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
            "op/s": "instructions an operation"}  # fmt: skip
 """Axis titles in place of a rate, by its unit, where instructions were counted."""
-_OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
-"""Vega looks up what it has seen by title, in an object that inherits these: such an axis was not drawn."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +172,7 @@ class Bench:
     def axis_title(self, rows: Sequence[Row], timed: str) -> str:
         """`timed`, but of counted instructions what one was counted for: no second is in them."""
         metric = self.metric(rows[0]) if rows and rows[0].unit == "instruction" else None
-        title = COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
-        return f"{title} " if title in _OF_EVERY_OBJECT else title
+        return COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
 
     def metric(self, row: Row) -> Metric | None:
         return metric_of(row, self.book.probes)

@@ -353,6 +353,7 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
     """A chart as Vega-Lite that fills its column; Altair's own look is left out."""
     spec: Spec = chart.to_dict(validate=False)
     spec.pop("config", None)
+    _make_titles_safe(spec)
     spec["datasets"] = _datasets(spec, {})
     _rename_views(spec, {})
     if "facet" not in spec:
@@ -360,6 +361,18 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
         if height is not None:
             spec["height"] = height
     return spec
+
+
+_OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
+
+
+def _make_titles_safe(node: Any) -> None:
+    """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
+    into an expression without a second backslash before a backslash: such a chart was not drawn."""
+    if isinstance(node, dict) and isinstance(title := node.get("title"), str):
+        node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.replace("\\", "\N{SET MINUS}")
+    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _make_titles_safe(item)
 
 
 def _datasets(node: Any, datasets: dict[str, list[Datum]]) -> dict[str, list[Datum]]:
