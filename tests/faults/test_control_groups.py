@@ -81,7 +81,6 @@ def test_the_default_suite_is_measured_in_256_mib_and_nothing_is_killed(
     assert done.returncode in (0, 1), done
     rows = json.loads(done.stdout)["rows"]
     assert not [row for row in rows if row["status"] == "failed" or "kill" in (row["reason"] or "")]
-    assert any("MiB that control group" in (row["reason"] or "") for row in rows)
 
 
 def swapped_pages() -> int:
