@@ -364,13 +364,14 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
 
 
 _OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
+_NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\r\u2028\u2029", " ")})
 
 
 def _make_titles_safe(node: Any) -> None:
     """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
-    into an expression without a second backslash before a backslash: such a chart was not drawn."""
+    into an expression with its backslashes and ends of lines as they are: such a chart was not drawn."""
     if isinstance(node, dict) and isinstance(title := node.get("title"), str):
-        node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.replace("\\", "\N{SET MINUS}")
+        node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)
     for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         _make_titles_safe(item)
 
