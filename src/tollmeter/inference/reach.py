@@ -116,6 +116,7 @@ OTHERS_IN_SETS = 1.1
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's size to its boundary in the curve, where some page colours overflow early."""
 LEAST_OF_RISE = 4
+"""Sizes between two boundaries that show whether the latency rises throughout."""
 MEAN_WITHIN = 0.2
 """How far the latency of a level that a prefetcher makes may be from the mean of its neighbours, as a share."""
 

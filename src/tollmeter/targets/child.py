@@ -175,8 +175,8 @@ class Child:
         limit_s: float,
         is_whole: Callable[[bytearray], bool] | None = None,
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is whole, whoever else holds the pipe open. A process
-        that was suspended with this one, as by a container's freezer, gets its whole time again."""
+        """Collects output until the process ends or the stream is whole, also where another process holds the pipe
+        open. A process that was suspended with this one, as by a container's freezer, gets its whole time again."""
         pipe = self._stdout_fd
         watched = select.poll()
         watched.register(pipe, select.POLLIN)

@@ -369,7 +369,7 @@ _NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\
 
 def _make_titles_safe(node: Any) -> None:
     """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
-    into an expression with its backslashes and ends of lines as they are: such a chart was not drawn."""
+    into an expression with its backslashes and ends of lines as they are: charts with these titles were not drawn."""
     if isinstance(node, dict) and isinstance(title := node.get("title"), str):
         node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)
     for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
