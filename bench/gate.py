@@ -25,7 +25,7 @@ from tollmeter.library import places
 from tollmeter.library.comparing import VisitValues, visit_values
 from tollmeter.library.derive import open_run
 from tollmeter.library.gating import Limits, gated
-from tollmeter.model import Book, Failure, Row
+from tollmeter.model import Failure, Results, Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.compared_rows import full_name
 
@@ -46,10 +46,10 @@ def pairs(runs: Sequence[str], limit: float) -> tuple[int, int]:
     return len(decisions), sum(not one.passes for one in decisions)
 
 
-def timed(book: Book) -> dict[Key, tuple[Row, VisitValues]]:
+def timed(results: Results) -> dict[Key, tuple[Row, VisitValues]]:
     """Rows of times with the costs of their visits."""
-    rows = {row_key(row): row for row in book.index.rows if row.unit == "ns" and row.status == "ok"}
-    several = (one for one in visit_values(book) if one.scatter is not None and len(one.costs) >= LEAST_EACH)
+    rows = {row_key(row): row for row in results.index.rows if row.unit == "ns" and row.status == "ok"}
+    several = (one for one in visit_values(results) if one.scatter is not None and len(one.costs) >= LEAST_EACH)
     found = {one.key(): one for one in several if min(one.costs) > 0}
     return {key: (row, found[key]) for key, row in rows.items() if key in found}
 
@@ -97,8 +97,8 @@ def simulated(
     return decide(judged), full_name(known[slow][0])
 
 
-def report(books: Sequence[Book]) -> Iterator[str]:
-    known, chance = [rows for book in books if (rows := timed(book))], np.random.default_rng(1)
+def report(runs: Sequence[Results]) -> Iterator[str]:
+    known, chance = [rows for results in runs if (rows := timed(results))], np.random.default_rng(1)
     for limit in LIMITS:
         builds = [simulated(known[number % len(known)], limit, 0.0, chance)[0] for number in range(BUILDS)]
         floors = sorted(one.least for decision in builds for one in decision.rows if not one.judged.reason)

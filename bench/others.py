@@ -52,10 +52,10 @@ class Run(NamedTuple):
 
 
 def opened(name: str) -> Run:
-    book = open_run(find_run(name))
-    timed = (one for one in visit_values(book) if one.metric.unit == "ns" and one.scatter is not None)
+    results = open_run(find_run(name))
+    timed = (one for one in visit_values(results) if one.metric.unit == "ns" and one.scatter is not None)
     visits = {one.key(): one.values for one in timed if len(one.values) >= LEAST_VISITS and min(one.values) > 0}
-    return Run(book.index, visits)
+    return Run(results.index, visits)
 
 
 def ours(old: Run, new: Run, keys: Sequence[Key]) -> int:

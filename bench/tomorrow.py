@@ -37,7 +37,7 @@ from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
 from tollmeter.library.derive import learned, open_run, remembered
-from tollmeter.model import Book, Row
+from tollmeter.model import Results, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import known_of, row_key, rows
 from tollmeter.store.request import read_request
@@ -155,8 +155,8 @@ def usual(folders: Sequence[Path]) -> None:
     """The largest of the folders, each of which holds runs of one machine."""
     found: dict[str, float] = {}
     for folder in folders:
-        books = [open_run(path) for path in run_folders(folder)]
-        kept = [remembered(book, learned(read_request(Path(book.index.run.folder)))) for book in books]
+        runs = [open_run(path) for path in run_folders(folder)]
+        kept = [remembered(results, learned(read_request(Path(results.index.run.folder)))) for results in runs]
         for probe, sd in runs_sd([EarlierRun("here", one.rows) for one in kept], {}).items():
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):
@@ -169,35 +169,35 @@ def run_folders(folder: Path) -> list[Path]:
 
 def in_turns(path: Path) -> None:
     """How often each is told from none by so many layouts of one run, drawn anew each time."""
-    book = open_run(path)
-    known = known_of(book.outcomes, book.probes)
-    layouts = list(dict.fromkeys(told.seed for told in book.outcomes))
+    results = open_run(path)
+    known = known_of(results.outcomes, results.probes)
+    layouts = list(dict.fromkeys(told.seed for told in results.outcomes))
     for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
         rng, found = random.Random(size), Counter[str]()
         for _ in range(DRAWN):
             drawn = set(rng.sample(layouts, size))
-            visits = [told for told in book.outcomes if told.seed in drawn]
-            found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, book.probes, known))
+            visits = [told for told in results.outcomes if told.seed in drawn]
+            found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, results.probes, known))
         print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
 
 
-def told(folder: Path, runs: int) -> None:
+def told(folder: Path, count: int) -> None:
     """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
-    rng = random.Random(runs)
-    books = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
+    rng = random.Random(count)
+    runs = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
     for planted in PLANTED:
         found = 0
         for _ in range(DRAWN):
-            drawn = rng.sample(books[0], 2 * runs)
-            old, new = drawn[:runs], drawn[runs:] if planted == 0 else rng.sample(books[planted], runs)
+            drawn = rng.sample(runs[0], 2 * count)
+            old, new = drawn[:count], drawn[count:] if planted == 0 else rng.sample(runs[planted], count)
             found += is_slower(pooled(old), pooled(new))
-        print(f"planted {planted / 4:g} %: found {found} times of {DRAWN}, {runs} runs of 7 s on either side")
+        print(f"planted {planted / 4:g} %: found {found} times of {DRAWN}, {count} runs of 7 s on either side")
 
 
-def pooled(books: Sequence[Book]) -> Row:
+def pooled(runs: Sequence[Results]) -> Row:
     """The one row of several runs' visits, by what the machine's earlier runs had taught the latest."""
-    outcomes = [told for book in books for told in book.outcomes]
-    latest = max(books, key=lambda book: book.index.run.started)
+    outcomes = [told for results in runs for told in results.outcomes]
+    latest = max(runs, key=lambda results: results.index.run.started)
     before = learned(read_request(Path(latest.index.run.folder)))
     (row,) = rows(outcomes, latest.probes, known_of(outcomes, latest.probes, before))
     return row

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-import books
+import example_runs
 from made import row
 from tollmeter.catalog import read_suite
 from tollmeter.library.places import SUITES
-from tollmeter.model import Book, Clock, Profile, Row, Share, Value
+from tollmeter.model import Clock, Profile, Results, Row, Share, Value
 
 PATH = "alignment.receive_path_"
 HALVES, COPIED, SHIFTED, TRAP = 4000.0, 3200.0, 3000.0, 80.0
@@ -51,9 +51,11 @@ def mended(ns: float, **where: Any) -> Row:
     return row(ns, of="alignment.fix_up", name="fix_up", parameters={"width": 4, "offset": 1}, **where)
 
 
-def study() -> Book:
+def study() -> Results:
     """Of this machine, and of a MIPS whose instructions were counted."""
-    book = books.with_rows(books.empty(), [*frames(), trap(), *frames("mipsel", "qemu-user:mipsel", "instructions")])
+    results = example_runs.with_rows(
+        example_runs.empty(), [*frames(), trap(), *frames("mipsel", "qemu-user:mipsel", "instructions")]
+    )
     there = {"abi": "mipsel", "target": "qemu-user:mipsel"}
     profiles = (
         profile("halves", copy_words_else_bytes=550, sum_halfwords=250, tcp_input=200),
@@ -61,5 +63,5 @@ def study() -> Book:
         profile("halves", **there, copy_words_else_bytes=700, tcp_input=300),
         profile("copy", **there, copy_words_else_bytes=400, tcp_input=500, ipalign=100),
     )
-    index = msgspec.structs.replace(book.index, profiles=profiles)
-    return msgspec.structs.replace(book, index=index, suite=read_suite(SUITES / "rtems-2005.toml"))
+    index = msgspec.structs.replace(results.index, profiles=profiles)
+    return msgspec.structs.replace(results, index=index, suite=read_suite(SUITES / "rtems-2005.toml"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees of a book: on a terminal, in Markdown and on the page."""
+"""What a person sees of a run: on a terminal, in Markdown and on the page."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import io
 
 from rich.console import Console
 
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.report import markdown, page
 from tollmeter.report.terminal import summary
 
 
-def printed(book: Book, width: int = 80, *, whole: bool = False) -> str:
+def printed(results: Results, width: int = 80, *, whole: bool = False) -> str:
     stream = io.StringIO()
-    summary(book, Console(file=stream, width=width), whole=whole)
+    summary(results, Console(file=stream, width=width), whole=whole)
     return stream.getvalue()
 
 
-def words(book: Book, width: int = 80, *, whole: bool = False) -> str:
+def words(results: Results, width: int = 80, *, whole: bool = False) -> str:
     """The same on one line, so that no words are apart where a line was broken."""
-    return " ".join(printed(book, width, whole=whole).split())
+    return " ".join(printed(results, width, whole=whole).split())
 
 
-def screens(book: Book, width: int = 80, *, whole: bool = False) -> tuple[str, str, str]:
+def screens(results: Results, width: int = 80, *, whole: bool = False) -> tuple[str, str, str]:
     """All three, without the marks that keep words and numbers as they are."""
-    plain = page.render(book).replace("&#39;", "'").replace("\N{NO-BREAK SPACE}", " ")
-    return words(book, width, whole=whole), markdown.render(book).replace("\\", ""), plain
+    plain = page.render(results).replace("&#39;", "'").replace("\N{NO-BREAK SPACE}", " ")
+    return words(results, width, whole=whole), markdown.render(results).replace("\\", ""), plain

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.report import overlay, page
 
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -74,13 +74,13 @@ def chromium() -> Iterator[Browser]:
 
 
 class Gallery:
-    """Books, and pairs of them, as pages on disk, each written once."""
+    """Runs, and pairs of them, as pages on disk, each written once."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
         self._browser = browser
         self._folder = folder
 
-    def path(self, make: Callable[[], Book | overlay.Two]) -> Path:
+    def path(self, make: Callable[[], Results | overlay.Two]) -> Path:
         path = self._folder / f"{make.__name__}.html"
         if not path.exists():
             made = make()
@@ -90,7 +90,7 @@ class Gallery:
     @contextlib.contextmanager
     def show(
         self,
-        make: Callable[[], Book | overlay.Two],
+        make: Callable[[], Results | overlay.Two],
         *,
         width: int = 1280,
         scheme: Literal["light", "dark"] = "light",

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Page
 
-import books
+import example_runs
 from browser.browser import WATCH
 from tollmeter.library.publishing import publish
 from tollmeter.report.gallery import single_page, write_site
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.browser
 
 def machines() -> list[Published]:
     first, second = (
-        replace(publish(book), load=tuple(Loaded("reads", 1e9 * at, 90.0 + at**2) for at in range(5)))
-        for book in (books.small(), books.another_machine())
+        replace(publish(results), load=tuple(Loaded("reads", 1e9 * at, 90.0 + at**2) for at in range(5)))
+        for results in (example_runs.small(), example_runs.another_machine())
     )
-    hostile = replace(first.index, machine=replace(first.index.machine, cpu=books.HOSTILE))
+    hostile = replace(first.index, machine=replace(first.index.machine, cpu=example_runs.HOSTILE))
     return [first, second, replace(first, id="0" * 12, index=hostile)]
 
 
@@ -69,7 +69,7 @@ def test_an_address_shows_one_machine_and_hostile_names_are_text(browser: Browse
     write_site(machines(), tmp_path)
     page, complaints = opened(browser, (tmp_path / "index.html").as_uri() + f"#{'0' * 12}")
     page.wait_for_selector("#shown table")
-    assert books.HOSTILE in page.locator("h1").inner_text()
+    assert example_runs.HOSTILE in page.locator("h1").inner_text()
     page.goto((tmp_path / "index.html").as_uri() + "#ffffffffffff")
     page.wait_for_selector("#shown .status")
     assert [one for one in complaints if "ERR_FILE_NOT_FOUND" not in one] == []

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Locator
 
-import books
+import example_runs
 from browser.browser import Gallery
 from browser.test_page_for_everybody import violations
 from browser.test_page_in_chromium import check_peace
@@ -20,11 +20,11 @@ FADED = "(all) => all.filter(one => Number(one.getAttribute('opacity') ?? 1) < 0
 
 
 def two() -> overlay.Two:
-    return overlay.two((books.small(), books.another_machine()))
+    return overlay.two((example_runs.small(), example_runs.another_machine()))
 
 
 def beside_hostile() -> overlay.Two:
-    return overlay.two((books.hostile(), books.another_machine()))
+    return overlay.two((example_runs.hostile(), example_runs.another_machine()))
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
@@ -57,8 +57,8 @@ def _faded(lines: Locator) -> int:
 def test_hostile_names_of_a_run_are_text(gallery: Gallery) -> None:
     with gallery.show(beside_hostile) as shown:
         check_peace(shown)
-        assert books.HOSTILE in shown.page.locator("h1").inner_text()
-        assert books.HOSTILE in str(shown.page.locator("#chart-latency svg").text_content())
+        assert example_runs.HOSTILE in shown.page.locator("h1").inner_text()
+        assert example_runs.HOSTILE in str(shown.page.locator("#chart-latency svg").text_content())
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])

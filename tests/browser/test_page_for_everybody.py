@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import books
+import example_runs
 from browser.browser import Gallery
 
 pytestmark = pytest.mark.browser
@@ -27,13 +27,13 @@ def violations(page: Any) -> list[str]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_no_rule_of_axe_is_broken(gallery: Gallery, width: int, scheme: str) -> None:
-    with gallery.show(books.small, width=width, scheme=scheme, folded=True, bypass_csp=True) as shown:  # type: ignore[arg-type]
+    with gallery.show(example_runs.small, width=width, scheme=scheme, folded=True, bypass_csp=True) as shown:  # type: ignore[arg-type]
         assert violations(shown.page) == []
 
 
 def test_what_a_reader_opened_and_sought_stays_when_the_page_comes_anew(gallery: Gallery) -> None:
     """As that of a run that is measured does, every few seconds."""
-    with gallery.show(books.healthy, folded=True) as shown:
+    with gallery.show(example_runs.healthy, folded=True) as shown:
         page = shown.page
         page.locator("details.sureness summary").click()
         opened = "[...document.querySelectorAll('details')].map(part => part.open)"

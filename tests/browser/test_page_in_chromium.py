@@ -13,9 +13,9 @@ import pytest
 from playwright.sync_api import expect
 
 import answers
-import books
+import example_runs
 from browser.browser import Gallery, Shown
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.report.chart_style import DARK, LIGHT
 from tollmeter.report.tolls import MOST_TICKS
 
@@ -41,22 +41,22 @@ def check_peace(shown: Shown, of: str = "body") -> None:
     assert shown.requests == []
 
 
-@pytest.mark.parametrize("make", [books.emulated, books.empty, answers.study])
-def test_every_chart_is_drawn_in_peace(gallery: Gallery, make: Callable[[], Book]) -> None:
-    """Those of the other books are, too, where their pages are drawn at every width."""
+@pytest.mark.parametrize("make", [example_runs.emulated, example_runs.empty, answers.study])
+def test_every_chart_is_drawn_in_peace(gallery: Gallery, make: Callable[[], Results]) -> None:
+    """Those of the other runs are, too, where their pages are drawn at every width."""
     with gallery.show(make) as shown:
         check_peace(shown)
 
 
 def test_a_line_has_all_its_points(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-latency") as shown:
-        rows = [r for r in books.healthy().index.rows if r.probe == "memory.latency" and r.abi == "x86_64"]
+    with gallery.show(example_runs.healthy, of="#chart-latency") as shown:
+        rows = [r for r in example_runs.healthy().index.rows if r.probe == "memory.latency" and r.abi == "x86_64"]
         targets = shown.page.locator("#chart-latency svg .mark-symbol.role-mark path[opacity='0']")
         assert targets.count() == len(rows)
 
 
 def test_another_line_can_be_chosen_for_all_to_be_over(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-speed-up") as shown:
+    with gallery.show(example_runs.healthy, of="#chart-speed-up") as shown:
         plot = shown.page.locator("#chart-speed-up .plot")
         chooser = plot.locator("select")
         assert chooser.input_value() == "ia32"
@@ -71,13 +71,13 @@ def test_another_line_can_be_chosen_for_all_to_be_over(gallery: Gallery) -> None
 
 def test_hostile_names_are_text(gallery: Gallery) -> None:
     """Of all charts, where the page is drawn at every width; of one, what a tip says."""
-    with gallery.show(books.hostile, of="#chart-latency") as shown:
+    with gallery.show(example_runs.hostile, of="#chart-latency") as shown:
         page = shown.page
         assert shown.dialogs == []
         assert page.evaluate("document.images.length") == 0
         assert page.evaluate("document.querySelectorAll('script').length") == 3
-        assert books.HOSTILE in page.locator("h1").inner_text()
-        assert books.HOSTILE in page.locator("#chart-latency svg").text_content()  # type: ignore[operator]
+        assert example_runs.HOSTILE in page.locator("h1").inner_text()
+        assert example_runs.HOSTILE in page.locator("#chart-latency svg").text_content()  # type: ignore[operator]
         target = page.locator("#chart-latency svg path[opacity='0']").last
         target.hover(force=True)
         assert page.locator(".tip").is_visible()
@@ -91,15 +91,15 @@ WIDTHS = (1280, 1920, 1180, 768, 320)
 @pytest.mark.parametrize(
     ("make", "widths", "of"),
     [
-        (books.healthy, WIDTHS, "body, details"),
+        (example_runs.healthy, WIDTHS, "body, details"),
         (answers.study, (390,), "body, details"),
-        (books.hostile, (768, 320), "body, details"),
-        (books.failed, (768,), "body, details"),
-        (books.many_cpus, (1280, 768, 320), "#chart-core-to-core"),
+        (example_runs.hostile, (768, 320), "body, details"),
+        (example_runs.failed, (768,), "body, details"),
+        (example_runs.many_cpus, (1280, 768, 320), "#chart-core-to-core"),
     ],
 )
 def test_the_page_never_scrolls_sideways(
-    gallery: Gallery, make: Callable[[], Book], widths: tuple[int, ...], of: str
+    gallery: Gallery, make: Callable[[], Results], widths: tuple[int, ...], of: str
 ) -> None:
     """Some rows less, or more cells of one chart, need not be drawn at each width again."""
     with gallery.show(make, width=widths[0], of=of) as shown:
@@ -115,9 +115,9 @@ def test_the_page_never_scrolls_sideways(
         assert shown.complaints == []
 
 
-@pytest.mark.parametrize("make", [books.healthy, answers.study])
+@pytest.mark.parametrize("make", [example_runs.healthy, answers.study])
 def test_on_a_phone_no_label_is_cut_and_no_column_of_an_answer_out_of_sight(
-    gallery: Gallery, make: Callable[[], Book]
+    gallery: Gallery, make: Callable[[], Results]
 ) -> None:
     """What was published stood in a column beyond the edge."""
     with gallery.show(make, width=390, is_mobile=True, has_touch=True) as shown:
@@ -134,7 +134,7 @@ MIDDLES = "all => all.map(one => one.getBoundingClientRect()).map(box => (box.to
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_dot_stands_with_its_label(gallery: Gallery, width: int) -> None:
     """On its line where there is room; else under it, with a rule before the next."""
-    with gallery.show(books.small, width=width, of="#chart-core-to-core") as shown:
+    with gallery.show(example_runs.small, width=width, of="#chart-core-to-core") as shown:
         chart = shown.page.locator("#chart-core-to-core svg")
         labels, dots, rules = (sorted(chart.locator(marks).evaluate_all(MIDDLES))
                                for marks in (LABELS, DOTS, RULES))  # fmt: skip
@@ -152,7 +152,7 @@ RULES = ".mark-rule.role-mark.layer_0_marks line"
 
 
 def test_a_phone_has_one_column_and_the_memory_table_whole(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-flops", width=390, is_mobile=True, has_touch=True) as shown:
+    with gallery.show(example_runs.healthy, of="#chart-flops", width=390, is_mobile=True, has_touch=True) as shown:
         page = shown.page
         assert not page.locator("nav").is_visible()
         box = page.locator("#memory").evaluate("one => [one.scrollWidth, one.parentElement.clientWidth]")
@@ -165,7 +165,7 @@ def test_a_phone_has_one_column_and_the_memory_table_whole(gallery: Gallery) -> 
 
 
 def test_a_wide_window_keeps_the_contents_in_sight(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, width=1400, folded=True) as shown:
+    with gallery.show(example_runs.healthy, width=1400, folded=True) as shown:
         page = shown.page
         page.evaluate("window.scrollTo(0, 3000)")
         assert page.evaluate("window.scrollY") > 2000
@@ -176,7 +176,7 @@ def test_a_wide_window_keeps_the_contents_in_sight(gallery: Gallery) -> None:
 
 
 def test_narrowing_the_window_draws_panels_anew(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-flops", width=1280) as shown:
+    with gallery.show(example_runs.healthy, of="#chart-flops", width=1280) as shown:
         panels = "all => new Set(all.map(one => Math.round(one.getBoundingClientRect().x))).size"
         cells = shown.page.locator("#chart-flops svg .cell > g > path.background")
         assert cells.evaluate_all(panels) == 3
@@ -215,14 +215,14 @@ def check_colours(shown: Shown, palette: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
 def test_words_and_lines_stand_out_in_light_and_dark(gallery: Gallery, scheme: str, palette: dict[str, str]) -> None:
-    with gallery.show(books.many_cpus, scheme=scheme, of="#chart-core-to-core, #chart-latency") as shown:  # type: ignore[arg-type]
+    with gallery.show(example_runs.many_cpus, scheme=scheme, of="#chart-core-to-core, #chart-latency") as shown:  # type: ignore[arg-type]
         check_colours(shown, palette)
         cells = set(shown.colours("#chart-core-to-core svg .mark-rect path", "fill"))
         assert cells and cells <= {rgb(palette[f"heat-{step}"]) for step in range(1, 8)}
 
 
 def test_changing_to_dark_changes_charts_already_drawn(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-latency") as shown:
+    with gallery.show(example_runs.healthy, of="#chart-latency") as shown:
         before = shown.colours("#chart-latency svg .mark-line path", "stroke")
         shown.page.emulate_media(color_scheme="dark")
         after = shown.colours("#chart-latency svg .mark-line path", "stroke")
@@ -231,7 +231,7 @@ def test_changing_to_dark_changes_charts_already_drawn(gallery: Gallery) -> None
 
 
 def test_paper_is_white_even_at_night(gallery: Gallery, tmp_path: Path) -> None:
-    with gallery.show(books.healthy, scheme="dark", of="#chart-latency") as shown:
+    with gallery.show(example_runs.healthy, scheme="dark", of="#chart-latency") as shown:
         shown.page.emulate_media(media="print")
         check_colours(shown, LIGHT)
         assert not shown.page.locator("nav").is_visible()
@@ -242,7 +242,7 @@ def test_paper_is_white_even_at_night(gallery: Gallery, tmp_path: Path) -> None:
 
 
 def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-parallelism") as shown:
+    with gallery.show(example_runs.healthy, of="#chart-parallelism") as shown:
         page = shown.page
         target = page.locator("#chart-parallelism svg path[opacity='0']").first
         target.scroll_into_view_if_needed()
@@ -251,7 +251,7 @@ def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Galler
         expect(tip).to_be_visible()
         words = tip.inner_text().split("\n")
         assert {"value", "95 % interval", "samples"} <= set(words)
-        row = next(r for r in books.healthy().index.rows if r.probe == "memory.parallelism")
+        row = next(r for r in example_runs.healthy().index.rows if r.probe == "memory.parallelism")
         assert f"{row.samples} in {row.visits} visits" in words
         box = tip.bounding_box()
         assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1280
@@ -261,7 +261,7 @@ def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Galler
 
 
 def test_a_series_chosen_in_the_legend_stands_alone(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, of="#chart-parallelism") as shown:
+    with gallery.show(example_runs.healthy, of="#chart-parallelism") as shown:
         page = shown.page
         lines = page.locator("#chart-parallelism svg .mark-line path[opacity]")
         assert [line.get_attribute("opacity") for line in lines.all()] == ["1", "1", "1"]
@@ -271,7 +271,7 @@ def test_a_series_chosen_in_the_legend_stands_alone(gallery: Gallery) -> None:
 
 
 def test_without_scripts_every_number_is_still_there(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, scripts=False) as shown:
+    with gallery.show(example_runs.healthy, scripts=False) as shown:
         page = shown.page
         assert page.locator("noscript").count() == 1
         assert page.locator("#tolls tbody tr").count() > 5
@@ -279,7 +279,7 @@ def test_without_scripts_every_number_is_still_there(gallery: Gallery) -> None:
 
 
 def test_every_finding_leads_to_its_chart(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, folded=True) as shown:
+    with gallery.show(example_runs.healthy, folded=True) as shown:
         page = shown.page
         for link in page.locator(".findings a").all():
             link.click()
@@ -290,7 +290,7 @@ def test_every_finding_leads_to_its_chart(gallery: Gallery) -> None:
 
 
 def test_the_page_opens_short_and_with_its_answer_first(gallery: Gallery) -> None:
-    with gallery.show(books.small, folded=True) as shown:
+    with gallery.show(example_runs.small, folded=True) as shown:
         page = shown.page
         assert page.evaluate("document.documentElement.scrollHeight") < MOST_PIXELS
         assert all(bottom < 900 for bottom in bottoms(shown))
@@ -304,12 +304,12 @@ def bottoms(shown: Shown) -> list[float]:
 
 
 def test_a_phone_shows_the_answer_on_its_first_two_screens(gallery: Gallery) -> None:
-    with gallery.show(books.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+    with gallery.show(example_runs.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
         assert len(bottoms(shown)) == 4 and all(bottom < 2 * 844 for bottom in bottoms(shown))
 
 
 def test_a_problem_leads_to_its_finding(gallery: Gallery) -> None:
-    with gallery.show(books.small, folded=True) as shown:
+    with gallery.show(example_runs.small, folded=True) as shown:
         links = shown.page.locator(".problems a")
         assert links.count() == 2
         for link in links.all():
@@ -319,12 +319,12 @@ def test_a_problem_leads_to_its_finding(gallery: Gallery) -> None:
             assert link.inner_text() in finding.inner_text()
 
 
-def nine_decades() -> Book:
+def nine_decades() -> Results:
     """Tolls from 1 ns to 90 ms: a scale with as many words as it may have."""
-    book = books.small()
-    least, greatest, *others = book.index.tolls
+    results = example_runs.small()
+    least, greatest, *others = results.index.tolls
     tolls = (msgspec.structs.replace(least, value=1.5), msgspec.structs.replace(greatest, value=9e7), *others)
-    return books.with_index(book, tolls=tolls)
+    return example_runs.with_index(results, tolls=tolls)
 
 
 def test_on_paper_no_table_is_cut_and_the_words_of_a_scale_are_apart(gallery: Gallery) -> None:
@@ -339,13 +339,13 @@ def test_on_paper_no_table_is_cut_and_the_words_of_a_scale_are_apart(gallery: Ga
         assert len(ticks) == MOST_TICKS and min(gaps) > LEAST_GAP
 
 
-def many_tolls() -> Book:
+def many_tolls() -> Results:
     """As many as a default run has."""
-    book = books.small()
+    results = example_runs.small()
     more = [msgspec.structs.replace(toll, toll=f"{toll.toll}, way {way}", typical=False)
-            for way in range(8) for toll in book.index.tolls]  # fmt: skip
-    tolls = (*book.index.tolls, *more)
-    return books.with_index(book, tolls=tolls)
+            for way in range(8) for toll in results.index.tolls]  # fmt: skip
+    tolls = (*results.index.tolls, *more)
+    return example_runs.with_index(results, tolls=tolls)
 
 
 def test_on_a_phone_the_page_is_short_and_its_ladder_opens(gallery: Gallery) -> None:
@@ -358,7 +358,7 @@ def test_on_a_phone_the_page_is_short_and_its_ladder_opens(gallery: Gallery) -> 
 
 
 def test_what_is_folded_is_drawn_when_it_opens_and_not_before(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, folded=True) as shown:
+    with gallery.show(example_runs.healthy, folded=True) as shown:
         plots = shown.page.locator("details.family .plot")
         assert plots.count() > 3 and plots.locator("svg").count() == 0
         family = shown.page.locator("details.family:has(.plot)").first
@@ -369,7 +369,7 @@ def test_what_is_folded_is_drawn_when_it_opens_and_not_before(gallery: Gallery) 
 
 
 def test_a_tap_and_the_arrow_keys_tell_what_a_mark_says(gallery: Gallery) -> None:
-    with gallery.show(books.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+    with gallery.show(example_runs.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
         page, tip = shown.page, shown.page.locator(".tip")
         target = page.locator("#chart-latency svg path[opacity='0']").nth(3)
         target.scroll_into_view_if_needed()
@@ -388,7 +388,7 @@ def test_a_tap_and_the_arrow_keys_tell_what_a_mark_says(gallery: Gallery) -> Non
 
 
 def test_a_search_leaves_what_fits_and_opens_it(gallery: Gallery) -> None:
-    with gallery.show(books.small, folded=True) as shown:
+    with gallery.show(example_runs.small, folded=True) as shown:
         page = shown.page
         rows = page.locator("#tolls tbody tr:not(.group):visible")
         before = rows.count()
@@ -402,7 +402,7 @@ def test_a_search_leaves_what_fits_and_opens_it(gallery: Gallery) -> None:
 
 
 def test_a_search_finds_levels_and_tolls_by_their_usual_names_and_leads_there(gallery: Gallery) -> None:
-    with gallery.show(books.small, folded=True) as shown:
+    with gallery.show(example_runs.small, folded=True) as shown:
         page = shown.page
         for words, named in (("L2 latency", "L2"), ("DRAM", "memory"), ("syscall", "system call"), ("os says", "L3")):
             page.evaluate("scrollTo(0, document.body.scrollHeight)")
@@ -415,12 +415,12 @@ def test_a_search_finds_levels_and_tolls_by_their_usual_names_and_leads_there(ga
 
 
 def test_a_chart_gives_its_data_and_opens_at_its_own_link(gallery: Gallery) -> None:
-    with gallery.show(books.small, folded=True) as shown:
+    with gallery.show(example_runs.small, folded=True) as shown:
         page = shown.page
         with page.expect_download() as coming:
             page.locator("button.csv[data-of='latency']").click()
         lines = Path(coming.value.path()).read_text().splitlines()
-        rows = [row for row in books.small().index.rows if row.probe == "memory.latency"]
+        rows = [row for row in example_runs.small().index.rows if row.probe == "memory.latency"]
         assert coming.value.suggested_filename == "latency.csv"
         assert len(lines) > len(rows) and "series" in lines[0]
         folded = page.locator("details.family figure").first
@@ -430,7 +430,7 @@ def test_a_chart_gives_its_data_and_opens_at_its_own_link(gallery: Gallery) -> N
 
 
 def test_every_chart_says_what_it_shows(gallery: Gallery) -> None:
-    with gallery.show(books.healthy, folded=True) as shown:
+    with gallery.show(example_runs.healthy, folded=True) as shown:
         for figure in shown.page.locator("figure").all():
             said = (figure.locator(".shows").text_content() or "").replace("\N{NO-BREAK SPACE}", " ")
             assert len(said) > 20, figure.get_attribute("id")
@@ -442,8 +442,8 @@ def test_an_axis_with_a_title_that_is_special_in_javascript_is_drawn(
     gallery: Gallery, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str
 ) -> None:
     """A metric's summary in a journal may be any word: seven of fourteen charts stayed empty."""
-    monkeypatch.setattr(books, "HOSTILE", title)
+    monkeypatch.setattr(example_runs, "HOSTILE", title)
     chart = "#chart-datamodel-event_store-event"
-    with Gallery(gallery._browser, tmp_path).show(books.hostile, of=chart) as shown:
+    with Gallery(gallery._browser, tmp_path).show(example_runs.hostile, of=chart) as shown:
         assert shown.page.locator(f"{chart} svg").count()
         assert shown.complaints == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import books
+import example_runs
 from noisy_line import Faults, noisy_line
 from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Abi, Failure, Outcome, Point, Visit
@@ -71,7 +71,7 @@ def test_a_wrong_clock_of_the_target_is_found(tree: Path, own_abi: Abi, own_comp
     path.write_text(path.read_text() + WRONG_CLOCK.replace("THOUSANDTHS", str(thousandths)))
     build_abi(tree, own_abi, own_compiler)
     told = [visited(str(tree / "build" / own_abi.name / "kernel.loop"), Pty()) for _ in range(4)]
-    (found,) = clock_is_wrong(msgspec.structs.replace(books.small(), outcomes=tuple(told)))
+    (found,) = clock_is_wrong(msgspec.structs.replace(example_runs.small(), outcomes=tuple(told)))
     assert found.evidence[0].value == pytest.approx(thousandths / 1000, rel=0.005)
 
 

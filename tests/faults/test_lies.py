@@ -10,7 +10,7 @@ import pytest
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
 from tollmeter.library.lies import Lie
-from tollmeter.model import Book
+from tollmeter.model import Results
 
 _CALL = "for (uint64_t i = r->iterations; i; i--) answer = kernel_enter(number, 0, 0);"
 _ENTER = "static void enter(struct toll_run *r) {"
@@ -128,7 +128,7 @@ LIES = (
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Book:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder: Path = tmp_path_factory.mktemp("lies")
     selftest._plant(folder / "tree", LIES)
     selects = list(selftest._selects(LIES))
@@ -137,10 +137,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Book:
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.name)
-def test_a_lie_is_caught_for_its_reason(measured: Book, lie: Lie) -> None:
+def test_a_lie_is_caught_for_its_reason(measured: Results, lie: Lie) -> None:
     found = selftest.judged(lie, measured)
     assert found.outcome == selftest.CAUGHT, found
 
 
-def test_the_honest_probes_beside_them_are_not(measured: Book) -> None:
+def test_the_honest_probes_beside_them_are_not(measured: Results) -> None:
     selftest._check_honest(measured)

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-import books
+import example_runs
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
 from tollmeter.library.derive import open_run
@@ -127,7 +127,7 @@ def test_two_runs_that_are_ticked_in_the_list_are_one_page(
     other = run.with_name("other run")
     shutil.copytree(run, other)
     (other / "run.toml").write_text((other / "run.toml").read_text().replace("4711", "4712"))
-    monkeypatch.setattr(serving, "open_two", lambda _: (books.small(), books.another_machine()))
+    monkeypatch.setattr(serving, "open_two", lambda _: (example_runs.small(), example_runs.another_machine()))
     _, listed, _ = asked(server, f"/{server.token}/")
     ticked = re.findall(r'<input type="checkbox" name="run" value="([^"]+)"', listed)
     assert sorted(ticked) == ["other run", run.name] and "<form>" in listed

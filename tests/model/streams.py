@@ -2,7 +2,7 @@
 """Address streams of the finer memory probes, and what a modelled machine takes for them. Times in core cycles.
 
 Each function is one probe's body and its control, as its file under probes/memory tells them. What it takes is a fact
-of the machine, without noise: it is worked out once, and many a book is of one machine."""
+of the machine, without noise: it is worked out once, and many runs are of one machine."""
 
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from books import with_index
-from model.test_findings import SOUND, book
+from example_runs import with_index
+from model.test_findings import SOUND, results
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.model import Book, Row
+from tollmeter.model import Results, Row
 from tollmeter.report.machine_tables import inferred_table
 
 
@@ -27,8 +27,8 @@ def disturbed(row: Row, random: np.random.Generator, share: float) -> Row:
     )
 
 
-def measured(seed: int, share: float, kept: float) -> Book:
-    random, whole = np.random.default_rng(seed), book(SOUND)
+def measured(seed: int, share: float, kept: float) -> Results:
+    random, whole = np.random.default_rng(seed), results(SOUND)
     rows = tuple(disturbed(row, random, share) for row in whole.index.rows if random.random() < kept)
     levels = hierarchy(rows, whole.probes, whole.index.machine)
     return with_index(whole, rows=rows, hierarchy=levels)

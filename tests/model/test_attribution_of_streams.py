@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from books import empty, with_rows
+from example_runs import empty, with_rows
 from made import metric, probe, program, row
 from model.library import Operations, distances
 from model.machine import KIB, MIB, Cache, Machine, Tlb
@@ -20,7 +20,7 @@ from model.measured import Noise, described, latency_rows, reading_rows
 from model.simplex import Network, Stream, stream
 from model.streams import started
 from model.walks import CHASE, order
-from tollmeter.model import Book, Distances, Row
+from tollmeter.model import Distances, Results, Row
 from tollmeter.studies.attribution import Attribution, attributed
 from tollmeter.targets.profiling_visit import LINE_BYTES, ONE_IN
 
@@ -93,7 +93,7 @@ def rows_of(abi: str, size: int, one: Taken, off: float) -> list[Row]:
     return [*made, row(one.instructions, 0.0, **counted, **where)]
 
 
-def book(machine: Machine, every: dict[tuple[str, int], Taken], seed: int) -> Book:
+def results(machine: Machine, every: dict[tuple[str, int], Taken], seed: int) -> Results:
     noise = np.random.default_rng(seed)
     made = [one for (abi, size), taken in every.items()
             for one in rows_of(abi, size, taken, 1 + TIMED * float(noise.normal()))]  # fmt: skip
@@ -116,7 +116,7 @@ def told(name: str, machine: Machine, seed: int) -> list[tuple[Attribution, floa
     """By size, the smallest first, each with what it truly differs by."""
     make, sizes = PROGRAMS[name]
     every = {(abi, size): taken(machine, make(size, word, seed)) for size in sizes for abi, word in (WIDE, NARROW)}
-    found = {one.parameters["size"]: one for one in attributed(book(machine, every, seed), WIDE[0], NARROW[0])}
+    found = {one.parameters["size"]: one for one in attributed(results(machine, every, seed), WIDE[0], NARROW[0])}
     return [(found[size], time_of(every[WIDE[0], size]) - time_of(every[NARROW[0], size])) for size in sizes]
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 import pytest
 
-from books import derived
+from example_runs import derived
 from model.crowd import instance_rows, node_rows, traffic_rows
 from model.machine import KIB, MIB, Cache, Machine, Tlb
 from model.measured import (
@@ -27,7 +27,7 @@ from model.measured import (
 )
 from tollmeter.findings import all_findings
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.model import Book, Index, RunInfo
+from tollmeter.model import Index, Results, RunInfo
 from tollmeter.model import Machine as Description
 
 RUN = RunInfo(id="r", suite="model", started="", seconds=1, seed=1, status="ok", tollmeter="0", folder=".")
@@ -61,7 +61,7 @@ def told(level: int, **changes: object) -> Change:
 
 
 @lru_cache
-def book(
+def results(
     machine: Machine,
     change: Change = as_it_is,
     *,
@@ -69,7 +69,7 @@ def book(
     lost: float = 0.0,
     together: float = 1.6,
     farther: float = 1.2,
-) -> Book:
+) -> Results:
     """A run of every probe on the machine. the others: as model.crowd has them."""
     noise, probes = Noise(machine), described()
     rows = [
@@ -82,29 +82,29 @@ def book(
     system = change(description(machine))
     levels = hierarchy(rows, probes, system)
     index = Index(format=1, run=RUN, machine=system, rows=tuple(rows), hierarchy=levels)
-    return derived(Book(index=index, probes=probes))
+    return derived(Results(index=index, probes=probes))
 
 
-def names(of: Book) -> set[str]:
+def names(of: Results) -> set[str]:
     return {finding.name for finding in all_findings(of)}
 
 
-TURNED_ON: dict[str, Callable[[], Book]] = {
-    "memory.cache_writes_through": lambda: book(THROUGH),
-    "memory.stores_do_not_allocate": lambda: book(NEVER_FETCHED),
-    "memory.prefetcher_is_one_sided": lambda: book(replace(SOUND, prefetch_backward=False)),
-    "memory.prefetcher_is_absent": lambda: book(replace(SOUND, prefetch_forward=False, prefetch_backward=False)),
-    "memory.line_disagrees": lambda: book(SOUND, told(0, line_bytes=128)),
-    "memory.ways_disagree": lambda: book(SOUND, told(0, ways=4)),
-    "memory.cache_disagrees": lambda: book(SOUND, told(1, size_bytes=MIB)),
-    "memory.latency_is_out_of_line": lambda: book(SOUND.with_cache(0, latency=10)),
-    "memory.cpus_share_a_core": lambda: book(SOUND, lost=0.4),
-    "memory.more_cpus_get_less": lambda: book(SOUND, together=0.7),
-    "memory.latency_rises_under_load": lambda: book(replace(SOUND, memory_transfer=40.0), traffic=0.99),
-    "memory.huge_pages_are_unused": lambda: book(
+TURNED_ON: dict[str, Callable[[], Results]] = {
+    "memory.cache_writes_through": lambda: results(THROUGH),
+    "memory.stores_do_not_allocate": lambda: results(NEVER_FETCHED),
+    "memory.prefetcher_is_one_sided": lambda: results(replace(SOUND, prefetch_backward=False)),
+    "memory.prefetcher_is_absent": lambda: results(replace(SOUND, prefetch_forward=False, prefetch_backward=False)),
+    "memory.line_disagrees": lambda: results(SOUND, told(0, line_bytes=128)),
+    "memory.ways_disagree": lambda: results(SOUND, told(0, ways=4)),
+    "memory.cache_disagrees": lambda: results(SOUND, told(1, size_bytes=MIB)),
+    "memory.latency_is_out_of_line": lambda: results(SOUND.with_cache(0, latency=10)),
+    "memory.cpus_share_a_core": lambda: results(SOUND, lost=0.4),
+    "memory.more_cpus_get_less": lambda: results(SOUND, together=0.7),
+    "memory.latency_rises_under_load": lambda: results(replace(SOUND, memory_transfer=40.0), traffic=0.99),
+    "memory.huge_pages_are_unused": lambda: results(
         replace(SOUND, huge_pages=False, transparent_hugepage="always madvise [never]")
     ),
-    "memory.remote_memory_is_slow": lambda: book(SOUND, farther=2.0),
+    "memory.remote_memory_is_slow": lambda: results(SOUND, farther=2.0),
 }
 
 
@@ -114,11 +114,11 @@ def test_the_fault_turns_it_on(name: str) -> None:
 
 
 def test_a_sound_machine_keeps_all_of_them_off() -> None:
-    assert names(book(SOUND)) == set()
+    assert names(results(SOUND)) == set()
 
 
 def test_what_is_not_the_fault_keeps_the_others_off() -> None:
     """A fault is told once, and not as another one."""
-    assert names(book(THROUGH)) == {"memory.cache_writes_through"}
-    assert names(book(SOUND, farther=2.0)) == {"memory.remote_memory_is_slow"}
-    assert names(book(SOUND, lost=0.4)) == {"memory.cpus_share_a_core"}
+    assert names(results(THROUGH)) == {"memory.cache_writes_through"}
+    assert names(results(SOUND, farther=2.0)) == {"memory.remote_memory_is_slow"}
+    assert names(results(SOUND, lost=0.4)) == {"memory.cpus_share_a_core"}

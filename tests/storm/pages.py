@@ -11,7 +11,7 @@ from unittest import mock
 
 from playwright.sync_api import TimeoutError as NotDrawn
 
-import books
+import example_runs
 from browser.browser import Gallery, Shown, chromium
 from storm.ended import Tally, awake
 
@@ -39,7 +39,10 @@ def storm(seed: int, count: int) -> Tally:
 
 def _complaint(gallery: Gallery, hostile: str, *, folded: bool) -> str | None:
     try:
-        with mock.patch.object(books, "HOSTILE", hostile), gallery.show(books.hostile, folded=folded) as shown:
+        with (
+            mock.patch.object(example_runs, "HOSTILE", hostile),
+            gallery.show(example_runs.hostile, folded=folded) as shown,
+        ):
             return _wrong(shown)
     except NotDrawn as error:
         return f"it is not drawn: {error.message.splitlines()[0]}"

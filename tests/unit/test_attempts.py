@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from books import empty, with_rows
+from example_runs import empty, with_rows
 from made import metric, outcome, probe, quiet, row, sample
-from tollmeter.model import Book, Clock, Listed, Outcome, Published, RowOf, Select, Suite
+from tollmeter.model import Clock, Listed, Outcome, Published, Results, RowOf, Select, Suite
 from tollmeter.report.numbers import quantity
 from tollmeter.report.studies import FREE, by_attempt, listings
 from tollmeter.studies.attempts import ATTEMPTS, Attempt, State, chosen, differing, listing, state_of
@@ -47,7 +47,7 @@ def visit(number: int, ns: int, control_hz: float) -> Outcome:
     return outcome([sample(ns, start=0, witness=seen)], name="any.loop", visit=number)
 
 
-def book(*visits: Outcome, clock: Clock = "hardware") -> Book:
+def results(*visits: Outcome, clock: Clock = "hardware") -> Results:
     listed = Listed(test="A", what="the loop", row=RowOf(means="control-loop"), differs="it is another loop.")
     suite = Suite(
         name="paper", question="?", select=(Select(probe="*"),), published=(Published(what="a", figure="b"),),
@@ -59,7 +59,7 @@ def book(*visits: Outcome, clock: Clock = "hardware") -> Book:
 
 def test_visits_are_asked_for_until_another_attempt_can_stand_in_the_place_of_one_that_differs() -> None:
     """No longer than three were put aside; and for no point that the suite does not list."""
-    suite = book().suite
+    suite = results().suite
     assert suite
 
     def wanted(*control_hz: float) -> bool:
@@ -81,22 +81,22 @@ def test_visits_are_asked_for_until_another_attempt_can_stand_in_the_place_of_on
 
 def test_a_listing_has_every_attempt_with_its_state() -> None:
     visits = [visit(number, 10, USUAL_HZ) for number in range(4)]
-    (place,) = listing(book(*visits, visit(4, 20, 2 * USUAL_HZ)))
+    (place,) = listing(results(*visits, visit(4, 20, 2 * USUAL_HZ)))
     (test,) = place.tests
     assert [one.state for one in test.attempts] == ["valid"] * 4 + ["differs"]
     assert test.attempts[-1].loops_hz == pytest.approx(5e7)
 
 
 def test_the_answer_says_what_the_control_loop_says_and_how_a_test_differs() -> None:
-    (usual,) = listings(book(*(visit(number, 10, USUAL_HZ) for number in range(5))))
+    (usual,) = listings(results(*(visit(number, 10, USUAL_HZ) for number in range(5))))
     cells = usual.tables[0].rows[0].cells
     assert "100 100 100 100 100 M/s" in cells
     assert quantity(10.0, "ns") in cells, "as the row states it"
     assert "it is another loop." in usual.sentences[-1]
     assert FREE not in usual.sentences
-    (moved,) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
+    (moved,) = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), visit(2, 10, 2 * USUAL_HZ)))
     assert moved.sentences[0] != usual.sentences[0]
-    (emulated,) = listings(book(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
+    (emulated,) = listings(results(visit(0, 10, USUAL_HZ), visit(1, 10, USUAL_HZ), clock="virtual"))
     assert FREE in emulated.sentences
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from books import empty, with_rows
+from example_runs import empty, with_rows
 from made import metric, probe, program, row
-from tollmeter.model import Book, Program, Row, Select, Suite
+from tollmeter.model import Program, Results, Row, Select, Suite
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_table, in_words, named, why_not
 from tollmeter.studies.attribution import Attribution, Part, PartName, attributed, largest
@@ -74,14 +74,14 @@ def rows_of(model: Model, abi: str, size: int, noise: random.Random, clocks: tup
     return [*made, row(count, 0.0, name="solve", unit="instruction", clock=counted, target="qemu-user:any", **where)]
 
 
-def book(
+def results(
     wide: Model,
     narrow: Model,
     sizes: list[int],
     *,
     priced: bool = True,
     clocks: tuple[str, str] = ("hardware", "instructions"),
-) -> Book:
+) -> Results:
     noise = random.Random(7)
     rows = [one for size in sizes for model, abi in ((wide, "x86_64"), (narrow, "x32"))
             for one in rows_of(model, abi, size, noise, clocks)]  # fmt: skip
@@ -111,7 +111,7 @@ SIMPLEX = Model(0.12, 0.02, 0.0005, 93), Model(0.12, 0.02, 0.0003, 64, 104)
 @pytest.mark.parametrize(("wide", "narrow"), [CHASE, SIMPLEX], ids=["chase", "simplex"])
 @pytest.mark.parametrize("size", [16384, 262144])
 def test_the_named_parts_cover_most_of_the_difference(wide: Model, narrow: Model, size: int) -> None:
-    one = at(attributed(book(wide, narrow, [1024, 16384, 65536, 262144]), "x86_64", "x32"), size)
+    one = at(attributed(results(wide, narrow, [1024, 16384, 65536, 262144]), "x86_64", "x32"), size)
     truth = time_of(wide, size) - time_of(narrow, size)
     named = sum(part(one, name) for name in ("instructions", "faults", "caches"))
     assert abs(named - truth) < 0.2 * abs(truth)
@@ -123,7 +123,7 @@ def test_the_named_parts_cover_most_of_the_difference(wide: Model, narrow: Model
 
 def test_each_part_has_the_interval_that_those_of_the_times_give_it() -> None:
     """The unexplained part's is that of a difference of two times; times without one leave none."""
-    made = book(*SIMPLEX, [1024, 16384, 65536, 262144])
+    made = results(*SIMPLEX, [1024, 16384, 65536, 262144])
     one = at(attributed(made, "x86_64", "x32"), 65536)
     within = {part.name: part.within_ns for part in one.parts}
     rows = [row for row in made.index.rows if row.metric == "cpu_time" and row.parameters["size"] == 65536]
@@ -138,7 +138,7 @@ def test_each_part_has_the_interval_that_those_of_the_times_give_it() -> None:
 def test_what_no_model_has_is_left_unexplained() -> None:
     """The narrow ABI computes each thing by slower code: neither counts nor memory tell of that."""
     wide, narrow = Model(0.2, 0.0, 0, 8), Model(0.2, 0.0, 0, 8)
-    made = book(wide, narrow, [1024, 16384, 65536])
+    made = results(wide, narrow, [1024, 16384, 65536])
     slower = [
         msgspec.structs.replace(one, median=2 * (one.median or 0))
         if (one.abi, one.metric, one.parameters.get("size")) == ("x32", "cpu_time", 65536) else one
@@ -150,24 +150,24 @@ def test_what_no_model_has_is_left_unexplained() -> None:
 
 
 def test_each_part_that_cannot_be_told_says_why() -> None:
-    bare = attributed(book(*SIMPLEX, [1024, 16384, 65536], priced=False), "x86_64", "x32")
+    bare = attributed(results(*SIMPLEX, [1024, 16384, 65536], priced=False), "x86_64", "x32")
     told = {found.name: (found.ns, found.reason) for found in bare[0].parts}
     assert told["caches"] == (None, "this run measured no latency over size")
     assert told["faults"] == (None, "this run measured no price of a fault")
     assert told["unexplained"][0] == pytest.approx(bare[0].saved_ns)
     assert any("no price of a fault" in sentence for sentence in why_not(bare))
-    single = attributed(book(*SIMPLEX, [65536]), "x86_64", "x32")
+    single = attributed(results(*SIMPLEX, [65536]), "x86_64", "x32")
     assert "two sizes" in next(found.reason for found in single[0].parts if found.name == "instructions")
 
 
 def test_an_emulators_time_is_attributed_to_nothing() -> None:
-    assert attributed(book(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
+    assert attributed(results(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
 
 
-def foretold(sizes: list[int]) -> Book:
+def foretold(sizes: list[int]) -> Results:
     """The narrow ABI ran in an emulated guest alone, beside the wide one."""
     wide, narrow = SIMPLEX
-    made = book(wide, narrow, sizes)
+    made = results(wide, narrow, sizes)
     here = [one for one in made.index.rows if one.abi != "x32"]
     noise = random.Random(3)
     there = [msgspec.structs.replace(one, target="guest:x32") for size in sizes
@@ -200,7 +200,7 @@ def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
 
 
 def test_it_is_told_in_words_and_as_a_table() -> None:
-    told = attributed(book(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
+    told = attributed(results(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
     one = at(told, 262144)
     words = in_words(one)
     assert words.startswith("any.program size=262144: x32 needs ")
@@ -238,7 +238,7 @@ def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Seq
 
 
 def test_a_reason_that_two_parts_share_is_said_once() -> None:
-    single = attributed(book(*SIMPLEX, [65536]), "x86_64", "x32")
+    single = attributed(results(*SIMPLEX, [65536]), "x86_64", "x32")
     (shared,) = [said for said in why_not(single) if "two sizes" in said]
     assert shared.startswith("instructions, caches: ")
 
@@ -246,7 +246,7 @@ def test_a_reason_that_two_parts_share_is_said_once() -> None:
 def test_the_largest_differences_are_a_stacked_bar() -> None:
     suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), worth="x32",
                   program=(Program(what="program", probe="any.program"),))  # fmt: skip
-    made = msgspec.structs.replace(book(*CHASE, [1024, 16384, 65536, 262144]), suite=suite)
+    made = msgspec.structs.replace(results(*CHASE, [1024, 16384, 65536, 262144]), suite=suite)
     drawn = next(chart for chart in charts(made) if chart.name == "attribution")
     (bars,) = drawn.spec["datasets"].values()
     one = largest(made)[0]

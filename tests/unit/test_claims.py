@@ -10,12 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from books import derived, empty, with_rows
+from example_runs import derived, empty, with_rows
 from made import metric, probe, row
 from tollmeter.catalog import read_suite
 from tollmeter.library.places import suites
 from tollmeter.model import (
-    Book,
     Cache,
     Claim,
     Failure,
@@ -24,6 +23,7 @@ from tollmeter.model import (
     Level,
     Point,
     Published,
+    Results,
     Row,
     RowOf,
     State,
@@ -67,15 +67,15 @@ def rows_for(claim: Published, value: float) -> list[Row]:
     return [planted(claim.row, 50.0 * value), planted(claim.over, 50.0)]
 
 
-def machine(claim: Published, value: float) -> Book:
+def machine(claim: Published, value: float) -> Results:
     suite = Suite(name="paper", question="?", source="s", published=(claim,))
-    book = msgspec.structs.replace(with_rows(empty(), rows_for(claim, value)), suite=suite, probes=PROBES)
-    book = derived(book)
-    found = msgspec.structs.replace(book.index.machine, architecture="x86_64")
-    index = msgspec.structs.replace(book.index, machine=found)
+    results = msgspec.structs.replace(with_rows(empty(), rows_for(claim, value)), suite=suite, probes=PROBES)
+    results = derived(results)
+    found = msgspec.structs.replace(results.index.machine, architecture="x86_64")
+    index = msgspec.structs.replace(results.index, machine=found)
     if claim.bend:
         index = bent(index, claim, value)
-    return msgspec.structs.replace(book, index=index)
+    return msgspec.structs.replace(results, index=index)
 
 
 def bent(index: Any, claim: Published, value: float) -> Any:
@@ -97,8 +97,8 @@ def bent(index: Any, claim: Published, value: float) -> Any:
     return msgspec.structs.replace(index, rows=(rate,), lengths=(found,))
 
 
-def judged(book: Book) -> Claim:
-    found = study(book)
+def judged(results: Results) -> Claim:
+    found = study(results)
     assert found is not None
     return found.claims[0]
 
@@ -347,12 +347,12 @@ def test_a_condition_that_is_not_met_is_stated_or_prevents_a_verdict() -> None:
 
 def test_a_rate_that_falls_for_another_cause_refutes_the_cache() -> None:
     made = next(one for one in ALL.values() if one.bend and one.bend.rate)
-    book = machine(made, 1.0)
+    results = machine(made, 1.0)
     for cause, verdict in (("length", "does not hold"), ("unknown", "cannot tell")):
-        fall = msgspec.structs.replace(book.index.lengths[0].falls[0], cause=cause)
-        lengths = (msgspec.structs.replace(book.index.lengths[0], falls=(fall,)),)
-        index = msgspec.structs.replace(book.index, lengths=lengths)
-        found = judged(msgspec.structs.replace(book, index=index))
+        fall = msgspec.structs.replace(results.index.lengths[0].falls[0], cause=cause)
+        lengths = (msgspec.structs.replace(results.index.lengths[0], falls=(fall,)),)
+        index = msgspec.structs.replace(results.index, lengths=lengths)
+        found = judged(msgspec.structs.replace(results, index=index))
         assert found.verdict == verdict and found.reason
 
 

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-import books
+import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
 from tollmeter.experiment.core_clock import cores_hz
 from tollmeter.judgement.compare import Comparison, compare, of_rows
@@ -163,7 +163,7 @@ def test_a_probe_that_means_something_else_is_refused() -> None:
 
 
 def test_two_machines_are_named_and_blamed() -> None:
-    one = books.healthy().index
+    one = example_runs.healthy().index
     other = msgspec.structs.replace(
         one, machine=msgspec.structs.replace(one.machine, kernel="Linux 9.9"),
         rows=tuple(msgspec.structs.replace(each, median=each.median and 2 * each.median, low=each.low and 2 * each.low,

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import books
+import example_runs
 from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.changed_curves import curves, moved
 from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows, visits_wanted
 from tollmeter.library import places
-from tollmeter.model import Book, Row, Unit
+from tollmeter.model import Results, Row, Unit
 from tollmeter.numbers.rows import row_key
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report import overlay
@@ -34,8 +34,8 @@ from tollmeter.store.journal import NAME as JOURNAL
 
 
 @functools.cache
-def healthy() -> Book:
-    return books.healthy(("x86_64",), visits=4, samples=2)
+def healthy() -> Results:
+    return example_runs.healthy(("x86_64",), visits=4, samples=2)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def runs(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return recorded
 
 
-def changed(book: Book, factor: float) -> Book:
+def changed(results: Results, factor: float) -> Results:
     """Every time is so many times as long, and each rate is of such times."""
 
     def times(one: Row) -> Row:
@@ -69,10 +69,10 @@ def changed(book: Book, factor: float) -> Book:
         ends = {name: getattr(one, name) * factor for name in ("median", "low", "high")}
         return msgspec.structs.replace(one, **ends)
 
-    return books.with_rows(book, map(times, book.index.rows))
+    return example_runs.with_rows(results, map(times, results.index.rows))
 
 
-def of(old: Book, new: Book, **more: bool) -> Compared:
+def of(old: Results, new: Results, **more: bool) -> Compared:
     return Compared((old, new), ("old", "new"), (compare(old.index, new.index),), **more)
 
 
@@ -187,7 +187,7 @@ def test_the_geometric_mean_is_of_rows_that_all_runs_have() -> None:
     old = healthy()
     (before,) = [one for one in blocks(of(old, old), whole=False) if isinstance(one, str) and "eometric" in one]
     assert before.endswith(": 1.000.")
-    few = books.with_rows(old, [one for one in old.index.rows if one.probe == "memory.latency"])
+    few = example_runs.with_rows(old, [one for one in old.index.rows if one.probe == "memory.latency"])
     third = Compared((old, old, few), ("a", "b", "c"), (compare(old.index, old.index), compare(old.index, few.index)))
     (both,) = [one for one in blocks(third, whole=False) if isinstance(one, str) and "eometric" in one]
     assert f" {len([one for one in few.index.rows if one.status == 'ok'])} times" in both
@@ -240,9 +240,9 @@ def test_a_boundary_moved_where_the_intervals_are_apart() -> None:
     assert not moved(levels, levels)
     overlapping = msgspec.structs.replace(second, size_low=second.size_low * scale)
     assert not moved(levels, [overlapping])
-    book = healthy()
+    results = healthy()
     changes = curve({1 << 19: 1.2, 1 << 20: 1.5})
-    naming = Naming(Compared((book, book), ("old", "new"), (of_changes(changes),)))
+    naming = Naming(Compared((results, results), ("old", "new"), (of_changes(changes),)))
     said = curve_in_words(curves(changes)[0], naming, moved(levels, [smaller]))
     assert "L2 boundary moved from" in said
     said = curve_in_words(curves(curve({1 << 12: 1.2, 1 << 13: 1.5}))[0], naming, moved(levels, [smaller]))
@@ -250,23 +250,23 @@ def test_a_boundary_moved_where_the_intervals_are_apart() -> None:
 
 
 def of_changes(changes: tuple[Change, ...]) -> Comparison:
-    book = healthy()
-    return msgspec.structs.replace(compare(book.index, book.index), changes=changes)
+    results = healthy()
+    return msgspec.structs.replace(compare(results.index, results.index), changes=changes)
 
 
 def test_another_microcode_takes_the_blame_from_the_code() -> None:
     old = healthy()
     machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, "microcode": "0x1"})
-    old = books.with_index(old, machine=machine)
+    old = example_runs.with_index(old, machine=machine)
     other = msgspec.structs.replace(machine, facts={**machine.facts, "microcode": "0x2", "load_average": "9"})
     new = changed(old, 1.5)
-    patched = books.with_index(new, machine=other)
+    patched = example_runs.with_index(new, machine=other)
     causes = {change.cause for change in changes_of(of(old, patched))}
     assert causes == {"machine"} and attribution(of(old, patched).comparisons[0], "new")
     assert {change.cause for change in changes_of(of(old, new))} == {"code"}
     assert not attribution(of(old, new).comparisons[0], "new")
     without = msgspec.structs.replace(machine, facts={})
-    unknown = books.with_index(new, machine=without)
+    unknown = example_runs.with_index(new, machine=without)
     assert {change.cause for change in changes_of(of(old, unknown))} == {"code"}, (
         "a fact that one lacks is no difference"
     )
@@ -293,7 +293,7 @@ def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> Non
 
 
 def test_markdown_fits_into_a_comment() -> None:
-    old = books.large()
+    old = example_runs.large()
     text = as_markdown(of(old, changed(old, 1.5)), whole=True)
     assert 20_000 < len(text) <= 60_000
     assert "rows are left out" in text and text.rstrip().endswith(".")

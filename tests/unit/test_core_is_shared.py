@@ -10,7 +10,7 @@ import pytest
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from tollmeter.findings.interference import core_is_shared
 from tollmeter.judgement.convergence import settlement
-from tollmeter.model import Book, Finding, Index, Machine, Outcome, RunInfo, Sample
+from tollmeter.model import Finding, Index, Machine, Outcome, Results, RunInfo, Sample
 from tollmeter.numbers.rows import known_of, rows
 from tollmeter.numbers.series import Part
 
@@ -43,7 +43,7 @@ def found(outcomes: list[Outcome]) -> list[Finding]:
     told = msgspec.structs.replace(info, shared_share=settlement(outcomes, [], known, 10.0).shared_share)
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
-    return list(core_is_shared(Book(index=index, probes=PROBES)))
+    return list(core_is_shared(Results(index=index, probes=PROBES)))
 
 
 def test_visits_that_are_left_out_take_their_share_with_them() -> None:

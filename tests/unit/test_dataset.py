@@ -14,13 +14,13 @@ import polars
 import pytest
 from msgspec.structs import replace
 
-from books import healthy
+from example_runs import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
-from tollmeter.model import Book, Failure, Index
+from tollmeter.model import Failure, Index, Results
 from tollmeter.store.dataset import machine_name, write_tables
 
 
-def book(host: str, run: str, slower: float = 1.0) -> Book:
+def results(host: str, run: str, slower: float = 1.0) -> Results:
     made = healthy(("x86_64",), visits=4, samples=3)
     index = made.index
     rows = tuple(
@@ -33,7 +33,7 @@ def book(host: str, run: str, slower: float = 1.0) -> Book:
     return replace(made, index=told)
 
 
-def put(folder: Path, one: Book) -> Index:
+def put(folder: Path, one: Results) -> Index:
     tables = ((name, raw_samples(one) if name == "samples" else derived_table(name, one.index)) for name in TABLES)
     write_tables(folder, one.index, tables)
     return one.index
@@ -42,7 +42,12 @@ def put(folder: Path, one: Book) -> Index:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dataset")
-    for one in (book("a", "first"), book("a", "first"), book("b", "first", 1.5), book("../b", "../../second")):
+    for one in (
+        results("a", "first"),
+        results("a", "first"),
+        results("b", "first", 1.5),
+        results("../b", "../../second"),
+    ):
         put(folder, one)
     return folder
 
@@ -56,7 +61,7 @@ def views(dataset: Path, root: Path) -> duckdb.DuckDBPyConnection:
 
 
 def test_a_run_that_is_written_again_replaces_its_files(views: duckdb.DuckDBPyConnection) -> None:
-    one = book("a", "first")
+    one = results("a", "first")
     lines = {
         "rows": len(one.index.rows), "tolls": len(one.index.tolls), "findings": len(one.index.findings), "machines": 1,
         "samples": sum(len(outcome.samples) for outcome in one.outcomes),
@@ -73,7 +78,7 @@ def test_names_leave_no_folder(dataset: Path) -> None:
 
 
 def test_two_machines_are_compared_by_a_view(views: duckdb.DuckDBPyConnection) -> None:
-    first, second = (machine_name(book(host, "first").index.machine) for host in "ab")
+    first, second = (machine_name(results(host, "first").index.machine) for host in "ab")
     words = "SELECT ratio, ratio_low, ratio_high FROM two_machines(?, ?)"
     found = views.execute(words, [first, second]).fetchall()
     assert len(found) > 100
@@ -136,5 +141,5 @@ def medians(views: duckdb.DuckDBPyConnection) -> tuple[float, int]:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Failure, match="file") as caught:
-        put(tmp_path / "file", book("a", "first"))
+        put(tmp_path / "file", results("a", "first"))
     assert caught.value.exit_code == 5

@@ -14,7 +14,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from books import healthy
+from example_runs import healthy
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure
 from tollmeter.store.document import complaints, read, schema

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from books import healthy
+from example_runs import healthy
 from machines import MACHINE
 from streams import whole
 from tollmeter.model import INDEX_FORMAT, Build, Failure, Index, Row, RunInfo, State

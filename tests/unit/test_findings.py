@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from books import derived
+from example_runs import derived
 from tollmeter.findings import all_findings, clocks, rules, subjects
 from tollmeter.model import (
-    Book,
     Cache,
     Index,
     Level,
@@ -21,6 +20,7 @@ from tollmeter.model import (
     Outcome,
     Point,
     Probe,
+    Results,
     Row,
     RunInfo,
     Sample,
@@ -60,16 +60,16 @@ def level(name: str, **facts: Any) -> Level:
     return Level(level=name, **{**empty, **facts})
 
 
-def book(
+def results(
     rows: Sequence[Row] = (), levels: Sequence[Level] = (), outcomes: Sequence[Outcome] = (), **machine: Any
-) -> Book:
+) -> Results:
     facts = {
         "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 1 << 34,
         "architecture": "x86_64", "core_clock_hz": 4e9,
         "caches": (Cache(level=1, kind="data", size_bytes=49152, line_bytes=64, ways=12),),
     }  # fmt: skip
     index = Index(format=1, run=RUN, machine=Machine(**{**facts, **machine}), rows=tuple(rows), hierarchy=tuple(levels))
-    return derived(Book(index=index, probes=PROBES, outcomes=tuple(outcomes)))
+    return derived(Results(index=index, probes=PROBES, outcomes=tuple(outcomes)))
 
 
 def visits(controls: Sequence[float], steal_ticks: int = 0) -> list[Outcome]:
@@ -83,65 +83,65 @@ def visits(controls: Sequence[float], steal_ticks: int = 0) -> list[Outcome]:
 
 STEADY = [4e9 * (1 + 0.001 * (n % 5)) for n in range(60)]
 
-ON_AND_OFF: dict[str, tuple[Callable[[], Book], Callable[[], Book]]] = {
+ON_AND_OFF: dict[str, tuple[Callable[[], Results], Callable[[], Results]]] = {
     "memory.cache_disagrees": (
-        lambda: book(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=6e6, size_low=5e6, size_high=7e6)]),
-        lambda: book(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=3e7, size_low=2e7, size_high=4e7)]),
+        lambda: results(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=6e6, size_low=5e6, size_high=7e6)]),
+        lambda: results(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=3e7, size_low=2e7, size_high=4e7)]),
     ),
     "machine.time_is_stolen": (
-        lambda: book(outcomes=visits(STEADY, steal_ticks=1)),
-        lambda: book(outcomes=visits(STEADY)),
+        lambda: results(outcomes=visits(STEADY, steal_ticks=1)),
+        lambda: results(outcomes=visits(STEADY)),
     ),
     "machine.control_loop_is_noisy": (
-        lambda: book(outcomes=visits([4e9 * (1 + 0.02 * (n % 5)) for n in range(60)])),
-        lambda: book(outcomes=visits(STEADY)),
+        lambda: results(outcomes=visits([4e9 * (1 + 0.02 * (n % 5)) for n in range(60)])),
+        lambda: results(outcomes=visits(STEADY)),
     ),
     "machine.frequency_is_not_steady": (
-        lambda: book(outcomes=visits([rate * (1 if n < 40 else 0.9) for n, rate in enumerate(STEADY)])),
-        lambda: book(outcomes=visits(STEADY)),
+        lambda: results(outcomes=visits([rate * (1 if n < 40 else 0.9) for n, rate in enumerate(STEADY)])),
+        lambda: results(outcomes=visits(STEADY)),
     ),
     "memory.huge_pages_would_gain": (
-        lambda: book([row("latency-of-size", 150, size=64 * MIB, pages="small"),
+        lambda: results([row("latency-of-size", 150, size=64 * MIB, pages="small"),
                       row("latency-of-size", 110, size=64 * MIB, pages="huge")],
                      facts={"transparent_hugepage": "always [madvise] never"}),
-        lambda: book([row("latency-of-size", 150, width=0.3, size=64 * MIB, pages="small"),
+        lambda: results([row("latency-of-size", 150, width=0.3, size=64 * MIB, pages="small"),
                       row("latency-of-size", 110, width=0.3, size=64 * MIB, pages="huge")]),
     ),
     "kernel.clock_is_slow": (
-        lambda: book([row("clock-read", 130), row("entry", 125)]),
-        lambda: book([row("clock-read", 22), row("entry", 125)], facts={"clocksource": "tsc"}),
+        lambda: results([row("clock-read", 130), row("entry", 125)]),
+        lambda: results([row("clock-read", 22), row("entry", 125)], facts={"clocksource": "tsc"}),
     ),
     "kernel.trap_is_intercepted": (
-        lambda: book([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
+        lambda: results([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
                       row("trap", 9000, trap="undefined_instruction")], hypervisor="KVM"),
-        lambda: book([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
+        lambda: results([row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"),
                       row("trap", 2400, trap="undefined_instruction")], hypervisor="KVM"),
     ),
     "machine.noise_has_a_source": (
-        lambda: book([row("noise-share", 0.002), row("noise-period", 4e6), row("noise-regular", 0.8)]),
-        lambda: book([row("noise-share", 0.0005), row("noise-period", 4e6), row("noise-regular", 0.8)]),
+        lambda: results([row("noise-share", 0.002), row("noise-period", 4e6), row("noise-regular", 0.8)]),
+        lambda: results([row("noise-share", 0.0005), row("noise-period", 4e6), row("noise-regular", 0.8)]),
     ),
     "memory.prefetcher_is_absent": (
-        lambda: book([row("latency-of-stride", 100, size=64 * MIB, stride=64, order="forward"),
+        lambda: results([row("latency-of-stride", 100, size=64 * MIB, stride=64, order="forward"),
                       row("latency-of-stride", 105, size=64 * MIB, stride=64, order="random")]),
-        lambda: book([row("latency-of-stride", 8, size=64 * MIB, stride=64, order="forward"),
+        lambda: results([row("latency-of-stride", 8, size=64 * MIB, stride=64, order="forward"),
                       row("latency-of-stride", 105, size=64 * MIB, stride=64, order="random")]),
     ),
     "memory.reading_is_slow": (
-        lambda: book(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=3e9)]),
-        lambda: book(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=9e9),
+        lambda: results(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=3e9)]),
+        lambda: results(levels=[level("memory", latency_ns=100.0, parallelism=16.0, read_bytes_per_second=9e9),
                              level("L1d", latency_ns=1.0, read_bytes_per_second=110e9)]),
     ),
     "alignment.copies_fall_off_a_cliff": (
-        lambda: book([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
+        lambda: results([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
                       row("copy-of-offset", 6e9, routine="libc", bytes=1500, source=2)]),
-        lambda: book([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
+        lambda: results([row("copy-of-offset", 60e9, routine="libc", bytes=1500, source=0),
                       row("copy-of-offset", 45e9, routine="libc", bytes=1500, source=2)]),
     ),
 }  # fmt: skip
 
 
-def names(found: Book) -> list[str]:
+def names(found: Results) -> list[str]:
     return [finding.name for finding in all_findings(found)]
 
 
@@ -162,20 +162,20 @@ def test_a_sound_machine_keeps_it_off(name: str) -> None:
 
 
 def test_an_empty_run_says_nothing_and_every_rule_has_words_of_its_own() -> None:
-    assert names(book()) == []
+    assert names(results()) == []
     assert len(rules()) >= 10
     assert all(subjects().values())
 
 
 def test_the_gravest_comes_first() -> None:
     noted = [row("trap", 2000, trap="breakpoint"), row("trap", 2200, trap="null_store"), row("trap", 9000, trap="ud")]
-    found = all_findings(book([*noted, row("clock-read", 130), row("entry", 125)], hypervisor="KVM"))
+    found = all_findings(results([*noted, row("clock-read", 130), row("entry", 125)], hypervisor="KVM"))
     assert [finding.severity for finding in found] == ["warning", "note"]
 
 
 def test_a_trap_that_is_dear_on_the_bare_machine_is_nobodys_fault() -> None:
     dear = [row("trap", 2000, trap="a"), row("trap", 2200, trap="b"), row("trap", 9000, trap="c")]
-    assert names(book(dear)) == []
+    assert names(results(dear)) == []
 
 
 def test_emulated_rows_never_speak_of_the_machine() -> None:
@@ -184,20 +184,20 @@ def test_emulated_rows_never_speak_of_the_machine() -> None:
     ]  # fmt: skip
 
     foreign = [msgspec.structs.replace(one, clock="instructions") for one in emulated]
-    assert names(book(foreign)) == []
+    assert names(results(foreign)) == []
 
 
 def test_a_system_that_gives_huge_pages_anyway_is_not_told_to() -> None:
     turned_on, _ = ON_AND_OFF["memory.huge_pages_would_gain"]
     rows = turned_on().index.rows
-    assert names(book(rows, facts={"transparent_hugepage": "[always] madvise never"})) == []
+    assert names(results(rows, facts={"transparent_hugepage": "[always] madvise never"})) == []
 
 
-def shared(**facts: Any) -> Book:
+def shared(**facts: Any) -> Results:
     """A guest whose last cache is 32 MiB, of which a walk finds 6 MB."""
     caches = (Cache(level=3, kind="unified", size_bytes=32 * MIB, line_bytes=64, ways=16),)
     last = level("L3", **{"os_size_bytes": 32 * MIB, "size_bytes": 6e6, "size_low": 5e6, "size_high": 7e6, **facts})
-    return book(levels=[last], caches=caches, hypervisor="KVM")
+    return results(levels=[last], caches=caches, hypervisor="KVM")
 
 
 def test_less_of_a_cache_that_other_guests_use_is_no_problem() -> None:
@@ -206,33 +206,33 @@ def test_less_of_a_cache_that_other_guests_use_is_no_problem() -> None:
     assert names(shared()) == []
     sound = shared().index
     bare = msgspec.structs.replace(sound.machine, hypervisor=None)
-    assert names(book(levels=sound.hierarchy, **msgspec.structs.asdict(bare))) == ["memory.cache_disagrees"]
+    assert names(results(levels=sound.hierarchy, **msgspec.structs.asdict(bare))) == ["memory.cache_disagrees"]
     assert names(shared(size_bytes=64e6, size_low=60e6, size_high=70e6)) == ["memory.cache_disagrees"]
     private = (*bare.caches, Cache(level=4, kind="unified", size_bytes=128 * MIB, line_bytes=64, ways=16))
-    assert names(book(levels=sound.hierarchy, caches=private, hypervisor="KVM")) == ["memory.cache_disagrees"]
+    assert names(results(levels=sound.hierarchy, caches=private, hypervisor="KVM")) == ["memory.cache_disagrees"]
 
 
 def test_cpus_of_this_machine_that_may_not_be_used_hold_the_rest_as_well() -> None:
     (last,) = shared().index.hierarchy
     caches = shared().index.machine.caches
-    assert names(book(levels=[last], caches=caches, cpus=4, allowed_cpus=(0, 1))) == []
-    assert names(book(levels=[last], caches=caches, cpus=4, allowed_cpus=(0, 1, 2, 3))) == ["memory.cache_disagrees"]
+    assert names(results(levels=[last], caches=caches, cpus=4, allowed_cpus=(0, 1))) == []
+    assert names(results(levels=[last], caches=caches, cpus=4, allowed_cpus=(0, 1, 2, 3))) == ["memory.cache_disagrees"]
 
 
 def test_a_size_that_may_be_anything_disagrees_with_nobody() -> None:
     """3.3 to 24 MiB in place of 1: the second cache and the third, not told apart."""
     second = {"os_size_bytes": MIB, "size_bytes": 5 * MIB, "size_low": 3.3 * MIB}
-    assert names(book(levels=[level("L2", **second, size_high=24 * MIB)])) == []
-    assert names(book(levels=[level("L2", **second, size_high=6 * MIB)])) == ["memory.cache_disagrees"]
+    assert names(results(levels=[level("L2", **second, size_high=24 * MIB)])) == []
+    assert names(results(levels=[level("L2", **second, size_high=6 * MIB)])) == ["memory.cache_disagrees"]
 
 
 def test_a_narrow_kernel_says_nothing_of_the_load_ports() -> None:
     first = [level("L1d", latency_ns=1.0, read_bytes_per_second=39e9)]
     kernels = {name: [row("read-bandwidth-of-size", 39e9, kernel=name, size=16384)] for name in ("portable", "avx2")}
-    assert names(book(kernels["portable"], levels=first)) == []
-    assert names(book(kernels["avx2"], levels=first)) == ["memory.reading_is_slow"]
+    assert names(results(kernels["portable"], levels=first)) == []
+    assert names(results(kernels["avx2"], levels=first)) == ["memory.reading_is_slow"]
     unresolved = [msgspec.structs.replace(first[0], not_apart_from="L2")]
-    assert names(book(kernels["avx2"], levels=unresolved)) == []
+    assert names(results(kernels["avx2"], levels=unresolved)) == []
 
 
 def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +244,6 @@ def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPat
         lambda first, last: (compared.append(len(first)), ratio(first, last))[1],
     )  # fmt: skip
     rates = [4e9 * (1 + 0.001 * (n % 5)) * (1 if n < 400 else 0.9) for n in range(600)]
-    (found,) = clocks.frequency_is_not_steady(book(outcomes=visits(rates)))
+    (found,) = clocks.frequency_is_not_steady(results(outcomes=visits(rates)))
     assert compared[0] <= 20
     assert found.evidence[0].value == pytest.approx(0.9, rel=0.01)

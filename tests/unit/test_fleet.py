@@ -16,12 +16,12 @@ import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from books import healthy, with_index
+from example_runs import healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet import report
-from tollmeter.model import Book, Failure
+from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
 from tollmeter.store import fleet as store_fleet
@@ -132,7 +132,7 @@ def test_few_nodes_and_rows_that_few_have_name_none() -> None:
 # ---- from files -----------------------------------------------------------------------------------------------------
 
 
-def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
+def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Results:
     made = healthy(("x86_64",), visits=4, samples=3)
     rows = tuple(
         replace(one, median=one.median * slower, low=one.low * slower, high=one.high * slower, layouts=4)
@@ -144,8 +144,8 @@ def machine(host: str, slower: float = 1.0, kernel: str = "6.1") -> Book:
     return with_index(made, rows=rows, machine=told)
 
 
-def dataset(folder: Path, books: list[Book]) -> Path:
-    for one in books:
+def dataset(folder: Path, runs: list[Results]) -> Path:
+    for one in runs:
         tables = [(name, derived_table(name, one.index)) for name in ("rows", "machines")]
         write_tables(folder, one.index, tables)
     return folder
@@ -154,8 +154,8 @@ def dataset(folder: Path, books: list[Book]) -> Path:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chance = np.random.default_rng(3)
-    books = [machine(f"n{at}", float(np.exp(0.004 * chance.normal())) * (1.1 if at == 7 else 1)) for at in range(24)]
-    return dataset(tmp_path_factory.mktemp("fleet"), [*books, machine("n1"), machine("other", kernel="6.12")])
+    runs = [machine(f"n{at}", float(np.exp(0.004 * chance.normal())) * (1.1 if at == 7 else 1)) for at in range(24)]
+    return dataset(tmp_path_factory.mktemp("fleet"), [*runs, machine("n1"), machine("other", kernel="6.12")])
 
 
 def test_a_dataset_is_judged_by_hardware_model(written: Path) -> None:
@@ -174,8 +174,8 @@ def test_a_dataset_is_judged_by_hardware_model(written: Path) -> None:
 def test_rows_that_only_some_machines_have_are_the_same_in_parts_of_any_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    books = [machine(f"n{at}", 1 + at / 100) for at in range(6)]
-    fewer = [with_index(one, rows=one.index.rows[: 3 + at]) for at, one in enumerate(books)]
+    runs = [machine(f"n{at}", 1 + at / 100) for at in range(6)]
+    fewer = [with_index(one, rows=one.index.rows[: 3 + at]) for at, one in enumerate(runs)]
     folder = dataset(tmp_path / "fleet", fewer)
 
     def numbers() -> dict[str, list[float]]:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from books import with_index
+from example_runs import with_index
 from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
@@ -213,17 +213,17 @@ def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
     opened = derive.open_run
 
     def other(folder: Path) -> object:
-        book = opened(folder)
-        index = book.index
+        results = opened(folder)
+        index = results.index
         if str(folder) == runs[0]:
-            return book
+            return results
         if what == "verdict":
             index = msgspec.structs.replace(index, run=msgspec.structs.replace(index.run, verdict="busy"))
         else:
             facts = {**index.machine.facts, "microcode": "0xffff"}
             value = facts if what == "facts" else "Another"
             index = msgspec.structs.replace(index, machine=msgspec.structs.replace(index.machine, **{what: value}))
-        return msgspec.structs.replace(book, index=index)
+        return msgspec.structs.replace(results, index=index)
 
     monkeypatch.setattr(derive, "open_run", other)
     words = ["gate", "--base", runs[0], "--new", runs[1]]
@@ -244,11 +244,11 @@ def test_rows_that_a_build_lost_are_named(
     opened = derive.open_run
 
     def without(folder: Path) -> object:
-        book = opened(folder)
+        results = opened(folder)
         if str(folder) == runs[0]:
-            return book
-        rows = tuple(one for one in book.index.rows if one.probe != "kernel.enter_syscall")
-        return with_index(book, rows=rows)
+            return results
+        rows = tuple(one for one in results.index.rows if one.probe != "kernel.enter_syscall")
+        return with_index(results, rows=rows)
 
     monkeypatch.setattr(derive, "open_run", without)
     assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 0
@@ -272,9 +272,9 @@ def test_a_name_alone_makes_no_other_system(runs: list[str], monkeypatch: pytest
     opened = derive.open_run
 
     def renamed(folder: Path) -> object:
-        book = opened(folder)
-        machine = msgspec.structs.replace(book.index.machine, host=folder.name)
-        return with_index(book, machine=machine)
+        results = opened(folder)
+        machine = msgspec.structs.replace(results.index.machine, host=folder.name)
+        return with_index(results, machine=machine)
 
     monkeypatch.setattr(derive, "open_run", renamed)
     assert not gated(runs[0], runs[1], read_limits(None, None)).unlike

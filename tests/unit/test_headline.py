@@ -7,37 +7,37 @@ import msgspec
 import pytest
 
 import answers
-import books
-from books import with_run
+import example_runs
+from example_runs import with_run
 from screens import screens
-from tollmeter.model import Book, Opposed
+from tollmeter.model import Opposed, Results
 from tollmeter.report.headline import FEW_PROBES, below_the_headline, headline, sentences
 from tollmeter.report.numbers import in_a_sentence, of_row
 
 UNKNOWN = ("alignment.access", "alignment.copy", "float.dot", "memory.line", "memory.parallelism")
 
 
-def of(*probes: str, points: int = 1) -> Book:
-    """A book of these probes' first metrics at so many points, without levels."""
-    book = books.healthy(("x86_64",))
-    bare = books.with_index(book, hierarchy=())
-    first = {name: book.probes[name].metrics[0].name for name in probes}
-    rows = [[row for row in book.index.rows if (row.probe, row.metric) == found] for found in first.items()]
-    return books.with_rows(bare, [row for found in rows for row in found[:points]])
+def of(*probes: str, points: int = 1) -> Results:
+    """Results of these probes' first metrics at so many points, without levels."""
+    results = example_runs.healthy(("x86_64",))
+    bare = example_runs.with_index(results, hierarchy=())
+    first = {name: results.probes[name].metrics[0].name for name in probes}
+    rows = [[row for row in results.index.rows if (row.probe, row.metric) == found] for found in first.items()]
+    return example_runs.with_rows(bare, [row for found in rows for row in found[:points]])
 
 
 @pytest.mark.parametrize("probe", UNKNOWN)
 def test_a_run_of_one_point_begins_with_its_number_in_the_metrics_words(probe: str) -> None:
-    book = of(probe)
-    (row,) = book.index.rows
-    assert in_a_sentence(of_row(row)) in headline(book)
-    assert book.probes[probe].metrics[0].summary in headline(book)
+    results = of(probe)
+    (row,) = results.index.rows
+    assert in_a_sentence(of_row(row)) in headline(results)
+    assert results.probes[probe].metrics[0].summary in headline(results)
 
 
 def test_a_run_of_several_points_begins_with_the_least_and_the_greatest() -> None:
-    book = of("memory.parallelism", points=5)
-    rows = sorted(book.index.rows, key=lambda row: row.median or 0.0)
-    assert all(in_a_sentence(of_row(end)) in headline(book) for end in (rows[0], rows[-1]))
+    results = of("memory.parallelism", points=5)
+    rows = sorted(results.index.rows, key=lambda row: row.median or 0.0)
+    assert all(in_a_sentence(of_row(end)) in headline(results) for end in (rows[0], rows[-1]))
 
 
 def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
@@ -45,17 +45,17 @@ def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
     one = of(UNKNOWN[0])
     pair = Opposed(metric="m", unit="ns", point="a", against="b", ratio=1, low=1, high=1, blocks=7, verdict="slower")
     assert not headline(msgspec.structs.replace(one, suite=answers.study().suite))
-    compared = books.with_index(one, opposed=(pair,))
+    compared = example_runs.with_index(one, opposed=(pair,))
     assert headline(compared) == f"{sentences(compared)[0]}."
-    several = books.with_index(one, opposed=(pair, pair))
+    several = example_runs.with_index(one, opposed=(pair, pair))
     assert not headline(several) and below_the_headline(several) == sentences(several)
 
 
 def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:
-    book = with_run(of(UNKNOWN[0]), unanswered="1 of the 5 layouts that a ratio needs; --budget 40s would do")
+    results = with_run(of(UNKNOWN[0]), unanswered="1 of the 5 layouts that a ratio needs; --budget 40s would do")
     said = "The question of this run is not answered: 1 of the 5 layouts that a ratio needs; --budget 40s would do."
-    assert headline(book).startswith(said)
-    terminal, text, page = screens(book)
+    assert headline(results).startswith(said)
+    terminal, text, page = screens(results)
     assert terminal.startswith(said) and said in text and f'<p class="lead">{said}' in page
 
 
@@ -63,6 +63,6 @@ def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_i
 def test_that_runs_differ_by_more_than_was_asked_for_is_said_with_the_answer(
     limited: int, points: int, said: bool
 ) -> None:
-    book = with_run(of(UNKNOWN[0]), limited=limited, points=points, precision=0.01)
-    assert ("Runs of this machine differ by more than 1 %" in headline(book)) is said
-    assert headline(book).startswith(headline(of(UNKNOWN[0]))), "behind the answer"
+    results = with_run(of(UNKNOWN[0]), limited=limited, points=points, precision=0.01)
+    assert ("Runs of this machine differ by more than 1 %" in headline(results)) is said
+    assert headline(results).startswith(headline(of(UNKNOWN[0]))), "behind the answer"

@@ -17,7 +17,7 @@ from made import CLOCK_HZ, outcome, quiet, row, sample
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, Cost, EarlierRun, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
-from tollmeter.model import Book, Cache, Index, Machine, Outcome, Row, RunInfo, RunVerdict
+from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
 from tollmeter.store.history import NAME, Remembered, machine_key, place_of, recall, remember
@@ -113,11 +113,11 @@ def test_no_history_is_none_and_a_folder_that_cannot_be_written_is_borne(tmp_pat
 # ---- what a run leaves ------------------------------------------------------------------------------------------
 
 
-def book(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcome] = ()) -> Book:
+def results(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcome] = ()) -> Results:
     run = RunInfo(
         id="r", suite="s", started="", seconds=1.0, seed=1, status="settled", tollmeter="", folder="r", verdict=verdict
     )
-    return Book(
+    return Results(
         index=Index(format=2, run=run, machine=msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ), rows=rows),
         probes={},
         outcomes=outcomes,
@@ -132,7 +132,7 @@ def measured(median: float, own: float, runs: float) -> Row:
 
 def test_a_run_in_another_folder_of_the_same_name_does_not_displace_one(tmp_path: Path) -> None:
     for started in ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z"):
-        bare = book(measured(10.0, 0.004, 0.01))
+        bare = results(measured(10.0, 0.004, 0.01))
         index = msgspec.structs.replace(bare.index, run=msgspec.structs.replace(bare.index.run, started=started))
         remember(tmp_path, remembered(msgspec.structs.replace(bare, index=index), Learned()))
     assert len(names(tmp_path, msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ))) == 2
@@ -140,30 +140,30 @@ def test_a_run_in_another_folder_of_the_same_name_does_not_displace_one(tmp_path
 
 def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
     before = Learned(runs_sd={"any.probe": 0.01})
-    ((name, told),) = remembered(book(measured(10.0, 0.004, 0.01)), before).rows.items()
+    ((name, told),) = remembered(results(measured(10.0, 0.004, 0.01)), before).rows.items()
     assert name.startswith("any.probe ")
     assert told == Cost(10.0, pytest.approx(0.004), CLOCK_HZ)
-    ((_, told),) = remembered(book(measured(10.0, 0.004, USUAL_RUNS_SD)), Learned()).rows.items()
+    ((_, told),) = remembered(results(measured(10.0, 0.004, USUAL_RUNS_SD)), Learned()).rows.items()
     assert told.error == pytest.approx(0.004), "the usual stands in where nothing is learned"
 
 
 def test_a_rate_is_remembered_as_a_cost_and_a_count_without_a_clock() -> None:
     rate = msgspec.structs.replace(measured(2e9, 0.004, 0.006), unit="B/s")
     count = msgspec.structs.replace(measured(3.0, 0.004, 0.006), unit="fault", metric="faults")
-    kept = [*remembered(book(rate, count), Learned()).rows.values()]
+    kept = [*remembered(results(rate, count), Learned()).rows.values()]
     assert [(one.median, one.clock_hz) for one in kept] == [(0.5, CLOCK_HZ), (3.0, 0.0)]
 
 
 def test_what_a_row_was_seen_to_differ_by_is_not_its_own_error() -> None:
-    (name,) = remembered(book(measured(10.0, 0.004, 0.02)), Learned()).rows
+    (name,) = remembered(results(measured(10.0, 0.004, 0.02)), Learned()).rows
     before = Learned(runs_sd={"any.probe": 0.01, name: 0.02})
-    assert remembered(book(measured(10.0, 0.004, 0.02)), before).rows[name][1] == pytest.approx(0.004)
+    assert remembered(results(measured(10.0, 0.004, 0.02)), before).rows[name][1] == pytest.approx(0.004)
 
 
 def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None:
     few = msgspec.structs.replace(row(10.0), visits=2)
     counted, failed = row(10.0, clock="instructions"), row(None, status="failed")
-    assert remembered(book(few, counted, failed), Learned()).rows == {}
+    assert remembered(results(few, counted, failed), Learned()).rows == {}
 
 
 def seen() -> list[Outcome]:
@@ -173,12 +173,12 @@ def seen() -> list[Outcome]:
 
 @pytest.mark.parametrize("verdict", ["quiet", "unknown"])
 def test_a_run_that_is_believed_teaches_its_rows(verdict: RunVerdict) -> None:
-    assert len(remembered(book(row(10.0), verdict=verdict), Learned()).rows) == 1
+    assert len(remembered(results(row(10.0), verdict=verdict), Learned()).rows) == 1
 
 
 @pytest.mark.parametrize("verdict", ["busy", "held back", "too short", "interrupted"])
 def test_what_a_crowd_did_to_a_run_is_not_learned_but_how_wide_its_core_was(verdict: RunVerdict) -> None:
-    told = remembered(book(row(10.0), verdict=verdict, outcomes=seen()), Learned())
+    told = remembered(results(row(10.0), verdict=verdict, outcomes=seen()), Learned())
     assert told.rows == {}
     assert told.widths == {"local": {"x86_64": pytest.approx(4.0)}}
 
@@ -196,7 +196,7 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
         seen = measured(median, 0.002, known.group_sd("any.probe", "cost"))
-        told.append(EarlierRun("h", remembered(book(seen), known).rows))
+        told.append(EarlierRun("h", remembered(results(seen), known).rows))
         known = Learned(runs_sd=runs_sd(told, {}))
     return known.group_sd("any.probe", "cost")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import msgspec
 
-from books import derived, empty, with_index, with_rows
+from example_runs import derived, empty, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.findings import all_findings
-from tollmeter.model import Book, Cache, Inference, Row, Value
+from tollmeter.model import Cache, Inference, Results, Row, Value
 
 MEANINGS = ("line-pair-of-distance", "write-policy", "write-policy-baseline", "latency-of-stride",
             "bandwidth-of-instances", "translation-of-pages", "latency-of-traffic", "traffic-beside")  # fmt: skip
@@ -20,7 +20,7 @@ def of(means: str, median: float, **parameters: Value) -> Row:
     return row(median, of=f"any.{means}", parameters=dict(parameters))
 
 
-def book(*rows: Row, line_bytes: int = 64) -> Book:
+def results(*rows: Row, line_bytes: int = 64) -> Results:
     bare = msgspec.structs.replace(with_rows(empty(), rows), probes=PROBES)
     cache = Cache(level=1, kind="data", size_bytes=49152, line_bytes=line_bytes)
     machine = msgspec.structs.replace(bare.index.machine, caches=(cache,))
@@ -28,7 +28,7 @@ def book(*rows: Row, line_bytes: int = 64) -> Book:
 
 
 def inferred(*rows: Row) -> dict[str, Inference]:
-    return {one.kind: one for one in book(*rows).index.inferred}
+    return {one.kind: one for one in results(*rows).index.inferred}
 
 
 def pairs() -> list[Row]:
@@ -51,7 +51,7 @@ def test_what_cannot_be_told_has_its_reason_and_no_number() -> None:
 def test_a_yes_or_no_has_no_interval_and_what_it_was_judged_by_has_one() -> None:
     strides = [of("latency-of-stride", ns, order=order, stride=256, size=1 << 26)
                for order, ns in (("forward", 10.0), ("backward", 95.0), ("random", 100.0))]  # fmt: skip
-    told = {(one.kind, one.parameters["direction"]): one for one in book(*strides).index.inferred}
+    told = {(one.kind, one.parameters["direction"]): one for one in results(*strides).index.inferred}
     assert [told["prefetched", way].value for way in ("forward", "backward")] == [True, False]
     assert (told["prefetched", "forward"].low, told["prefetched", "forward"].unit) == (None, None)
     gain = told["prefetch_gain", "forward"]
@@ -74,11 +74,11 @@ def test_a_load_curve_tells_both_ends_the_rise_and_the_knee() -> None:
 
 
 def test_findings_read_the_records_and_infer_nothing_again() -> None:
-    other = book(*pairs(), line_bytes=128)
+    other = results(*pairs(), line_bytes=128)
     assert [finding.name for finding in all_findings(other)] == ["memory.line_disagrees"]
     without = with_index(other, inferred=())
     assert not all_findings(without)
 
 
 def test_nothing_is_inferred_of_what_was_not_measured() -> None:
-    assert book().index.inferred == ()
+    assert results().index.inferred == ()

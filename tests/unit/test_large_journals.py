@@ -34,8 +34,8 @@ from tollmeter.model import samples
 from tollmeter.numbers import rows
 samples._MOST_IN_MEMORY = 0
 taken._AT_ONCE, rows._MOST_VISITS = 128, 256
-book = open_run(Path(sys.argv[1]))
-print(len(book.outcomes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+results = open_run(Path(sys.argv[1]))
+print(len(results.outcomes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
 """
 
 
@@ -62,8 +62,8 @@ def run(tmp_path: Path) -> Path:
 
 def told(run: Path) -> tuple[bytes, bytes]:
     (run / "index.sqlite").unlink(missing_ok=True)
-    book = open_run(run)
-    return msgspec.json.encode(book.index), msgspec.json.encode([[*visit.samples] for visit in book.outcomes])
+    results = open_run(run)
+    return msgspec.json.encode(results.index), msgspec.json.encode([[*visit.samples] for visit in results.outcomes])
 
 
 def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

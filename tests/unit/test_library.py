@@ -27,9 +27,9 @@ PUBLIC = {
     "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine",
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
     "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
-    "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Role", "Row", "RowOf", "Run",
-    "RunInfo", "Sample", "Select", "Share", "State", "Study", "StudyFigure", "Suite", "Surroundings", "Tally", "Toll",
-    "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive", "measure", "open",
+    "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Results", "Role", "Row",
+    "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study", "StudyFigure", "Suite", "Surroundings",
+    "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive", "measure", "open",
 }  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def test_a_run_of_any_size_and_text_shows_under_50_kb_and_no_markup(folder: Path
 
 
 def test_where_no_page_can_be_written_the_command_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(book: object, path: Path) -> None:
-        raise tollmeter.Failure(f"cannot write {path}: {book is None}", 5)
+    def fails(results: object, path: Path) -> None:
+        raise tollmeter.Failure(f"cannot write {path}: {results is None}", 5)
 
     monkeypatch.setattr(page, "write", fails)
     shown = tollmeter.open(folder)._repr_html_()
@@ -171,7 +171,7 @@ def test_tables_are_as_long_as_the_run(folder: Path) -> None:
     columns, lines = run._table("rows")
     assert len(lines) == len(run.rows)
     assert set(lines[0]) == set(columns)
-    assert len(run._table("samples")[1]) == sum(len(told.samples) for told in run.book.outcomes)
+    assert len(run._table("samples")[1]) == sum(len(told.samples) for told in run.results.outcomes)
 
 
 @pytest.mark.parametrize("what", ["rows", "samples"])

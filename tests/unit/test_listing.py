@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import msgspec
 
-import books
-from tollmeter.model import Book, Row, Select, Suite
+import example_runs
+from tollmeter.model import Results, Row, Select, Suite
 from tollmeter.report.listing import MOST_ROWS, listing
 
 
 def dots(*abis: str, most: int = 6) -> list[Row]:
-    rows = [row for row in books.healthy(abis).index.rows if row.probe == "float.dot" and row.status == "ok"]
+    rows = [row for row in example_runs.healthy(abis).index.rows if row.probe == "float.dot" and row.status == "ok"]
     return [row for abi in abis for row in [r for r in rows if r.abi == abi][:most]]
 
 
-def of(rows: list[Row]) -> Book:
-    return books.with_rows(books.healthy(("x86_64",)), rows)
+def of(rows: list[Row]) -> Results:
+    return example_runs.with_rows(example_runs.healthy(("x86_64",)), rows)
 
 
 def test_each_row_is_there_once_and_told_from_the_others() -> None:
@@ -42,9 +42,9 @@ def test_an_emulated_place_is_named() -> None:
 
 def test_what_was_asked_for_is_said_though_all_rows_share_it() -> None:
     (row,) = dots("x86_64", most=1)
-    book = of([row])
+    results = of([row])
     asked = Suite(name="s", question="?", select=(Select(probe="float.*", parameters={"precision": "double"}),))
-    found = listing(msgspec.structs.replace(book, suite=asked))
+    found = listing(msgspec.structs.replace(results, suite=asked))
     assert found and str(row.parameters["precision"]) in found.rows[0].cells
 
 
@@ -57,14 +57,14 @@ def test_what_has_no_number_is_not_listed_nor_a_large_run_where_few_rows_are_wan
 def test_of_a_large_run_the_typical_rows_are_listed_and_where_the_rest_is() -> None:
     (row,) = dots("x86_64", most=1)
     many = [msgspec.structs.replace(row, parameters={**row.parameters, "n": n}) for n in range(1000, 1100)]
-    book = of(many)
-    found = listing(book)
+    results = of(many)
+    found = listing(results)
     assert found and len(found.rows) == MOST_ROWS
-    probe = book.probes[row.probe]
+    probe = results.probes[row.probe]
     usual = [msgspec.structs.replace(one, typical="1024" if one.name == "n" else None) for one in probe.parameters]
     known = {row.probe: msgspec.structs.replace(probe, parameters=tuple(usual))}
-    found = listing(msgspec.structs.replace(book, probes=known))
+    found = listing(msgspec.structs.replace(results, probes=known))
     assert found and [line.cells[:-1] for line in found.rows] == [(row.metric,)]
     assert f"and {len(many) - 1} rows more: " in found.rows[-1].note and "show" in found.rows[-1].note
-    whole = listing(msgspec.structs.replace(book, probes=known), whole=True)
+    whole = listing(msgspec.structs.replace(results, probes=known), whole=True)
     assert whole and len(whole.rows) == len(many)

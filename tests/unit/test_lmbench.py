@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import books
+import example_runs
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, Value
 from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, summary_text, warnings
@@ -57,13 +57,13 @@ def test_a_number_is_cut_as_lmbench_cuts_it(number: float, width: int, written: 
 
 
 def row(probe: str, metric: str, median: float, **parameters: Value) -> Row:
-    like = next(row for row in books.small().index.rows if row.status == "ok")
-    own = {"abi": books.small().index.machine.architecture, "clock": "hardware", "median": median}
+    like = next(row for row in example_runs.small().index.rows if row.status == "ok")
+    own = {"abi": example_runs.small().index.machine.architecture, "clock": "hardware", "median": median}
     return msgspec.structs.replace(like, probe=probe, metric=metric, parameters=parameters, **own)
 
 
 def index(*rows: Row) -> Index:
-    return msgspec.structs.replace(books.small().index, rows=rows)
+    return msgspec.structs.replace(example_runs.small().index, rows=rows)
 
 
 def lines(text: str, title: str) -> list[str]:
@@ -303,7 +303,7 @@ def test_a_result_file_of_lmbench_is_a_line_of_each_table(tmp_path: Path) -> Non
 
 
 def clean_host() -> str:
-    return books.small().index.machine.host[:9]
+    return example_runs.small().index.machine.host[:9]
 
 
 def test_a_run_written_as_a_result_file_is_read_back(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tollmeter.catalog import Executable
 from tollmeter.library.addresses import model
 from tollmeter.library.places import ROOT, suites
 from tollmeter.library.sampled import ProfilePoint
-from tollmeter.model import Book, Build, CacheModel, Modelled, Point, Published, Select, Suite
+from tollmeter.model import Build, CacheModel, Modelled, Point, Published, Results, Select, Suite
 from tollmeter.report.length_sections import sections
 from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack
@@ -52,8 +52,8 @@ def told(way: str, n: int, misses: float) -> Modelled:
     )
 
 
-def book() -> Book:
-    bare = rates.book(rates.counted())
+def results() -> Results:
+    bare = rates.results(rates.counted())
     modelled = (told("emulated", 1024, 0.0), told("emulated", 16384, 0.25), told("trapped", 1024, 3.5))
     suite = Suite(
         name="s", question="Which?", select=CACHE.select, modelled=CACHE, published=(Published(what="w", figure="f"),)
@@ -62,7 +62,7 @@ def book() -> Book:
 
 
 def test_modelled_misses_stand_in_a_table_of_their_own() -> None:
-    (section,) = sections(book())
+    (section,) = sections(results())
     assert section.modelled is not None
     assert [line.cells for line in section.modelled.rows] == [
         ("arm-soft emulated", "0", "0.250"),
@@ -73,7 +73,7 @@ def test_modelled_misses_stand_in_a_table_of_their_own() -> None:
 
 
 def test_every_output_names_them_modelled_with_what_is_assumed() -> None:
-    for text in screens(book()):
+    for text in screens(results()):
         assert "modelled misses an operation" in text
         assert "Its ways are assumed." in text
 

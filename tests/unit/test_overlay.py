@@ -12,9 +12,9 @@ import altair
 import msgspec
 import pytest
 
-import books
+import example_runs
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.model import Book, Failure, Row, State, Toll
+from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
 from tollmeter.report.charts import Chart, charts, overlaid
 from tollmeter.report.numbers import DASH, quantity
@@ -25,7 +25,7 @@ LABELS = ("A · one", "B · two")
 
 @functools.cache
 def pair() -> overlay.Two:
-    return overlay.two((books.small(), books.another_machine()))
+    return overlay.two((example_runs.small(), example_runs.another_machine()))
 
 
 def by_name(drawn: Sequence[Chart]) -> dict[str, Chart]:
@@ -38,15 +38,15 @@ def points(chart: Chart, **wanted: object) -> list[tuple[object, ...]]:
     return sorted((str(d.get("label", d.get("series"))), str(d.get("at")), d["y"], d["lo"], d["hi"]) for d in marks)
 
 
-def with_rows(book: Book, change: Callable[[Row], Row]) -> Book:
-    return books.with_rows(book, map(change, book.index.rows))
+def with_rows(results: Results, change: Callable[[Row], Row]) -> Results:
+    return example_runs.with_rows(results, map(change, results.index.rows))
 
 
 # ---- charts ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_chart_of_two_runs_holds_what_each_runs_own_chart_holds() -> None:
-    own = [by_name(charts(book)) for book in pair().books]
+    own = [by_name(charts(results)) for results in pair().runs]
     both = [group[0] for group in pair().drawn.groups if len(group) == 1]
     assert {"latency", "bandwidth", "parallelism", "ladder", "flops", "switches"} <= {chart.name for chart in both}
     for chart in both:
@@ -55,7 +55,7 @@ def test_a_chart_of_two_runs_holds_what_each_runs_own_chart_holds() -> None:
 
 
 def test_every_chart_of_both_runs_is_there_once() -> None:
-    first, second = ({chart.title for chart in charts(book)} for book in pair().books)
+    first, second = ({chart.title for chart in charts(results)} for results in pair().runs)
     titles = {group[0].title.removesuffix(f": {pair().labels[0]}") for group in pair().drawn.groups}
     assert titles == first & second == first | second
     names = [chart.name for chart in pair().drawn.charts]
@@ -93,25 +93,25 @@ def test_every_specification_is_valid_vega_lite() -> None:
 
 
 def test_what_two_runs_cannot_share_stands_side_by_side_and_a_colour_means_the_same_in_both() -> None:
-    drawn = overlaid((books.many_cpus(6), books.many_cpus(8)), LABELS)
+    drawn = overlaid((example_runs.many_cpus(6), example_runs.many_cpus(8)), LABELS)
     group = next(group for group in drawn.groups if group[0].name.startswith("core-to-core"))
     assert [chart.title for chart in group] == [f"From core to core: {label}" for label in LABELS]
-    own = by_name(charts(books.many_cpus(6)))["core-to-core"]
-    dearer = overlaid((books.many_cpus(6), _dearer(books.many_cpus(6))), LABELS)
+    own = by_name(charts(example_runs.many_cpus(6)))["core-to-core"]
+    dearer = overlaid((example_runs.many_cpus(6), _dearer(example_runs.many_cpus(6))), LABELS)
     sides = next(group for group in dearer.groups if group[0].name.startswith("core-to-core"))
     assert _steps(sides[0].spec) == _steps(sides[1].spec) != _steps(own.spec)
 
 
-def _dearer(book: Book) -> Book:
+def _dearer(results: Results) -> Results:
     """Its visits take ten times as many nanoseconds."""
     outcomes = [
         msgspec.structs.replace(one, samples=type(one.samples).of([
             msgspec.structs.replace(sample, body=tuple(10 * ns for ns in sample.body)) for sample in one.samples
         ]))
         if one.point.probe == "memory.ping_pong" else one
-        for one in book.outcomes
+        for one in results.outcomes
     ]  # fmt: skip
-    return msgspec.structs.replace(book, outcomes=tuple(outcomes))
+    return msgspec.structs.replace(results, outcomes=tuple(outcomes))
 
 
 def _steps(node: Any) -> list[str]:
@@ -126,21 +126,21 @@ def _steps(node: Any) -> list[str]:
 
 def test_a_series_has_one_name_in_both_runs() -> None:
     """One of them has a second ABI, which its own page tells from the first in each series."""
-    narrow = books.healthy(("x86_64",))
+    narrow = example_runs.healthy(("x86_64",))
     assert {d["series"] for d in by_name(charts(narrow))["flops"].drawing.marks} == {"rate"}
-    drawn = by_name(overlaid((books.healthy(), narrow), LABELS).charts)["flops"]
+    drawn = by_name(overlaid((example_runs.healthy(), narrow), LABELS).charts)["flops"]
     series = {label: {d["series"] for d in drawn.drawing.marks if d["run"] == label} for label in LABELS}
     assert series == {LABELS[0]: {"x86_64", "ia32"}, LABELS[1]: {"x86_64"}}
 
 
 def test_clocks_of_different_kinds_share_no_chart() -> None:
     """The emulator's counts of one run are drawn with those of the other, and its times with times."""
-    drawn = overlaid((books.emulated(), books.emulated()), LABELS)
+    drawn = overlaid((example_runs.emulated(), example_runs.emulated()), LABELS)
     for chart in drawn.charts:
         abis = {d["abi"] for d in chart.drawing.marks if "abi" in d}
         assert abis <= {"arm-soft"} or abis <= {"x86_64"}, chart.name
         assert ("arm-soft" in abis) == ("counted instructions" in chart.title)
-    drawn = overlaid((books.emulated(), books.small()), LABELS)
+    drawn = overlaid((example_runs.emulated(), example_runs.small()), LABELS)
     assert not any("arm-soft" in str(chart.drawing.marks) for chart in drawn.charts)
     assert "all that was measured on qemu_user, counted instructions" in drawn.only[0]
 
@@ -154,11 +154,11 @@ def test_clocks_of_different_kinds_share_no_chart() -> None:
     ],
 )
 def test_two_runs_without_a_chart_of_both_are_one_sentence(change: Callable[[Row], Row], reason: str) -> None:
-    book = books.small()
-    other = msgspec.structs.replace(book, outcomes=(), index=msgspec.structs.replace(
-        book.index, rows=tuple(map(change, book.index.rows)), hierarchy=(), tolls=()))  # fmt: skip
+    results = example_runs.small()
+    other = msgspec.structs.replace(results, outcomes=(), index=msgspec.structs.replace(
+        results.index, rows=tuple(map(change, results.index.rows)), hierarchy=(), tolls=()))  # fmt: skip
     with pytest.raises(Failure) as failure:
-        overlay.two((book, other))
+        overlay.two((results, other))
     assert failure.value.exit_code == 4
     assert reason in failure.value.sentence and "\n" not in failure.value.sentence
 
@@ -166,37 +166,37 @@ def test_two_runs_without_a_chart_of_both_are_one_sentence(change: Callable[[Row
 def test_rows_of_another_revision_are_named_and_in_no_chart_nor_ratio() -> None:
     moved = ("memory.latency", "kernel.enter_syscall")
     newer = with_rows(
-        books.small(), lambda row: msgspec.structs.replace(row, revision=7) if row.probe in moved else row
+        example_runs.small(), lambda row: msgspec.structs.replace(row, revision=7) if row.probe in moved else row
     )
-    two = overlay.two((books.small(), newer))
+    two = overlay.two((example_runs.small(), newer))
     assert not {probe for chart in two.drawn.charts for probe in chart.probes} & {*moved}
     assert not any("load from" in str(d.get("label")) for chart in two.drawn.charts for d in chart.drawing.marks)
-    assert "system call" not in tolls(two.books)
-    (said,) = overlay.not_compared(two.books)
+    assert "system call" not in tolls(two.runs)
+    (said,) = overlay.not_compared(two.runs)
     assert all(f"{name} (1 and 7)" in said for name in moved)
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
 
-def tolls(two: tuple[Book, Book]) -> dict[str, Line]:
+def tolls(two: tuple[Results, Results]) -> dict[str, Line]:
     table = overlay.tolls_table(two, whole=True)
     return {str(line.cells[0]): line for line in table.rows} if table else {}
 
 
 def test_a_toll_has_its_ratio_with_the_interval_that_comparing_gives() -> None:
     first, second = (
-        next(row for row in book.index.rows if row.probe == "kernel.enter_syscall") for book in pair().books
+        next(row for row in results.index.rows if row.probe == "kernel.enter_syscall") for results in pair().runs
     )
     found = ratio_of(first, second)
-    assert found.value == pytest.approx(books.SLOWER)
-    line = tolls(pair().books)["system call"]
+    assert found.value == pytest.approx(example_runs.SLOWER)
+    line = tolls(pair().runs)["system call"]
     assert line.cells[3] == quantity(found.value, "ratio", found.low, found.high) and not line.note
 
 
 def test_a_ratio_without_an_interval_is_a_guess() -> None:
-    thin = _with_tolls(books.small(), visits=2)
-    cell = tolls((thin, books.another_machine()))["system call"].cells[3]
+    thin = _with_tolls(example_runs.small(), visits=2)
+    cell = tolls((thin, example_runs.another_machine()))["system call"].cells[3]
     assert str(cell).startswith("~") and "±" not in str(cell) and "to" not in str(cell)
 
 
@@ -204,13 +204,13 @@ def test_one_of_two_costs_by_turns_makes_no_ratio() -> None:
     heaps = tuple(
         State(state=name, share=0.5, median=ns, low=ns, high=ns) for name, ns in (("first", 9.0), ("second", 20.0))
     )
-    line = tolls((_with_tolls(books.small(), states=heaps), books.another_machine()))["system call"]
+    line = tolls((_with_tolls(example_runs.small(), states=heaps), example_runs.another_machine()))["system call"]
     assert line.cells[3] == DASH and line.note
 
 
 def test_tolls_of_different_states_of_the_core_say_so() -> None:
     whole, shared = (
-        _with_tolls(books.small(), states=(State(state=name, share=1.0, median=9.0, low=9.0, high=9.0),))
+        _with_tolls(example_runs.small(), states=(State(state=name, share=1.0, median=9.0, low=9.0, high=9.0),))
         for name in ("whole", "shared")
     )
     assert "contended" in tolls((whole, shared))["system call"].note
@@ -218,24 +218,26 @@ def test_tolls_of_different_states_of_the_core_say_so() -> None:
 
 
 def test_a_toll_of_one_run_alone_says_why_the_other_has_none() -> None:
-    gone = books.with_rows(books.small(), [r for r in books.small().index.rows if r.probe != "kernel.enter_syscall"])
-    line = tolls((books.small(), gone))["system call"]
+    gone = example_runs.with_rows(
+        example_runs.small(), [r for r in example_runs.small().index.rows if r.probe != "kernel.enter_syscall"]
+    )
+    line = tolls((example_runs.small(), gone))["system call"]
     assert line.cells[2] == line.cells[3] == DASH and "no number in B" in line.note
-    few = overlay.tolls_table((books.small(), gone), whole=False)
+    few = overlay.tolls_table((example_runs.small(), gone), whole=False)
     assert few and "system call" not in {line.cells[0] for line in few.rows}
 
 
-def _with_tolls(book: Book, **changes: object) -> Book:
+def _with_tolls(results: Results, **changes: object) -> Results:
     """changes: to the system call's."""
     told: tuple[Toll, ...] = tuple(
         msgspec.structs.replace(toll, **changes) if toll.probe == "kernel.enter_syscall" else toll
-        for toll in book.index.tolls
+        for toll in results.index.tolls
     )
-    return books.with_index(book, tolls=told)
+    return example_runs.with_index(results, tolls=told)
 
 
 def test_the_head_says_what_differs_and_what_is_the_same() -> None:
-    differ, _, same = overlay.differences(pair().books, ("A", "B"))
+    differ, _, same = overlay.differences(pair().runs, ("A", "B"))
     assert differ is not None
     told = {str(line.cells[0]): line.cells[1:] for line in differ.rows}
     assert told["CPU"] == ("AMD EPYC (Zen 5)", "Another 9000")
@@ -248,7 +250,9 @@ def test_the_head_says_what_differs_and_what_is_the_same() -> None:
     [({"cpu": "Other"}, "Other"), ({"kernel": "Linux 6.1"}, "Linux 6.1"), ({}, "2026-11-21-default")],
 )
 def test_a_run_is_called_after_what_tells_it_from_the_other(machine: dict[str, str], named: str) -> None:
-    book = books.small()
-    run = msgspec.structs.replace(book.index.run, folder="runs/2026-11-21-default")
-    index = msgspec.structs.replace(book.index, run=run, machine=msgspec.structs.replace(book.index.machine, **machine))
-    assert overlay.labels((book, msgspec.structs.replace(book, index=index)))[1] == f"B · {named}"
+    results = example_runs.small()
+    run = msgspec.structs.replace(results.index.run, folder="runs/2026-11-21-default")
+    index = msgspec.structs.replace(
+        results.index, run=run, machine=msgspec.structs.replace(results.index.machine, **machine)
+    )
+    assert overlay.labels((results, msgspec.structs.replace(results, index=index)))[1] == f"B · {named}"

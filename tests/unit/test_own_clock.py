@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 import pytest
 
-import books
+import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
 from tollmeter.experiment.core_clock import own_ratio
 from tollmeter.findings import carried
@@ -34,7 +34,7 @@ def around(ratio: float, count: int = 6) -> list[Outcome]:
 
 
 def found(outcomes: Sequence[Outcome]) -> list[Finding]:
-    return list(clock_is_wrong(msgspec.structs.replace(books.small(), outcomes=tuple(outcomes))))
+    return list(clock_is_wrong(msgspec.structs.replace(example_runs.small(), outcomes=tuple(outcomes))))
 
 
 # ---- the ratio --------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-import books
+import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from screens import screens
 from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
 from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, visits_wanted
-from tollmeter.model import Book, Metric, Opposed, Outcome, Point, Uncompared
+from tollmeter.model import Metric, Opposed, Outcome, Point, Results, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report.headline import sentences
 
@@ -179,7 +179,7 @@ def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:
     and 80 visits."""
     few = visits(1, blocks=2)
     seconds = 4 * 0.3 + 32 * 0.1
-    run = msgspec.structs.replace(books.small().index.run, seconds=seconds, timed_share=32 * 0.1 / seconds)
+    run = msgspec.structs.replace(example_runs.small().index.run, seconds=seconds, timed_share=32 * 0.1 / seconds)
     lacking = [without_ratio(few)]
     assert seconds_wanted(few, lacking, 2, run) == pytest.approx(10 * 0.3 + 80 * 0.1)
     assert seconds_wanted([], lacking, 2, run) == inf
@@ -209,12 +209,12 @@ def test_a_size_is_told_in_its_unit_and_many_times_as_much_as_times() -> None:
     assert "slower, 302 × (299 to 304 ×), from 9" in said
 
 
-def with_pair(found: Opposed) -> Book:
-    book = books.small()
-    return books.with_index(book, opposed=(found,))
+def with_pair(found: Opposed) -> Results:
+    results = example_runs.small()
+    return example_runs.with_index(results, opposed=(found,))
 
 
 def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:
     found = told(visits(1, change=1.01, layouts=0.001))
-    book = with_pair(found)
-    assert all(sentences(book)[0] in screen for screen in screens(book))
+    results = with_pair(found)
+    assert all(sentences(results)[0] in screen for screen in screens(results))

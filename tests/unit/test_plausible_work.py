@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from books import healthy, with_rows
+from example_runs import healthy, with_rows
 from made import CLOCK_HZ, metric, outcome, probe, sample
 from tollmeter.findings.caches import walk_is_not_random
 from tollmeter.model import Row, Work
@@ -56,9 +56,9 @@ def test_work_without_end_makes_no_number(amount: float) -> None:
 
 @pytest.mark.parametrize(("low", "status"), [(1.0, "ok"), (-1.0, "unstable")])
 def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, status: str) -> None:
-    book = healthy()
-    row = next(row for row in book.index.rows if meaning(row, book.probes) == "switch" and row.status == "ok")
-    described = book.probes[row.probe]
+    results = healthy()
+    row = next(row for row in results.index.rows if meaning(row, results.probes) == "switch" and row.status == "ok")
+    described = results.probes[row.probe]
     metrics = tuple(msgspec.structs.replace(metric, source="difference") for metric in described.metrics)
     probes = {row.probe: msgspec.structs.replace(described, metrics=metrics)}
     (kept,) = judged([msgspec.structs.replace(row, low=low)], probes, {row.target: CLOCK_HZ})
@@ -66,10 +66,10 @@ def test_a_switch_whose_interval_reaches_zero_has_no_number(low: float, status: 
 
 
 def walks(size: int, latency: float, chain: float) -> list[str]:
-    book = healthy()
+    results = healthy()
     kept = []
-    for row in book.index.rows:
-        means = next((m.means for m in book.probes[row.probe].metrics if m.name == row.metric), None)
+    for row in results.index.rows:
+        means = next((m.means for m in results.probes[row.probe].metrics if m.name == row.metric), None)
         if means == "latency-of-size" and row.parameters["size"] == size:
             kept.append(msgspec.structs.replace(row, median=latency, low=latency * 0.99, high=latency * 1.01))
         if means == "load-of-chains":
@@ -77,7 +77,7 @@ def walks(size: int, latency: float, chain: float) -> list[str]:
             numbers = {"median": chain, "low": chain * 0.99, "high": chain * 1.01}
             kept.append(msgspec.structs.replace(row, parameters=parameters, **numbers))
     assert len({row.probe for row in kept}) == 2
-    return [found.name for found in walk_is_not_random(with_rows(book, kept))]
+    return [found.name for found in walk_is_not_random(with_rows(results, kept))]
 
 
 def test_a_walk_that_is_fetched_ahead_contradicts_the_chains() -> None:

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import answers
-import books
+import example_runs
 from screens import printed
 from tollmeter import root
 from tollmeter.catalog import read_suite
@@ -23,7 +23,7 @@ from tollmeter.cli.printing import TableColumns, print_columns
 from tollmeter.distribution import install_line
 from tollmeter.library.derive import command
 from tollmeter.library.places import SUITES
-from tollmeter.model import Book, Surroundings
+from tollmeter.model import Results, Surroundings
 from tollmeter.report import markdown, page
 from tollmeter.report.text_layout import wrap
 from tollmeter.store.request import Request
@@ -39,53 +39,53 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(root, "COMMAND", HERE)
 
 
-def with_run(made: Book, **changes: object) -> Book:
+def with_run(made: Results, **changes: object) -> Results:
     run = msgspec.structs.replace(made.index.run, folder=FOLDER, **changes)
     again = root.typed("run", "kernel.*", "--folder", "/mnt/my disk", "--cpus", "0,1")
     request = {**made.request, "anew": again, "command": again}
     return msgspec.structs.replace(made, index=msgspec.structs.replace(made.index, run=run), request=request)
 
 
-def quiet() -> Book:
-    return with_run(books.small())
+def quiet() -> Results:
+    return with_run(example_runs.small())
 
 
-def busy() -> Book:
-    return with_run(books.small(), verdict="busy")
+def busy() -> Results:
+    return with_run(example_runs.small(), verdict="busy")
 
 
-def interrupted() -> Book:
-    return with_run(books.small(), verdict="interrupted")
+def interrupted() -> Results:
+    return with_run(example_runs.small(), verdict="interrupted")
 
 
-def deprioritised() -> Book:
-    return with_run(books.small(), verdict="held back", surroundings=Surroundings(nice=10))
+def deprioritised() -> Results:
+    return with_run(example_runs.small(), verdict="held back", surroundings=Surroundings(nice=10))
 
 
-def short() -> Book:
-    return with_run(books.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
+def short() -> Results:
+    return with_run(example_runs.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
 
 
-def refused() -> Book:
+def refused() -> Results:
     """No row has a number, for want of a package."""
     reason = f"no qemu-arm here: {install_line(['qemu-user'])}"
     rows = [msgspec.structs.replace(row, status="unsupported", reason=reason, median=None)
-            for row in books.small().index.rows]  # fmt: skip
-    return books.with_rows(with_run(books.small(), verdict="too short"), rows)
+            for row in example_runs.small().index.rows]  # fmt: skip
+    return example_runs.with_rows(with_run(example_runs.small(), verdict="too short"), rows)
 
 
-def study() -> Book:
+def study() -> Results:
     """Whose published figures want another run."""
     rows = [row for row in answers.study().index.rows if row.abi == "x86_64"]
-    return books.with_rows(with_run(answers.study(), verdict="quiet", status="ok"), rows)
+    return example_runs.with_rows(with_run(answers.study(), verdict="quiet", status="ok"), rows)
 
 
-def many() -> Book:
+def many() -> Results:
     """More rows of one probe than a terminal shows."""
-    row = next(row for row in books.small().index.rows if row.status == "ok" and row.parameters)
+    row = next(row for row in example_runs.small().index.rows if row.status == "ok" and row.parameters)
     name = next(iter(row.parameters))
     rows = [msgspec.structs.replace(row, parameters={**row.parameters, name: number}) for number in range(100)]
-    return books.with_rows(with_run(books.small()), rows)
+    return example_runs.with_rows(with_run(example_runs.small()), rows)
 
 
 MAKERS = (quiet, busy, interrupted, deprioritised, short, refused, study, many)
@@ -135,7 +135,7 @@ def check(typed: str) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_commands_of_the_terminal_can_be_pasted(make: Callable[[], Book]) -> None:
+def test_commands_of_the_terminal_can_be_pasted(make: Callable[[], Results]) -> None:
     shown = make()
     for width in (40, 80, 100):
         for whole in (False, True):
@@ -146,7 +146,7 @@ def test_commands_of_the_terminal_can_be_pasted(make: Callable[[], Book]) -> Non
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_commands_of_markdown_and_the_page_can_be_pasted(make: Callable[[], Book]) -> None:
+def test_commands_of_markdown_and_the_page_can_be_pasted(make: Callable[[], Results]) -> None:
     shown = make()
     for found in (list(in_markdown(markdown.render(shown))), list(in_page(page.render(shown)))):
         assert found

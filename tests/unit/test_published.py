@@ -13,11 +13,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from books import HOSTILE, healthy, with_index
+from example_runs import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.publishing import publish, published
-from tollmeter.model import Book, Failure, Index
+from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site
 from tollmeter.store.published import REMOVED, read_published, write_published
@@ -42,15 +42,15 @@ def planted(node: Any, field: str = "") -> Any:
     return [planted(item, field) for item in node] if isinstance(node, list) else node
 
 
-def owned() -> Book:
+def owned() -> Results:
     """A run whose every text names its owner."""
-    book = healthy(("x86_64",), visits=4, samples=3)
+    results = healthy(("x86_64",), visits=4, samples=3)
     facts = {"board_serial": SERIAL, "governor": "performance", "login": USER}
-    machine = replace(book.index.machine, host=HOST, facts=facts)
+    machine = replace(results.index.machine, host=HOST, facts=facts)
     ours = places.sources()
-    rows = tuple(row for row in book.index.rows if row.probe in ours)
-    run = replace(book.index.run, folder=f"/home/{USER}/runs/x")
-    return with_index(book, machine=machine, run=run, rows=rows)
+    rows = tuple(row for row in results.index.rows if row.probe in ours)
+    run = replace(results.index.run, folder=f"/home/{USER}/runs/x")
+    return with_index(results, machine=machine, run=run, rows=rows)
 
 
 def leaks(content: str) -> list[str]:
@@ -58,12 +58,12 @@ def leaks(content: str) -> list[str]:
 
 
 def test_no_text_of_a_run_leaks(tmp_path: Path) -> None:
-    book = owned()
-    index = msgspec.convert(planted(msgspec.to_builtins(book.index)), Index)
+    results = owned()
+    index = msgspec.convert(planted(msgspec.to_builtins(results.index)), Index)
     index = replace(index, machine=replace(index.machine, host=HOST), run=replace(index.run, folder=HOME))
     index = replace(index, machine=replace(index.machine, facts={**index.machine.facts, "board_serial": SERIAL}))
     assert set(leaks(msgspec.json.encode(index).decode())) == {*SECRETS}
-    made = publish(replace(book, index=index))
+    made = publish(replace(results, index=index))
     write_published(made, tmp_path / "file.json")
     assert leaks((tmp_path / "file.json").read_text()) == []
     write_site([made], tmp_path / "site")
@@ -71,20 +71,23 @@ def test_no_text_of_a_run_leaks(tmp_path: Path) -> None:
 
 
 def test_names_of_rows_that_hold_a_secret_are_left_out_with_the_row() -> None:
-    book = owned()
-    first, *others = book.index.rows
+    results = owned()
+    first, *others = results.index.rows
     private = (replace(first, probe="corp.private_probe"), replace(first, parameters={"command": f"run {USER}"}))
-    made = publish(with_index(book, rows=(*private, *others)))
+    made = publish(with_index(results, rows=(*private, *others)))
     assert len(made.index.rows) == len(others)
 
 
 def test_what_is_kept_is_what_was_measured() -> None:
-    book = owned()
-    made = publish(book)
+    results = owned()
+    made = publish(results)
     assert made.index.machine.facts == {"governor": "performance"}
-    assert made.index.machine.cpu == book.index.machine.cpu and made.index.machine.caches == book.index.machine.caches
-    assert [row.median for row in made.index.rows] == [row.median for row in book.index.rows]
-    assert {toll.toll for toll in made.index.tolls} <= {toll.toll for toll in book.index.tolls}
+    assert (
+        made.index.machine.cpu == results.index.machine.cpu
+        and made.index.machine.caches == results.index.machine.caches
+    )
+    assert [row.median for row in made.index.rows] == [row.median for row in results.index.rows]
+    assert {toll.toll for toll in made.index.tolls} <= {toll.toll for toll in results.index.tolls}
     assert all(row.reason == REMOVED for row in made.index.rows if row.status != "ok")
     assert made.index.hierarchy
 
@@ -178,9 +181,9 @@ def test_facts_of_the_processor_keep_their_values() -> None:
     """`ghostwrite` is no host, and "Not affected" no secret."""
     facts = {"vulnerability_ghostwrite": "Not affected", "vulnerability_mds": "Not affected", "hostname": HOST}
     facts |= {f"vulnerability_{USER}": "Vulnerable", "login_user": USER}
-    book = owned()
-    machine = replace(book.index.machine, facts=facts)
-    made = publish(with_index(book, machine=machine))
+    results = owned()
+    machine = replace(results.index.machine, facts=facts)
+    made = publish(with_index(results, machine=machine))
     assert made.index.machine.facts == dict.fromkeys(("vulnerability_ghostwrite", "vulnerability_mds"), "Not affected")
 
 

@@ -11,10 +11,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from books import with_index
+from example_runs import with_index
 from screens import printed
 from tollmeter.library.derive import command, open_index, open_run
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.protocol import Outcomes
 from tollmeter.report.run_verdict import next_step
 from tollmeter.store.request import read_request, write_request
@@ -37,23 +37,23 @@ def test_a_recording_opens_and_prints_the_interface(folder: Path) -> None:
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Book:
+def results(tmp_path: Path) -> Results:
     return open_run(Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run")))
 
 
-def test_format_1_says_what_it_said(book: Book) -> None:
-    machine, run = book.index.machine, book.index.run
+def test_format_1_says_what_it_said(results: Results) -> None:
+    machine, run = results.index.machine, results.index.run
     assert (machine.cpu, machine.cpus, machine.caches[0].size_bytes) == ("AMD EPYC", 2, 49152)
     assert (run.id, run.seed, run.status, run.tollmeter) == ("format-1", 4711, "interrupted", "0.1.0")
-    assert len(book.outcomes) == 12
-    assert sum(len(outcome.samples) for outcome in book.outcomes) == 77
-    first = book.outcomes[0].samples[0]
+    assert len(results.outcomes) == 12
+    assert sum(len(outcome.samples) for outcome in results.outcomes) == 77
+    first = results.outcomes[0].samples[0]
     assert (first.iterations > 0, first.body[1] > first.body[0] > 0) == (True, True)
-    statuses = {(row.probe, str(row.parameters)): row.status for row in book.index.rows}
+    statuses = {(row.probe, str(row.parameters)): row.status for row in results.index.rows}
     assert statuses["kernel.enter_gate", "{'gate': 'vdso'}"] == "unsupported"
     assert list(statuses.values()).count("ok") >= 4
-    assert {build.abi for build in book.builds} == {"x86_64"}
-    assert all(len(build.sha256) == 64 for build in book.builds)
+    assert {build.abi for build in results.builds} == {"x86_64"}
+    assert all(len(build.sha256) == 64 for build in results.builds)
 
 
 def test_format_2_says_what_it_said(tmp_path: Path) -> None:
@@ -98,10 +98,10 @@ def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     """A longer run without its ABIs would be another: x32 is made ready only where it is named."""
     folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
     write_request(folder, msgspec.structs.replace(read_request(folder), abis=("x86_64", "x32"), words=("x32-2013",)))
-    book = open_run(folder)
-    run = msgspec.structs.replace(book.index.run, verdict="too short", seconds=100)
-    book = with_index(book, run=run)
-    assert next_step(book).command == "./toll run x32-2013 --abi x86_64,x32 --budget 5m"
+    results = open_run(folder)
+    run = msgspec.structs.replace(results.index.run, verdict="too short", seconds=100)
+    results = with_index(results, run=run)
+    assert next_step(results).command == "./toll run x32-2013 --abi x86_64,x32 --budget 5m"
 
 
 def test_a_kept_answer_is_shown_without_its_visits_which_are_read_when_asked_for(

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from books import empty, with_index, with_rows
+from example_runs import empty, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.verdict import unanswered
-from tollmeter.model import Book, Program, Published, Relative, Row, Select, Suite
+from tollmeter.model import Program, Published, Relative, Results, Row, Select, Suite
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
@@ -41,23 +41,23 @@ def needs(abi: str, memory: float, time: float, **more: Any) -> list[Row]:
     return [row(memory, 0.0, name="resident_peak", unit="B", **where), row(time, 0.01, name="cpu_time", **where)]
 
 
-def book(*rows: Row, suite: Suite = SUITE) -> Book:
+def results(*rows: Row, suite: Suite = SUITE) -> Results:
     made = with_rows(empty(), rows)
     machine = msgspec.structs.replace(made.index.machine, architecture="x86_64")
     index = msgspec.structs.replace(made.index, machine=machine)
     return msgspec.structs.replace(made, index=index, probes={PROBE.probe: PROBE}, suite=suite)
 
 
-def judged(made: Book) -> Book:
+def judged(made: Results) -> Results:
     return with_index(made, study=study(made))
 
 
-def found(made: Book, measure: str, abi: str = "x32") -> Relative:
+def found(made: Results, measure: str, abi: str = "x32") -> Relative:
     return next(one for one in relatives(made) if (one.what, one.measure, one.abi) == ("flow", measure, abi))
 
 
 def test_a_program_is_told_relative_to_the_machines_own_abi() -> None:
-    made = book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))
+    made = results(*needs("x86_64", 100, 50), *needs("x32", 69, 40))
     assert found(made, "memory").value == pytest.approx(0.69)
     assert found(made, "time").value == pytest.approx(0.8)
     assert (found(made, "memory").published, found(made, "time").published) == ("-20 %", "-40 %")
@@ -65,7 +65,7 @@ def test_a_program_is_told_relative_to_the_machines_own_abi() -> None:
 
 def test_an_emulated_guest_tells_memory_and_no_time() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
-    made = book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
+    made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
     assert found(made, "memory").value == pytest.approx(0.7)
     assert found(made, "memory").target == "guest:x32"
     assert found(made, "time").value is None
@@ -78,7 +78,7 @@ def test_an_emulated_guest_tells_memory_and_no_time() -> None:
 def test_abis_that_only_an_emulated_guest_runs_are_compared_by_instructions() -> None:
     """The answer is about them, since the run has no row of the study's ABI."""
     guest = {"target": "guest:virt", "clock": "virtual"}
-    made = judged(book(*needs("aarch64", 100, 50, **guest), *needs("arm-hard", 75, 60, **guest)))
+    made = judged(results(*needs("aarch64", 100, 50, **guest), *needs("arm-hard", 75, 60, **guest)))
     assert found(made, "instructions", "arm-hard").value == pytest.approx(1.2)
     _, instructions = program_tables(made)
     assert instructions.columns[0].name == "Instructions of program and kernel, against aarch64"
@@ -98,7 +98,7 @@ def counted(abi: str, asked: float, instructions: float) -> list[Row]:
 
 def test_abis_that_only_a_user_mode_emulator_runs_are_compared_by_what_it_counts() -> None:
     """Each ABI has an emulator of its own, and both count instructions. The list asks nothing of malloc."""
-    made = judged(book(*counted("riscv64", 200, 50), *counted("riscv32", 110, 60)))
+    made = judged(results(*counted("riscv64", 200, 50), *counted("riscv32", 110, 60)))
     assert {one.measure for one in relatives(made)} == {"asked", "counted"}
     assert found(made, "asked", "riscv32").value == pytest.approx(0.55)
     assert found(made, "counted", "riscv32").value == pytest.approx(1.2)
@@ -112,24 +112,24 @@ def test_abis_that_only_a_user_mode_emulator_runs_are_compared_by_what_it_counts
 
 def test_a_program_whose_blocks_are_not_counted_says_so() -> None:
     rows = [one for abi in ("riscv64", "riscv32") for one in counted(abi, 100, 50) if one.metric != "asked"]
-    assert found(book(*rows), "asked", "riscv32").reason == "any.program does not count what it asks of malloc."
+    assert found(results(*rows), "asked", "riscv32").reason == "any.program does not count what it asks of malloc."
 
 
 def test_a_guest_by_the_hardwares_clock_tells_both() -> None:
     guest = {"target": "guest:x32"}
-    made = book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 60, **guest), *needs("x32", 63, 48, **guest))
+    made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 60, **guest), *needs("x32", 63, 48, **guest))
     assert (found(made, "time").value, found(made, "time").target) == (pytest.approx(0.8), "guest:x32")
 
 
 def test_different_places_are_not_compared() -> None:
-    made = book(*needs("x86_64", 100, 50), *needs("x32", 60, 40, target="guest:x32"))
+    made = results(*needs("x86_64", 100, 50), *needs("x32", 60, 40, target="guest:x32"))
     assert found(made, "memory").value is None
     assert found(made, "memory").reason
 
 
 def test_a_row_without_a_number_gives_its_own_reason() -> None:
     gap = row(None, name="resident_peak", unit="B", of="any.program", abi="x32", status="unsupported")
-    made = book(*needs("x86_64", 100, 50), gap)
+    made = results(*needs("x86_64", 100, 50), gap)
     assert "because" in (found(made, "memory").reason or "")
 
 
@@ -138,20 +138,20 @@ def test_a_row_without_a_number_gives_its_own_reason() -> None:
     [(69, 40, "x32 is worth it here, for flow."), (69, 50, "where memory is short"), (100, 60, "not worth it here")],
 )
 def test_the_sentence_says_whether_it_is_worth_it(memory: float, time: float, verdict: str) -> None:
-    made = judged(book(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
+    made = judged(results(*needs("x86_64", 100, 50), *needs("x32", memory, time)))
     assert made.index.study
     assert verdict in made.index.study.worth
 
 
 def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
-    made = judged(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
+    made = judged(results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
     assert made.index.study
     said = made.index.study.worth
     assert said.startswith("x32 is worth it here where memory is short. It needs 30 % less memory (flow).")
     assert "another kernel would tell" in said
     assert headline(made) == said
-    more = judged(book(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 99, 8, **guest)))
+    more = judged(results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 99, 8, **guest)))
     assert headline(more).startswith("x32 saves no memory here. It needs 10 % more memory (flow).")
 
 
@@ -159,7 +159,7 @@ def test_a_time_that_was_left_out_here_names_its_reason_before_any_advice() -> N
     guest = {"target": "guest:x32", "clock": "virtual"}
     gap = row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")
     counted_there = (*needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
-    made = judged(book(*needs("x86_64", 100, 50), *counted_there, gap))
+    made = judged(results(*needs("x86_64", 100, 50), *counted_there, gap))
     assert "because" in (found(made, "time").reason or "")
     assert made.index.study
     assert "because" in made.index.study.worth
@@ -174,7 +174,7 @@ def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
         *needs("x86_64", 8, 5, **way),
         *needs("ia32", 4, 3, **way),
     ]
-    made = judged(book(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
+    made = judged(results(*rows, row(None, name="cpu_time", of="any.program", abi="x32", status="unsupported")))
     memory, time = program_tables(made)
     assert [line.cells[0] for line in memory.rows] == ["flow", "list"]
     assert str(memory.rows[0].cells[2]).startswith("−30 %")
@@ -186,29 +186,29 @@ def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
 
 def test_what_rests_on_a_single_visit_is_told_as_a_guess() -> None:
     rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
-    single = judged(book(*rows[:2], *(msgspec.structs.replace(one, visits=1) for one in rows[2:])))
+    single = judged(results(*rows[:2], *(msgspec.structs.replace(one, visits=1) for one in rows[2:])))
     memory, _ = program_tables(single)
     assert str(memory.rows[0].cells[1]) == "~ −31 %"
-    memory, _ = program_tables(judged(book(*rows)))
+    memory, _ = program_tables(judged(results(*rows)))
     assert str(memory.rows[0].cells[1]).startswith("−31 %")
 
 
 def test_what_rests_on_single_visits_does_not_decide_whether_it_is_worth_it() -> None:
     rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
     thin = [msgspec.structs.replace(one, visits=1) if one.abi == "x32" else one for one in rows]
-    said = judged(book(*thin)).index.study
+    said = judged(results(*thin)).index.study
     assert said
     assert said.worth.startswith("Whether x32 is worth it here is unknown.")
     assert "%" not in said.worth
     timed_once = [msgspec.structs.replace(one, visits=1) if one.unit == "ns" else one for one in rows]
-    said = judged(book(*timed_once)).index.study
+    said = judged(results(*timed_once)).index.study
     assert said
     assert "31 % less" in said.worth
     assert "20 %" not in said.worth
 
 
 def test_what_takes_many_times_as_much_is_told_as_a_multiple() -> None:
-    made = judged(book(*needs("x86_64", 100, 50), *needs("ia32", 120, 50 * 301.66)))
+    made = judged(results(*needs("x86_64", 100, 50), *needs("ia32", 120, 50 * 301.66)))
     memory, time = program_tables(made)
     assert str(time.rows[0].cells[1]).startswith("302 ×")
     assert str(memory.rows[0].cells[1]).startswith("+20 %")
@@ -216,7 +216,7 @@ def test_what_takes_many_times_as_much_is_told_as_a_multiple() -> None:
 
 def test_on_the_page_each_of_the_two_tables_says_what_it_is_of() -> None:
     """The first column's name is not seen there."""
-    page = render_page(judged(book(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))
+    page = render_page(judged(results(*needs("x86_64", 100, 50), *needs("x32", 69, 40))))
     for table in ("Memory", "CPU time"):
         assert f"<h3>{table}, against x86_64</h3>" in page
 

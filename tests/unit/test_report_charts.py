@@ -17,22 +17,29 @@ import msgspec
 import pytest
 import vl_convert
 
-import books
-from tollmeter.model import Book, Failure, Metric, Parameter, Probe
+import example_runs
+from tollmeter.model import Failure, Metric, Parameter, Probe, Results
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts, save
 from tollmeter.report.charts.chart import Picture, with_source
 
-ALL_BOOKS = (books.healthy, books.failed, books.hostile, books.empty, books.emulated, books.many_cpus)
+ALL_BOOKS = (
+    example_runs.healthy,
+    example_runs.failed,
+    example_runs.hostile,
+    example_runs.empty,
+    example_runs.emulated,
+    example_runs.many_cpus,
+)
 
 
 @functools.cache
-def drawn(make: Callable[..., Book], *arguments: Any) -> tuple[Chart, ...]:
+def drawn(make: Callable[..., Results], *arguments: Any) -> tuple[Chart, ...]:
     return charts(make(*arguments))
 
 
-def by_name(make: Callable[..., Book], *arguments: Any) -> dict[str, Chart]:
+def by_name(make: Callable[..., Results], *arguments: Any) -> dict[str, Chart]:
     return {chart.name: chart for chart in drawn(make, *arguments)}
 
 
@@ -45,11 +52,11 @@ def points_of(chart: Chart) -> list[dict[str, Any]]:
     return [datum for datum in data_of(chart) if "samples" in datum]
 
 
-@pytest.mark.parametrize("make", [books.healthy, books.many_cpus])
-def test_every_specification_is_valid_vega_lite(make: Callable[[], Book]) -> None:
+@pytest.mark.parametrize("make", [example_runs.healthy, example_runs.many_cpus])
+def test_every_specification_is_valid_vega_lite(make: Callable[[], Results]) -> None:
     """The configuration, which is the same of all, with the first chart."""
     config = {"config": chart_style.config(chart_style.by_value, chart_style.PICTURE_FONT)}
-    seen = {chart.name for chart in drawn(books.healthy)} if make is not books.healthy else set()
+    seen = {chart.name for chart in drawn(example_runs.healthy)} if make is not example_runs.healthy else set()
     for chart in drawn(make):
         if chart.name not in seen or "facet" in chart.spec:
             few = {name: rows[:2] for name, rows in chart.spec["datasets"].items()}
@@ -58,33 +65,33 @@ def test_every_specification_is_valid_vega_lite(make: Callable[[], Book]) -> Non
 
 
 @pytest.mark.parametrize("make", ALL_BOOKS)
-def test_every_specification_is_json_without_a_number_that_is_none(make: Callable[[], Book]) -> None:
+def test_every_specification_is_json_without_a_number_that_is_none(make: Callable[[], Results]) -> None:
     for chart in drawn(make):
         json.dumps(chart.spec, allow_nan=False)
 
 
 @pytest.mark.parametrize("make", ALL_BOOKS)
-def test_names_are_unique_and_safe_as_files(make: Callable[[], Book]) -> None:
+def test_names_are_unique_and_safe_as_files(make: Callable[[], Results]) -> None:
     names = [chart.name for chart in drawn(make)]
     assert len(set(names)) == len(names)
     assert all(name and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-") for name in names)
 
 
 def test_the_questions_come_in_a_persons_order() -> None:
-    names = list(by_name(books.healthy))
+    names = list(by_name(example_runs.healthy))
     assert names[:4] == ["latency", "bandwidth", "ladder", "core-to-core"]
     assert {"parallelism", "line", "hand-off", "switches", "flops", "speed-up", "access", "copy"} <= set(names)
 
 
 def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
-    book = books.healthy()
-    few = [row for row in book.index.rows if row.probe == "kernel.call_object"]
+    results = example_runs.healthy()
+    few = [row for row in results.index.rows if row.probe == "kernel.call_object"]
     more = [
         msgspec.structs.replace(row, parameters={**row.parameters, "channel": f"{row.parameters['channel']}_{again}"})
         for row in few
         for again in range(4)
     ]
-    told = books.with_rows(book, [*(row for row in book.index.rows if row not in few), *more])
+    told = example_runs.with_rows(results, [*(row for row in results.index.rows if row not in few), *more])
     ladders = [chart for chart in charts(told) if chart.name.startswith("hand-off")]
     placements = sorted({str(row.parameters["placement"]) for row in few})
     assert len(placements) == 2
@@ -92,20 +99,20 @@ def test_each_place_of_the_other_end_has_a_ladder_of_its_own() -> None:
 
 
 def test_a_chart_asks_for_meanings_and_never_for_names() -> None:
-    book = books.healthy()
-    renamed = {f"other.p{place}": name for place, name in enumerate(book.probes)}
+    results = example_runs.healthy()
+    renamed = {f"other.p{place}": name for place, name in enumerate(results.probes)}
     back = {old: new for new, old in renamed.items()}
-    probes = {back[n]: msgspec.structs.replace(p, probe=back[n]) for n, p in book.probes.items()}
-    rows = [msgspec.structs.replace(row, probe=back[row.probe]) for row in book.index.rows]
-    told = msgspec.structs.replace(books.with_rows(book, rows), probes=probes, outcomes=())
-    general = {chart.name for chart in drawn(books.healthy) if chart.general} - {"steadiness"}
+    probes = {back[n]: msgspec.structs.replace(p, probe=back[n]) for n, p in results.probes.items()}
+    rows = [msgspec.structs.replace(row, probe=back[row.probe]) for row in results.index.rows]
+    told = msgspec.structs.replace(example_runs.with_rows(results, rows), probes=probes, outcomes=())
+    general = {chart.name for chart in drawn(example_runs.healthy) if chart.general} - {"steadiness"}
     assert {chart.name for chart in charts(told) if chart.general} == general
 
 
 def test_latency_holds_each_row_with_its_own_interval() -> None:
-    book = books.healthy(("x86_64",))
-    rows = [row for row in book.index.rows if row.probe == "memory.latency"]
-    points = points_of(by_name(books.healthy, ("x86_64",))["latency"])
+    results = example_runs.healthy(("x86_64",))
+    rows = [row for row in results.index.rows if row.probe == "memory.latency"]
+    points = points_of(by_name(example_runs.healthy, ("x86_64",))["latency"])
     assert len(points) == len(rows)
     found = {(p["x"], p["series"]): (p["y"], p["lo"], p["hi"]) for p in points}
     for row in rows:
@@ -115,43 +122,43 @@ def test_latency_holds_each_row_with_its_own_interval() -> None:
 
 
 def test_latency_marks_the_systems_sizes_and_the_knees_with_their_intervals() -> None:
-    data = data_of(by_name(books.healthy)["latency"])
+    data = data_of(by_name(example_runs.healthy)["latency"])
     assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20, 32 << 20}
     knees = [datum for datum in data if "level" in datum]
     assert [(k["level"], k["lo"] < k["x"] < k["hi"]) for k in knees] == [("L1d", True), ("L2", True), ("L3", True)]
 
 
 def test_a_size_beyond_the_axis_is_not_drawn_beside_it() -> None:
-    book = books.healthy(("x86_64",))
-    rows = [row for row in book.index.rows if int(row.parameters.get("size", 0) or 0) <= 1 << 20]
-    data = data_of({chart.name: chart for chart in charts(books.with_rows(book, rows))}["latency"])
+    results = example_runs.healthy(("x86_64",))
+    rows = [row for row in results.index.rows if int(row.parameters.get("size", 0) or 0) <= 1 << 20]
+    data = data_of({chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}["latency"])
     assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20}
 
 
 def test_bandwidth_shows_the_best_kernel_of_each_operation_all_along() -> None:
-    book = books.healthy(("x86_64",))
-    points = points_of(by_name(books.healthy, ("x86_64",))["bandwidth"])
+    results = example_runs.healthy(("x86_64",))
+    points = points_of(by_name(example_runs.healthy, ("x86_64",))["bandwidth"])
     assert {p["series"] for p in points} == {f"{name}, avx512" for name in ("read", "write", "copy", "update")}
-    kept = [row for row in book.index.rows if row.parameters.get("kernel") == "avx512"]
+    kept = [row for row in results.index.rows if row.parameters.get("kernel") == "avx512"]
     assert sorted(p["y"] for p in points) == pytest.approx(sorted(row.median or 0.0 for row in kept), rel=1e-5)
 
 
 def test_a_kernel_that_was_measured_at_one_size_makes_no_line_of_its_own() -> None:
-    book = books.healthy(("x86_64",))
-    few = [r for r in book.index.rows if r.parameters.get("kernel") != "avx512" or r.parameters.get("size") == 4096]
-    made = {chart.name: chart for chart in charts(books.with_rows(book, few))}
+    results = example_runs.healthy(("x86_64",))
+    few = [r for r in results.index.rows if r.parameters.get("kernel") != "avx512" or r.parameters.get("size") == 4096]
+    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, few))}
     assert {p["series"] for p in points_of(made["bandwidth"])} == {
         f"{name}, avx2" for name in ("read", "write", "copy", "update")
     }
 
 
 def test_one_disturbed_point_does_not_press_the_others_flat() -> None:
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
     rows = [
         msgspec.structs.replace(r, low=1e-9, high=1e9) if r.parameters.get("size") == 49152 else r
-        for r in book.index.rows
+        for r in results.index.rows
     ]
-    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}
     domains = [
         e["y"]["scale"]["domain"]
         for e in _encodings(made["latency"].spec)
@@ -161,27 +168,27 @@ def test_one_disturbed_point_does_not_press_the_others_flat() -> None:
 
 
 def test_too_few_offsets_for_a_square_make_dots() -> None:
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
     rows = [
         r
-        for r in book.index.rows
+        for r in results.index.rows
         if r.probe == "alignment.copy" and r.parameters["target"] == 0 and r.parameters["source"] in (0, 2)
     ]
-    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}
     labels = {p["label"] for p in points_of(made["copy"])}
     assert {"libc, source 0", "libc, source 2", "words, source 2"} <= labels
 
 
 def test_one_length_alone_makes_dots() -> None:
-    book = books.healthy()
-    rows = [r for r in book.index.rows if r.parameters.get("n") == 1024]
-    made = {chart.name: chart for chart in charts(books.with_rows(book, rows))}
+    results = example_runs.healthy()
+    rows = [r for r in results.index.rows if r.parameters.get("n") == 1024]
+    made = {chart.name: chart for chart in charts(example_runs.with_rows(results, rows))}
     assert "dot, float, ia32" in {p["label"] for p in points_of(made["flops"])}
     assert "speed-up" not in made
 
 
 def test_cells_are_in_the_step_that_their_number_is_in() -> None:
-    points = points_of(by_name(books.many_cpus, 6)["core-to-core"])
+    points = points_of(by_name(example_runs.many_cpus, 6)["core-to-core"])
     near, far = ({p["step"] for p in points if low < p["y"] < high} for low, high in ((40, 50), (150, 170)))
     assert len(near) == len(far) == 1
     assert near.pop().startswith("below") and far.pop().endswith("and more")
@@ -189,10 +196,10 @@ def test_cells_are_in_the_step_that_their_number_is_in() -> None:
 
 
 def test_clocks_never_share_a_chart() -> None:
-    book = books.emulated()
-    emulated = {row.probe for row in book.index.rows if row.clock == "instructions"}
+    results = example_runs.emulated()
+    emulated = {row.probe for row in results.index.rows if row.clock == "instructions"}
     assert emulated
-    for chart in drawn(books.emulated):
+    for chart in drawn(example_runs.emulated):
         abis = {datum["abi"] for datum in data_of(chart) if "abi" in datum}
         assert len(abis & {"x86_64"}) + len(abis & {"arm-soft"}) <= 1, chart.name
         assert ("arm-soft" in abis) == chart.name.endswith("-qemu_user-instructions")
@@ -200,12 +207,12 @@ def test_clocks_never_share_a_chart() -> None:
 
 
 def test_no_axis_of_counted_instructions_is_in_seconds() -> None:
-    book = books.healthy()
+    results = example_runs.healthy()
     times = ("ns", *RATES)
     rows = [msgspec.structs.replace(row, clock="instructions", target="qemu-user:x", unit="instruction", better="less")
-            for row in book.index.rows if row.unit in times]  # fmt: skip
-    titles = {name: set(re.findall(r'"title": "([^"]*)"', json.dumps(chart.spec)))
-              for name, chart in ((chart.name, chart) for chart in charts(books.with_rows(book, rows)))}  # fmt: skip
+            for row in results.index.rows if row.unit in times]  # fmt: skip
+    drawn = charts(example_runs.with_rows(results, rows))
+    titles = {chart.name: set(re.findall(r'"title": "([^"]*)"', json.dumps(chart.spec))) for chart in drawn}
     for name, found in titles.items():
         assert not [title for title in found if re.search(r"\b(a|per) second|^time\b|\bns\b", title)], name
     for name in ("bandwidth", "bandwidth-by-kernel"):
@@ -214,21 +221,21 @@ def test_no_axis_of_counted_instructions_is_in_seconds() -> None:
 
 
 def test_an_emulated_chart_has_neither_the_systems_caches_nor_a_ladder() -> None:
-    emulated = by_name(books.emulated)
+    emulated = by_name(example_runs.emulated)
     assert not any("text" in datum for datum in data_of(emulated["latency-qemu_user-instructions"]))
     assert "ladder-qemu_user-instructions" not in emulated
 
 
 def test_several_abis_stand_in_panels_on_shared_axes() -> None:
-    chart = by_name(books.healthy)["latency-by-abi"]
+    chart = by_name(example_runs.healthy)["latency-by-abi"]
     assert {point["panel"] for point in points_of(chart)} == {"x86_64", "ia32"}
     assert "facet" in chart.spec and "resolve" not in chart.spec
-    assert "latency-by-abi" not in by_name(books.healthy, ("x86_64",))
+    assert "latency-by-abi" not in by_name(example_runs.healthy, ("x86_64",))
 
 
 def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
     """The specification is drawn, and its marks say their ratios: for the line that it begins with and for another."""
-    chart = by_name(books.healthy)["speed-up"]
+    chart = by_name(example_runs.healthy)["speed-up"]
     (chosen,) = chart.spec["params"]
     assert (chosen["name"], chosen["bind"]["options"]) == ("over", ["x86_64", "ia32"])
     for over, other in (("ia32", "x86_64"), ("x86_64", "ia32")):
@@ -242,12 +249,12 @@ def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
 
 def _speed(abi: str) -> float:
     place = {"n": 1024, "precision": "float"}
-    rows = books.healthy().index.rows
+    rows = example_runs.healthy().index.rows
     return next(r.median or 0.0 for r in rows if (r.probe, r.abi, r.parameters) == ("float.dot", abi, place))
 
 
 def test_the_ladder_climbs() -> None:
-    points = points_of(by_name(books.healthy)["ladder"])
+    points = points_of(by_name(example_runs.healthy)["ladder"])
     costs = [point["y"] for point in sorted(points, key=lambda point: point["place"])]
     assert costs == sorted(costs)
     labels = {point["label"] for point in points}
@@ -255,7 +262,7 @@ def test_the_ladder_climbs() -> None:
 
 
 def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
-    points = points_of(by_name(books.many_cpus, 6)["core-to-core"])
+    points = points_of(by_name(example_runs.many_cpus, 6)["core-to-core"])
     cells = {(p["a"], p["b"], p["panel"]): p["y"] for p in points}
     assert len(cells) == 6 * 5 * 2
     assert cells[0, 1, "swap"] == cells[1, 0, "swap"] == pytest.approx(48.0, rel=1e-3)
@@ -264,16 +271,16 @@ def test_many_cpus_make_a_matrix_from_the_visits_own_cpus() -> None:
 
 
 def test_two_cpus_make_dots() -> None:
-    points = points_of(by_name(books.healthy)["core-to-core"])
+    points = points_of(by_name(example_runs.healthy)["core-to-core"])
     assert any("between CPU 0 and CPU 1" in point["label"] for point in points)
 
 
 def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> None:
-    book = books.healthy(("x86_64",), visits=4)
-    thin = {name: tuple(msgspec.structs.replace(one, visits=2) for one in getattr(book.index, name))
+    results = example_runs.healthy(("x86_64",), visits=4)
+    thin = {name: tuple(msgspec.structs.replace(one, visits=2) for one in getattr(results.index, name))
             for name in ("rows", "tolls")}  # fmt: skip
-    book = books.with_index(book, **thin)
-    points = [point for chart in charts(book) for point in points_of(chart) if "visits" in point["samples"]]
+    results = example_runs.with_index(results, **thin)
+    points = [point for chart in charts(results) for point in points_of(chart) if "visits" in point["samples"]]
     assert points
     for point in points:
         assert point["lo"] == point["y"] == point["hi"] and " to " not in point["interval"], point
@@ -281,7 +288,7 @@ def test_what_rests_on_two_visits_is_drawn_and_said_without_an_interval() -> Non
 
 
 def test_a_row_without_a_number_is_in_no_chart() -> None:
-    named = by_name(books.failed)
+    named = by_name(example_runs.failed)
     assert {"core-to-core", "access"}.isdisjoint(named)
     assert {point["panel"] for point in points_of(named["flops"])} == {
         f"{kernel}, {precision}" for kernel in ("dot", "distance") for precision in ("float", "double")
@@ -296,16 +303,16 @@ def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
         metrics=(Metric(name="cost", unit="ns", better="less", summary="one of them"),),
         parameters=(Parameter(name="depth", kind="count", summary="how deep", values=(1, 2, 4, 8)),),
     )
-    book = books.healthy(("x86_64",))
-    like = next(row for row in book.index.rows if row.unit == "ns")
+    results = example_runs.healthy(("x86_64",))
+    like = next(row for row in results.index.rows if row.unit == "ns")
     rows = [
         msgspec.structs.replace(
             like, probe=probe.probe, metric="cost", parameters={"depth": depth}, median=float(depth)
         )
         for depth in (1, 2, 4, 8)
     ]
-    told = msgspec.structs.replace(books.with_rows(book, rows), probes={probe.probe: probe}, outcomes=())
-    told = books.with_index(told, hierarchy=())
+    told = msgspec.structs.replace(example_runs.with_rows(results, rows), probes={probe.probe: probe}, outcomes=())
+    told = example_runs.with_index(told, hierarchy=())
     made = charts(told)
     assert [(chart.probes, chart.general) for chart in made] == [((probe.probe,), False)]
     assert [(point["x"], point["y"]) for point in points_of(made[0])] == [(1, 1.0), (2, 2.0), (4, 4.0), (8, 8.0)]
@@ -315,7 +322,7 @@ def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
 
 
 def test_no_difference_rests_on_colour_alone() -> None:
-    for chart in drawn(books.healthy):
+    for chart in drawn(example_runs.healthy):
         encodings = list(_encodings(chart.spec))
         coloured = [e for e in encodings if e.get("color", {}).get("field") == "series"]
         if coloured:
@@ -337,7 +344,7 @@ def _encodings(node: Any) -> Iterator[dict[str, Any]]:
 
 def test_every_style_that_a_mark_names_exists() -> None:
     known = set(chart_style.config(chart_style.by_value, chart_style.PICTURE_FONT)["style"])
-    for chart in drawn(books.healthy):
+    for chart in drawn(example_runs.healthy):
         named = {mark["style"] for mark in _marks(chart.spec) if "style" in mark}
         assert named and named <= known, chart.name
 
@@ -355,16 +362,20 @@ def _marks(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_the_same_book_makes_the_same_charts() -> None:
-    assert [chart.spec for chart in charts(books.healthy())] == [chart.spec for chart in drawn(books.healthy)]
+    assert [chart.spec for chart in charts(example_runs.healthy())] == [
+        chart.spec for chart in drawn(example_runs.healthy)
+    ]
 
 
 def test_an_empty_run_has_no_chart() -> None:
-    assert charts(books.empty()) == ()
+    assert charts(example_runs.empty()) == ()
 
 
 def test_pictures_are_written_whole(tmp_path: Path) -> None:
-    book = books.healthy(("x86_64",))
-    few = books.with_rows(book, [r for r in book.index.rows if r.probe in ("memory.latency", "memory.parallelism")])
+    results = example_runs.healthy(("x86_64",))
+    few = example_runs.with_rows(
+        results, [r for r in results.index.rows if r.probe in ("memory.latency", "memory.parallelism")]
+    )
     few = msgspec.structs.replace(few, outcomes=())
     written = save(few, tmp_path / "a" / "b")
     assert {path.name for path in written} == {f"{c.name}.{kind}" for c in charts(few) for kind in ("svg", "png")}
@@ -378,5 +389,5 @@ def test_pictures_are_written_whole(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Failure) as failure:
-        save(books.healthy(("x86_64",)), tmp_path / "file")
+        save(example_runs.healthy(("x86_64",)), tmp_path / "file")
     assert failure.value.exit_code == 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from books import derived, empty, healthy, with_rows
+from example_runs import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.model import Book, Row
+from tollmeter.model import Results, Row
 from tollmeter.report.charts import charts
 from tollmeter.report.machine_tables import CANNOT, inferred_table
 
@@ -16,12 +16,12 @@ LINE = probe(metric("second", means="line-pair-of-distance"), name="any.pair")
 BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), name="any.crowd")
 
 
-def book(rows: list[Row]) -> Book:
+def results(rows: list[Row]) -> Results:
     bare = with_rows(empty(), rows)
     return derived(msgspec.structs.replace(bare, probes={LINE.probe: LINE, BOTH.probe: BOTH}))
 
 
-def said(found: Book) -> dict[str, tuple[str, str]]:
+def said(found: Results) -> dict[str, tuple[str, str]]:
     table = inferred_table(found)
     assert table is not None
     return {str(line.cells[0]): (str(line.cells[1]), line.note) for line in table.rows}
@@ -43,24 +43,24 @@ def test_a_run_without_such_rows_has_no_table() -> None:
 def test_a_line_is_told_where_pairs_part() -> None:
     near = [pair(distance, 0.5) for distance in (16, 32, 48)]
     far = [pair(distance, 9.0) for distance in (64, 96, 128)]
-    assert said(book(near + far))["line"][0].startswith("64 B")
+    assert said(results(near + far))["line"][0].startswith("64 B")
 
 
 def test_what_cannot_be_told_says_why() -> None:
-    value, why = said(book([pair(16, 0.5)]))["line"]
+    value, why = said(results([pair(16, 0.5)]))["line"]
     assert value == CANNOT
     assert why
 
 
 def test_two_that_share_a_memory_get_half_each() -> None:
-    told = said(book([crowd(1, 40e9), crowd(2, 40e9)]))
+    told = said(results([crowd(1, 40e9), crowd(2, 40e9)]))
     (found,) = [value for name, (value, _) in told.items() if "each of 2" in name]
     assert found.startswith("0.50")
 
 
 def test_emulated_rows_infer_nothing_of_the_machine() -> None:
     foreign = row(0.5, of="any.pair", name="second", parameters={"distance": 16}, clock="instructions")
-    assert inferred_table(book([foreign])) is None
+    assert inferred_table(results([foreign])) is None
 
 
 def test_the_whole_page_of_a_healthy_machine_has_room_for_it() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-import books
+import example_runs
 import made
 from screens import screens, words
-from tollmeter.model import Book, Clock, Fall, Lengths, Parameter, Published, Row, Select, Suite
+from tollmeter.model import Clock, Fall, Lengths, Parameter, Published, Results, Row, Select, Suite
 from tollmeter.report import markdown, page
 from tollmeter.report.length_sections import Section, fallen, picked, sections
 
@@ -33,8 +33,8 @@ def rate(abi: str, way: str, n: int, value: float, place: tuple[str, Clock] = ("
     )
 
 
-def book(rows: Iterable[Row], lengths: tuple[Lengths, ...] = (), *, study: bool = False) -> Book:
-    bare = books.empty()
+def results(rows: Iterable[Row], lengths: tuple[Lengths, ...] = (), *, study: bool = False) -> Results:
+    bare = example_runs.empty()
     index = msgspec.structs.replace(bare.index, rows=tuple(rows), lengths=lengths)
     suite = Suite(
         name="s", question="Which?", select=(Select(probe="*"),), published=(Published(what="w", figure="f"),)
@@ -61,7 +61,7 @@ def cells(section: Section) -> dict[str, tuple[str, ...]]:
 
 
 def test_pairs_differ_in_one_thing_and_are_the_faster_over_the_slower_way() -> None:
-    (section,) = sections(book(native()))
+    (section,) = sections(results(native()))
     told = cells(section)
     assert told["x86_64: hardware over emulated"] == ("40.0", "40.0")
     assert told["x86_64: emulated over trapped"] == ("2000", "2000")
@@ -70,20 +70,20 @@ def test_pairs_differ_in_one_thing_and_are_the_faster_over_the_slower_way() -> N
 
 
 def test_abis_that_are_as_fast_as_each_other_stand_in_a_sentence_and_once_in_the_table() -> None:
-    (section,) = sections(book(native()))
+    (section,) = sections(results(native()))
     assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32 and ia32-x87."
     assert [name for name in cells(section) if name.startswith("emulated:")] == ["emulated: x86_64 over ia32"]
 
 
 def test_three_abis_that_are_alike_are_told_at_once() -> None:
     more = [rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024)]
-    (section,) = sections(book([*native(), *more]))
+    (section,) = sections(results([*native(), *more]))
     assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
 
 
 def test_no_table_holds_two_clocks_or_two_places() -> None:
     virtual = [rate("arm-soft", "emulated", n, 1.9e7, ("guest:board", "virtual")) for n in (16, 64)]
-    found = sections(book([*counted(), *virtual, *native(), *counted("qemu-user:other")]))
+    found = sections(results([*counted(), *virtual, *native(), *counted("qemu-user:other")]))
     assert [section.place for section in found] == [
         "",
         "guest:board, virtual time",
@@ -95,7 +95,7 @@ def test_no_table_holds_two_clocks_or_two_places() -> None:
 
 
 def test_counted_instructions_are_fewer_and_leave_the_trap_out() -> None:
-    (section,) = sections(book(counted()))
+    (section,) = sections(results(counted()))
     assert cells(section) == {"arm-hard: hardware over emulated": ("25.0", "25.0")}
     assert section.gains and "times as few" in section.gains.title
     assert not any("trapped" in str(line.cells[0]) for line in section.rates.rows)
@@ -104,7 +104,7 @@ def test_counted_instructions_are_fewer_and_leave_the_trap_out() -> None:
 
 def test_a_length_that_one_of_two_lacks_is_a_dash() -> None:
     rows = [row for row in native() if row.parameters["way"] != "trapped" or row.parameters["n"] == 16]
-    (section,) = sections(book(rows))
+    (section,) = sections(results(rows))
     assert cells(section)["x86_64: emulated over trapped"] == ("2000", "–")
 
 
@@ -171,7 +171,7 @@ def test_no_fall_says_what_an_operation_takes_and_guesses_at_nothing() -> None:
 
 
 def test_every_output_holds_the_tables_the_falls_and_where_an_emulator_counted() -> None:
-    of = book([*native(), *counted()], (curve("ia32", OF_MEMORY),), study=True)
+    of = results([*native(), *counted()], (curve("ia32", OF_MEMORY),), study=True)
     for text in screens(of, 100):
         assert "Which?" in text
         assert "x86_64: hardware over emulated" in text
@@ -182,13 +182,13 @@ def test_every_output_holds_the_tables_the_falls_and_where_an_emulator_counted()
 
 
 def test_a_run_that_is_no_study_keeps_its_terminal_short() -> None:
-    assert "hardware over emulated" not in words(book(native()), 100)
-    assert "hardware over emulated" in markdown.render(book(native()))
+    assert "hardware over emulated" not in words(results(native()), 100)
+    assert "hardware over emulated" in markdown.render(results(native()))
 
 
 def test_the_page_tells_the_machine_before_rates_that_no_study_asked_for() -> None:
-    of = books.healthy()
-    asked = msgspec.structs.replace(of, suite=book((), study=True).suite)
+    of = example_runs.healthy()
+    asked = msgspec.structs.replace(of, suite=results((), study=True).suite)
     study, other = page.render(asked), page.render(of)
     assert study.index('id="lengths"') < study.index('id="memory-title"')
     assert other.index('id="tolls-title"') < other.index('id="lengths"')

@@ -10,8 +10,8 @@ import altair as alt
 import msgspec
 import pytest
 
-import books
-from tollmeter.model import Book, Claim, Outcome, Point, Row, Study, Tally
+import example_runs
+from tollmeter.model import Claim, Outcome, Point, Results, Row, Study, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.cores import clusters
@@ -24,13 +24,14 @@ ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
 
 @cache
 def drawn() -> dict[str, Chart]:
-    return {chart.name: chart for chart in charts(books.healthy(("x86_64",)))}
+    return {chart.name: chart for chart in charts(example_runs.healthy(("x86_64",)))}
 
 
 def test_the_control_loop_is_in_ghz_with_what_was_set_aside() -> None:
-    book = books.healthy(("x86_64",), visits=80)
+    results = example_runs.healthy(("x86_64",), visits=80)
     chart = _of(
-        msgspec.structs.replace(book, outcomes=(*map(_switched, book.outcomes[:2]), *book.outcomes[2:])), "steadiness"
+        msgspec.structs.replace(results, outcomes=(*map(_switched, results.outcomes[:2]), *results.outcomes[2:])),
+        "steadiness",
     )
     rates = [d for rows in chart.spec["datasets"].values() for d in rows if "GHz" in str(d.get("value"))]
     assert rates and all(3.9 < float(d["y"]) < 4.3 for d in rates)
@@ -47,22 +48,22 @@ def _switched(told: Outcome) -> Outcome:
 
 
 def test_a_long_run_is_thinned_and_not_cut() -> None:
-    book = books.healthy(("x86_64",), visits=2000)
-    timed = [msgspec.structs.replace(told, at_ns=told.visit * 10**8) for told in book.outcomes]
-    chart = _of(msgspec.structs.replace(book, outcomes=tuple(timed)), "steadiness")
+    results = example_runs.healthy(("x86_64",), visits=2000)
+    timed = [msgspec.structs.replace(told, at_ns=told.visit * 10**8) for told in results.outcomes]
+    chart = _of(msgspec.structs.replace(results, outcomes=tuple(timed)), "steadiness")
     seconds = [float(d["x"]) for rows in chart.spec["datasets"].values() for d in rows if "GHz" in str(d.get("value"))]
     assert len(seconds) < 1500 and max(seconds) == pytest.approx(200, abs=5)
 
 
-def _of(book: Book, name: str) -> Chart:
-    return next(chart for chart in charts(book) if chart.name == name)
+def _of(results: Results, name: str) -> Chart:
+    return next(chart for chart in charts(results) if chart.name == name)
 
 
 def test_each_sample_of_one_number_stands_at_its_visit() -> None:
-    book = books.healthy(("x86_64",))
-    others = tuple(told for told in book.outcomes if told.point != ENTRY)
+    results = example_runs.healthy(("x86_64",))
+    others = tuple(told for told in results.outcomes if told.point != ENTRY)
     visits = [msgspec.structs.replace(others[turn], visit=9000 + turn, point=ENTRY) for turn in range(4)]
-    chart = _of(msgspec.structs.replace(book, outcomes=(*others, *visits)), "distribution")
+    chart = _of(msgspec.structs.replace(results, outcomes=(*others, *visits)), "distribution")
     assert {int(d["x"]) for d in points(chart)} == {1, 2, 3, 4}
     assert len(points(chart)) >= sum(_usable(told) for told in visits) > 20
     assert "system call" in chart.title and "costs" in chart.caption
@@ -73,8 +74,8 @@ def _usable(told: Outcome) -> int:
 
 
 def test_another_abi_is_a_ratio_to_the_machines_own() -> None:
-    book = books.healthy()
-    chart = _of(book, "abi-ratios")
+    results = example_runs.healthy()
+    chart = _of(results, "abi-ratios")
     assert {d["series"] for d in points(chart)} == {"ia32"}
     call = next(d for d in points(chart) if str(d["label"]).startswith("virtual call"))
     assert call["y"] == pytest.approx(0.7, rel=0.1) and call["lo"] < call["y"] < call["hi"]
@@ -87,10 +88,10 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
         return Claim(what=what, figure=f"{value} times", value=value, here=here, low=low, high=high, unit="ratio",
                      verdict="holds" if here else "cannot tell")  # fmt: skip
 
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
     claims = (claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None))
     told = Study(source="A paper", claims=claims, tally=Tally(holds=2, cannot_tell=4))
-    chart = _of(books.with_index(book, study=told), "published-ratio")
+    chart = _of(example_runs.with_index(results, study=told), "published-ratio")
     pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip
@@ -99,14 +100,14 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
 
 def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
     """A name of four lines ran into the next where each had the room of three."""
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
 
     def height(what: str) -> float:
         claims = [Claim(what=f"{what} {turn}", figure="2", value=2.0, here=2.0, low=1.9, high=2.1, unit="ratio",
                         verdict="holds") for turn in range(2)]  # fmt: skip
         told = Study(source="A paper", claims=tuple(claims), tally=Tally(holds=2))
-        index = msgspec.structs.replace(book.index, study=told)
-        spec = _of(msgspec.structs.replace(book, index=index), "published-ratio").spec
+        index = msgspec.structs.replace(results.index, study=told)
+        spec = _of(msgspec.structs.replace(results, index=index), "published-ratio").spec
         return float(spec["height"]) / len(claims)
 
     assert height("short") >= 40
@@ -122,21 +123,21 @@ def test_a_long_label_of_a_rule_takes_several_lines_on_the_side_with_room(at: in
 
 
 def test_fewer_than_four_points_are_no_chart() -> None:
-    book = books.healthy(("x86_64",))
-    rows = [row for row in book.index.rows if row.probe == "kernel.page_fault"]
+    results = example_runs.healthy(("x86_64",))
+    rows = [row for row in results.index.rows if row.probe == "kernel.page_fault"]
     assert len(rows) == 2
-    few = msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, hierarchy=()), outcomes=())
-    assert charts(books.with_rows(few, rows)) == ()
+    few = msgspec.structs.replace(results, index=msgspec.structs.replace(results.index, hierarchy=()), outcomes=())
+    assert charts(example_runs.with_rows(few, rows)) == ()
 
 
 def test_a_line_leaves_out_what_is_not_one_number() -> None:
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
 
     def parted(row: Row) -> Row:
         wide = row.probe == "memory.latency" and row.parameters["size"] == 4096
         return msgspec.structs.replace(row, low=(row.median or 0) / 3, high=(row.median or 0) * 3) if wide else row
 
-    chart = _of(books.with_rows(book, map(parted, book.index.rows)), "latency")
+    chart = _of(example_runs.with_rows(results, map(parted, results.index.rows)), "latency")
     assert {d["x"] for d in points(chart) if d.get("firm") is False} == {4096}
     assert '"filter": "datum.firm"' in json.dumps(chart.spec)
 
@@ -153,7 +154,7 @@ def test_a_colour_belongs_to_its_thing_whatever_stands_beside_it() -> None:
 
 def test_cpus_that_are_near_make_a_cluster() -> None:
     pairs = {(0, 1): 50.0, (2, 3): 52.0, (0, 2): 150.0, (0, 3): 151.0, (1, 2): 149.0, (1, 3): 160.0}
-    like = next(row for row in books.healthy(("x86_64",)).index.rows if row.probe == "memory.ping_pong")
+    like = next(row for row in example_runs.healthy(("x86_64",)).index.rows if row.probe == "memory.ping_pong")
 
     def rows(costs: dict[tuple[int, int], float]) -> list[Row]:
         return [msgspec.structs.replace(like, parameters={"pair": f"{a}-{b}"}, median=cost)

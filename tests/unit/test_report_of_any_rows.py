@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import books
+import example_runs
 from screens import printed
 from tollmeter.report.charts import charts
 from tollmeter.report.markdown import render
 
 WHOLE = {
-    "native": books.healthy(("x86_64", "x86_64-musl", "ia32", "ia32-x87"), visits=0),
-    "emulated": books.emulated(),
+    "native": example_runs.healthy(("x86_64", "x86_64-musl", "ia32", "ia32-x87"), visits=0),
+    "emulated": example_runs.emulated(),
 }
 
 
@@ -25,7 +25,7 @@ WHOLE = {
 @given(seed=st.integers(0, 2**32), kept=st.sampled_from((0.01, 0.05, 0.2, 0.6)))
 def test_any_part_of_a_run_is_drawn_and_told(name: str, seed: int, kept: float) -> None:
     chance = random.Random(seed)
-    part = books.with_rows(WHOLE[name], [row for row in WHOLE[name].index.rows if chance.random() < kept])
+    part = example_runs.with_rows(WHOLE[name], [row for row in WHOLE[name].index.rows if chance.random() < kept])
     charts(part)
     render(part)
     printed(part)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-import books
+import example_runs
 from pace import within_units
-from tollmeter.model import Book, Failure
+from tollmeter.model import Failure, Results
 from tollmeter.report import overlay
 from tollmeter.report import page as bundles
 from tollmeter.report.page import island, render, write
@@ -63,23 +63,23 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> Reader:
-    return Reader(render(books.healthy()))
+    return Reader(render(example_runs.healthy()))
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Reader:
-    return Reader(render(books.hostile()))
+    return Reader(render(example_runs.hostile()))
 
 
 @pytest.fixture(scope="module")
 def both() -> Reader:
     """Two runs on one page."""
-    return Reader(overlay.render(overlay.two((books.small(), books.another_machine()))))
+    return Reader(overlay.render(overlay.two((example_runs.small(), example_runs.another_machine()))))
 
 
 @pytest.fixture(scope="module")
 def pages(page: Reader, hostile: Reader, both: Reader) -> list[Reader]:
-    beside_hostile = overlay.two((books.hostile(), books.another_machine()))
+    beside_hostile = overlay.two((example_runs.hostile(), example_runs.another_machine()))
     return [page, hostile, both, Reader(overlay.render(beside_hostile))]
 
 
@@ -139,12 +139,15 @@ def test_every_link_leads_somewhere(pages: list[Reader]) -> None:
 
 def test_hostile_names_are_words(hostile: Reader, pages: list[Reader]) -> None:
     for reader, least in ((hostile, 10), (pages[-1], 2)):
-        assert "".join(reader.words).count(books.HOSTILE) > least
+        assert "".join(reader.words).count(example_runs.HOSTILE) > least
         assert len(_of(reader, "script")) == 3
 
 
-@pytest.mark.parametrize("make", [books.healthy, books.hostile, books.failed, books.emulated, books.many_cpus])
-def test_the_island_is_json_that_cannot_end_its_element(make: Callable[[], Book]) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [example_runs.healthy, example_runs.hostile, example_runs.failed, example_runs.emulated, example_runs.many_cpus],
+)
+def test_the_island_is_json_that_cannot_end_its_element(make: Callable[[], Results]) -> None:
     reader = Reader(render(make()))
     text = next(t for t, (_, a) in zip(reader.raw["script"], _of(reader, "script"), strict=True) if a.get("type"))
     assert "<" not in text and ">" not in text and "\u2028" not in text
@@ -161,20 +164,20 @@ def test_the_island_gives_back_what_was_put_in(value: str) -> None:
 
 
 def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None:
-    book = books.failed()
-    reader = Reader(render(book))
+    results = example_runs.failed()
+    reader = Reader(render(results))
     text = " ".join(" ".join(reader.words).split())
-    with_number = [row for row in book.index.rows if row.status == "ok"]
+    with_number = [row for row in results.index.rows if row.status == "ok"]
     lines = re.findall(r"(\d+) rows?\b", " ".join(w for w in reader.words if re.fullmatch(r"\s*\d+ rows?\s*", w)))
-    assert sum(map(int, lines)) == len(book.index.rows)
-    assert len(with_number) < len(book.index.rows)
-    for reason in {row.reason for row in book.index.rows if row.reason}:
+    assert sum(map(int, lines)) == len(results.index.rows)
+    assert len(with_number) < len(results.index.rows)
+    for reason in {row.reason for row in results.index.rows if row.reason}:
         assert reason in text
 
 
 def test_each_binary_stands_with_its_hash_and_flags(page: Reader) -> None:
     text = " ".join(page.words)
-    for build in books.healthy().builds:
+    for build in example_runs.healthy().builds:
         assert build.sha256 in text
     assert "-O2 -static -m32" in text
 
@@ -184,34 +187,36 @@ def test_the_command_that_measures_the_same_again_is_there(page: Reader) -> None
 
 
 def test_an_empty_run_has_a_page_without_scripts() -> None:
-    reader = Reader(render(books.empty()))
+    reader = Reader(render(example_runs.empty()))
     assert [a.get("type") for _, a in _of(reader, "script")] == ["application/json"]
     assert "script-src 'none'" in reader.policy()
     assert "not complete" in " ".join(reader.words)
 
 
 def test_a_page_of_a_default_run_is_small() -> None:
-    book = books.small()
-    assert 250 <= len(book.index.rows) <= 400
-    assert len(render(book).encode()) < MOST_BYTES
-    assert len(overlay.render(overlay.two((book, books.another_machine()))).encode()) < MOST_BYTES
+    results = example_runs.small()
+    assert 250 <= len(results.index.rows) <= 400
+    assert len(render(results).encode()) < MOST_BYTES
+    assert len(overlay.render(overlay.two((results, example_runs.another_machine()))).encode()) < MOST_BYTES
 
 
 def test_a_page_of_64_cpus_is_small_too() -> None:
-    assert len(render(books.many_cpus(64)).encode()) < MOST_BYTES
-    assert len(overlay.render(overlay.two((books.many_cpus(32), books.many_cpus(16)))).encode()) < MOST_BYTES
+    assert len(render(example_runs.many_cpus(64)).encode()) < MOST_BYTES
+    assert (
+        len(overlay.render(overlay.two((example_runs.many_cpus(32), example_runs.many_cpus(16)))).encode()) < MOST_BYTES
+    )
 
 
 def test_the_same_run_makes_the_same_page() -> None:
-    assert render(books.small()) == render(books.small())
+    assert render(example_runs.small()) == render(example_runs.small())
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write(books.empty(), tmp_path / "new" / "report.html")
+    write(example_runs.empty(), tmp_path / "new" / "report.html")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Failure) as failure:
-        write(books.empty(), tmp_path / "file" / "report.html")
+        write(example_runs.empty(), tmp_path / "file" / "report.html")
     assert failure.value.exit_code == 5
     assert "\n" not in failure.value.sentence
 
@@ -220,14 +225,14 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
     """In a process of its own, as a run's end is; its budget is three seconds on a quiet machine."""
     paths = os.pathsep.join(path for path in sys.path if path)
     code = (
-        "import sys, time, books\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
-        "book = books.large()\nassert sum(len(o.samples) for o in book.outcomes) == 100_000\n"
-        "began = time.process_time()\nwrite(book, Path(sys.argv[1]))\n"
+        "import sys, time, example_runs\nfrom pathlib import Path\nfrom tollmeter.report.page import write\n"
+        "results = example_runs.large()\nassert sum(len(o.samples) for o in results.outcomes) == 100_000\n"
+        "began = time.process_time()\nwrite(results, Path(sys.argv[1]))\n"
         "taken = time.process_time() - began\n"
         # Not ru_maxrss: a process inherits that from the one that started it, here all of pytest.
         "print(taken, int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) / 1024)"
     )
-    render(books.small())
+    render(example_runs.small())
 
     def taken_s() -> float:
         done = subprocess.run(

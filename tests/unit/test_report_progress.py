@@ -9,13 +9,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import books
+import example_runs
 import made
 from tollmeter.model import Machine, Parameter, Point
 from tollmeter.report.progress import Progress, headlines
 
 POINT = Point(probe="memory.latency", abi="x86_64", target="local", parameters=(("size", 393216), ("pages", "huge")))
-MACHINE: Machine = books.healthy().index.machine
+MACHINE: Machine = example_runs.healthy().index.machine
 
 
 class Watched:
@@ -25,7 +25,7 @@ class Watched:
         self.seconds = 0.0
         self.stream = io.StringIO()
         console = Console(file=self.stream, width=width, force_terminal=terminal, color_system=None)
-        self.progress = Progress({p.probe: p for p in books.PROBES}, console, lambda: self.seconds)
+        self.progress = Progress({p.probe: p for p in example_runs.PROBES}, console, lambda: self.seconds)
         self.progress.start(MACHINE, "default", 4711, 400, 120.0)
 
     def visit(self, share: float, left: float) -> str:
@@ -45,7 +45,7 @@ def test_a_terminal_shows_the_place_the_share_the_time_left_and_the_numbers() ->
     watched = Watched(terminal=True)
     watched.visit(0.1, 100)
     watched.seconds = 1.0
-    watched.progress.numbers(books.healthy().index.rows)
+    watched.progress.numbers(example_runs.healthy().index.rows)
     watched.seconds = 2.0
     text = watched.visit(0.47, 52)
     for part in ("memory.latency", "384 KiB", "huge", "47 %", "0:52 left", "L1d 0.9", "memory 1", "system call 12"):
@@ -86,7 +86,7 @@ def test_elsewhere_there_is_a_plain_line_every_ten_seconds() -> None:
 @pytest.mark.parametrize("width", [30, 60, 80, 100])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     watched = Watched(terminal=True, width=width)
-    watched.progress.numbers(books.healthy().index.rows)
+    watched.progress.numbers(example_runs.healthy().index.rows)
     watched.seconds = 5.0
     text = watched.visit(0.47, 52)
     assert max(len(line) for line in _without_codes(text).splitlines()) < width
@@ -111,19 +111,19 @@ def test_stopping_takes_the_lines_away_and_may_be_done_twice() -> None:
 
 
 def test_headlines_choose_a_buffer_well_inside_each_level() -> None:
-    book = books.healthy(("x86_64",))
-    told = headlines(book.index.rows, book.probes, book.index.machine)
+    results = example_runs.healthy(("x86_64",))
+    told = headlines(results.index.rows, results.probes, results.index.machine)
     assert list(told)[:4] == ["L1d", "L2", "L3", "memory"]
     assert told["L1d"].startswith("0.9") and told["L2"].startswith("3.")
     assert any(label.startswith("system call") for label in told)
 
 
 def test_hostile_names_stay_words() -> None:
-    book = books.hostile()
+    results = example_runs.hostile()
     stream = io.StringIO()
-    progress = Progress(book.probes, Console(file=stream, width=100, force_terminal=True, color_system=None))
-    progress.start(book.index.machine, "\x1b]0;evil\x07", 1, 1, 1.0)
-    progress.numbers(book.index.rows)
+    progress = Progress(results.probes, Console(file=stream, width=100, force_terminal=True, color_system=None))
+    progress.start(results.index.machine, "\x1b]0;evil\x07", 1, 1, 1.0)
+    progress.numbers(results.index.rows)
     progress.stop()
     assert "\x1b]0;" not in stream.getvalue() and "\x07" not in stream.getvalue()
 
@@ -142,8 +142,8 @@ def test_headlines_say_a_row_by_what_it_is_and_nothing_of_another_place() -> Non
 
 
 def test_a_number_is_in_doubt_until_it_has_three_visits() -> None:
-    rows = books.healthy().index.rows
-    probes = {probe.probe: probe for probe in books.PROBES}
+    rows = example_runs.healthy().index.rows
+    probes = {probe.probe: probe for probe in example_runs.PROBES}
     thin = [msgspec.structs.replace(row, visits=2) for row in rows]
     assert headlines(rows, probes, MACHINE)["system call"].startswith("12")
     assert headlines(thin, probes, MACHINE)["system call"] == "~ 130 ns"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import books
+import example_runs
 from tollmeter.conduct import Stopping
 from tollmeter.library import selftest
 from tollmeter.library.lies import IN_PROBES, Caught, refused
@@ -19,10 +19,10 @@ def test_a_neighbour_is_caught_though_the_run_is_too_short_to_tell_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held_back: tuple[str, ...], caught: bool
 ) -> None:
     """On a machine that is busy already the run has few visits, and holds its findings back."""
-    book = books.small()
-    book = books.with_index(book, held_back=held_back)
+    results = example_runs.small()
+    results = example_runs.with_index(results, held_back=held_back)
     monkeypatch.setattr(selftest, "_neighbour", contextlib.nullcontext)
-    monkeypatch.setattr(selftest, "_measured", lambda *_, **__: book)
+    monkeypatch.setattr(selftest, "_measured", lambda *_, **__: results)
     found = selftest._beside_a_neighbour(tmp_path, tmp_path, Stopping())
     assert (found.outcome == selftest.CAUGHT) is caught
 
@@ -31,7 +31,7 @@ def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
     lie = next(one for one in IN_PROBES if one.name == "wrong answer")
 
     def outcome(sentence: str | None, *, measured: bool = True) -> str:
-        return selftest.judged(lie._replace(found=lambda *_: Caught(sentence, measured)), books.small()).outcome
+        return selftest.judged(lie._replace(found=lambda *_: Caught(sentence, measured)), example_runs.small()).outcome
 
     assert outcome("wrong answer: the loop stopped before its counter was zero") == selftest.CAUGHT
     assert outcome("failed: exit status 1") == selftest.OTHERWISE
@@ -40,7 +40,7 @@ def test_a_lie_is_caught_only_for_the_reason_that_it_was_planted_for() -> None:
 
 
 def test_a_probe_that_no_visit_measured_is_no_lie_that_passed() -> None:
-    assert not refused(books.small(), "kernel.of_which_there_is_no_row").measured
+    assert not refused(example_runs.small(), "kernel.of_which_there_is_no_row").measured
 
 
 def test_every_lie_expects_a_reason_and_has_a_name_of_its_own() -> None:

@@ -12,9 +12,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from books import derived, empty, healthy, with_rows
+from example_runs import derived, empty, healthy, with_rows
 from made import metric, probe, row
-from tollmeter.model import Book, Claim, Inference, Published, Row, RowOf, Select, Suite
+from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
@@ -34,7 +34,7 @@ def entry(way: str, median: float | None, spread: float = 0.01, **more: Any) -> 
     return row(median, spread, of="any.entry", name="trip", parameters={"way": way}, **more)
 
 
-def book(rows: list[Row], *published: Published) -> Book:
+def results(rows: list[Row], *published: Published) -> Results:
     suite = Suite(name="old-paper", question="?", select=(Select(probe="*"),), source="A paper", published=published)
     bare = msgspec.structs.replace(with_rows(empty(), rows), probes={ENTRY.probe: ENTRY}, suite=suite)
     return derived(bare)
@@ -45,7 +45,7 @@ def claim(value: float | None, unit: str = "ns", **more: Any) -> Published:
 
 
 def judged(rows: list[Row], published: Published) -> Claim:
-    found = study(book(rows, published))
+    found = study(results(rows, published))
     assert found is not None
     (only,) = found.claims
     return only
@@ -118,22 +118,22 @@ def test_a_claim_about_caches_or_time_is_not_answered_where_there_are_none(about
                                             ("B", "Counted by the kernel of guest:x."),
                                             ("fault", "Counted by the kernel of guest:x.")])  # fmt: skip
 def test_what_a_guest_s_kernel_counts_is_no_virtual_time(unit: str, said: str) -> None:
-    of = book([entry("new", 9.0, unit=unit, **IN_GUEST)], claim(9.0, unit))
+    of = results([entry("new", 9.0, unit=unit, **IN_GUEST)], claim(9.0, unit))
     assert of.suite
     of = msgspec.structs.replace(of, suite=msgspec.structs.replace(of.suite, mend="Boot it."))
     assert timed_by(of, measured(of, of.suite.published[0])) == said  # type: ignore[union-attr]
-    on_hardware = book([entry("new", 9.0, unit=unit)], claim(9.0, unit))
+    on_hardware = results([entry("new", 9.0, unit=unit)], claim(9.0, unit))
     assert timed_by(on_hardware, measured(on_hardware, claim(9.0, unit))) == ""
 
 
 def test_a_run_of_no_study_has_none() -> None:
     assert study(empty()) is None
-    assert study(book([])) is None
+    assert study(results([])) is None
 
 
 def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(tmp_path: Path) -> None:
     whole = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
-    told = study(book([entry("new", 100.0)], claim(100.0), claim(None)))
+    told = study(results([entry("new", 100.0)], claim(100.0), claim(None)))
     index = msgspec.structs.replace(whole, inferred=(*whole.inferred, YES, UNKNOWN), study=told)
     assert index.tolls and index.study
     save(tmp_path, "abc", index)
@@ -150,7 +150,7 @@ def test_a_kept_index_that_says_what_cannot_be_is_made_anew(tmp_path: Path) -> N
 
 
 def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:
-    of = book([entry("new", 100.0)], claim(100.0), claim(None))
+    of = results([entry("new", 100.0)], claim(100.0), claim(None))
     index = msgspec.structs.replace(of.index, format=2, study=study(of))
     printed = json.loads(msgspec.json.encode(index))
     jsonschema.validate(printed, schema())
@@ -181,7 +181,7 @@ LOOP = probe(metric("loops", unit="op/s", means="control-loop"), name="any.loop"
 
 def in_turns(rows: list[Row], value: float) -> Claim:
     """A published time in turns of the control loop, beside an entry."""
-    held = book(rows, claim(value, "turns"))
+    held = results(rows, claim(value, "turns"))
     told = study(msgspec.structs.replace(held, probes={ENTRY.probe: ENTRY, LOOP.probe: LOOP}))
     assert told is not None
     return told.claims[0]
@@ -219,7 +219,7 @@ def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_tha
 
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:
     gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
-    found = words.answers_of(book([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
+    found = words.answers_of(results([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
     assert found.common == ("4 figures: No board is here.",)
     assert all(one.above and not one.remark for one in found.answers)
     assert words.remarks(found.answers) == []
@@ -245,7 +245,7 @@ def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: 
 
 def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
-    found = words.answers_of(book(hosted(2.0), *claims), suite_of(claims))
+    found = words.answers_of(results(hosted(2.0), *claims), suite_of(claims))
     (common,) = found.common
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
     assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
@@ -254,14 +254,14 @@ def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
 
 def test_a_remark_that_two_figures_share_stands_once() -> None:
     gaps = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(2)]
-    found = words.answers_of(book([entry("new", 100.0)], *gaps), suite_of(gaps))
+    found = words.answers_of(results([entry("new", 100.0)], *gaps), suite_of(gaps))
     assert words.remarks(found.answers) == [("(1)", "No board is here.")]
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
 
 
 def test_a_figure_without_a_number_to_hold_against_says_why_it_cannot_tell() -> None:
     picture = [claim(None)]
-    found = words.answers_of(book([entry("new", 100.0)], *picture), suite_of(picture))
+    found = words.answers_of(results([entry("new", 100.0)], *picture), suite_of(picture))
     assert found.common == (f"1 figure: {NO_NUMBER}",)
 
 
@@ -271,7 +271,7 @@ def suite_of(published: list[Published]) -> Suite:
 
 def test_a_remark_stands_once_however_many_figures_lead_to_it() -> None:
     claims = [claim(9.0, missing="No probe yet."), claim(8.0, missing="Nor this."), claim(7.0, missing="No probe yet.")]
-    of = book([], claims[0])
+    of = results([], claims[0])
     assert of.suite
     answers = words.answers_of(of, msgspec.structs.replace(of.suite, published=tuple(claims))).answers
     led_to = {line.cells[-1] for line in words.claims_table(answers).rows}

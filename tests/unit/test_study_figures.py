@@ -9,12 +9,11 @@ import altair
 import msgspec
 import pytest
 
-from books import empty, with_index, with_rows
+from example_runs import empty, with_index, with_rows
 from made import metric, outcome, probe, quiet, row, sample
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,
-    Book,
     FigureLine,
     FigureMark,
     Listed,
@@ -22,6 +21,7 @@ from tollmeter.model import (
     Program,
     Published,
     PublishedShare,
+    Results,
     Row,
     RowOf,
     Select,
@@ -44,7 +44,7 @@ def figure(**changes: Any) -> StudyFigure:
     return StudyFigure(**{"name": "it", "what": "A figure", "shows": "What?", "title": "times", **changes})
 
 
-def book(rows: list[Row], *figures: StudyFigure, **more: Any) -> Book:
+def results(rows: list[Row], *figures: StudyFigure, **more: Any) -> Results:
     asked = {"name": "paper", "question": "?", "select": (Select(probe="*"),),
              "published": (Published(what="a", figure="b", missing="c"),), "figure": figures, **more}  # fmt: skip
     made = msgspec.structs.replace(with_rows(empty(), rows), probes={PROBE.probe: PROBE}, suite=Suite(**asked))
@@ -53,7 +53,7 @@ def book(rows: list[Row], *figures: StudyFigure, **more: Any) -> Book:
     return with_index(made, study=study(made))
 
 
-def drawn(made: Book) -> Chart:
+def drawn(made: Results) -> Chart:
     """The only one that stands for a figure, and is whole."""
     (chart,) = [chart for chart in charts(made) if chart.name == "published-it"]
     altair.Chart.from_dict({**chart.spec, "config": chart_style.config(chart_style.by_value, "serif")}, validate=True)
@@ -83,7 +83,7 @@ def test_a_line_is_held_against_itself_at_the_base(faster: bool, at_the_end: flo
     marks = (FigureMark(what="published: falls past 16", at=16), FigureMark(what="published: one", height=1))
     lines = (line("a", "flat"), line("b", "falling"))
     asked = figure(drawn="curve", axis="n", base=9, faster=faster, line=lines, mark=marks)
-    chart = drawn(book([*timed("flat", FLAT), *timed("falling", FALLING)], asked))
+    chart = drawn(results([*timed("flat", FLAT), *timed("falling", FALLING)], asked))
     found = points(chart)
     assert [found["a", n] for n in FLAT] == [1, 1, 1]
     assert [found["b", n] for n in FALLING] == pytest.approx([1, 1, at_the_end])
@@ -93,7 +93,7 @@ def test_a_line_is_held_against_itself_at_the_base(faster: bool, at_the_end: flo
 def test_a_line_may_be_held_against_another_at_each_place() -> None:
     asked = figure(drawn="curve", axis="n", faster=True, line=(line("gain", "falling", over="flat"),))
     rows = [*timed("flat", FLAT), *timed("falling", {**FALLING, 64: 20.0, 4: 5.0})]
-    found = points(drawn(book([*rows, *timed("flat", {4: 100.0})], asked)))
+    found = points(drawn(results([*rows, *timed("flat", {4: 100.0})], asked)))
     assert found == {("gain", 4): 20, ("gain", 8): 20, ("gain", 16): 20, ("gain", 32): 5}
 
 
@@ -102,7 +102,7 @@ def test_lines_of_two_abis_are_two_lines_that_name_them() -> None:
     asked = figure(drawn="curve", axis="n", faster=True, line=(line("gain", "falling", over="flat"),))
     slow = {n: 4 * cost for n, cost in FLAT.items()}
     other = [msgspec.structs.replace(one, abi="arm-fpa") for one in (*timed("flat", slow), *timed("falling", FALLING))]
-    found = points(drawn(book([*timed("flat", FLAT), *timed("falling", FALLING), *other], asked)))
+    found = points(drawn(results([*timed("flat", FLAT), *timed("falling", FALLING), *other], asked)))
     assert (found["gain, x86_64", 8], found["gain, arm-fpa", 8]) == (20, 80)
 
 
@@ -122,7 +122,7 @@ def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:
         row(1000.0, name="operation", parameters={"way": "entry"}),
     ]
     claim = Published(what="b", figure="100", value=100.0, unit="turns", row=RowOf(metric="operation"))
-    made = book(rows, figure(drawn="listing"), listing=(loop, entry, lacking), published=(claim,))
+    made = results(rows, figure(drawn="listing"), listing=(loop, entry, lacking), published=(claim,))
     assert made.index.study and made.index.study.claims[0].here == pytest.approx(100)
     chart = drawn(msgspec.structs.replace(made, outcomes=tuple(visits)))
     assert points(chart) == pytest.approx({
@@ -144,7 +144,7 @@ def test_shares_are_of_the_busy_time_there_as_here() -> None:
         shares=(PublishedShare(function="idle", left=50, right=60),
                 PublishedShare(function="memcpy", left=25, right=10, here=("copy_*",))),
     )  # fmt: skip
-    made = book([row(10.0)], figure(drawn="profiles"), beside=beside)
+    made = results([row(10.0)], figure(drawn="profiles"), beside=beside)
     both = (profile("a", copy_words=30, sum=70), profile("b", copy_words=1, copy_bytes=1, sum=98))
     found = points(drawn(with_index(made, profiles=both)))
     assert found == pytest.approx({
@@ -159,7 +159,7 @@ def test_programs_stand_beside_the_studys_change_in_per_cent() -> None:
     rows = [row(cost, name="cpu_time", abi=abi, parameters={"way": way})
             for way in ("one", "two", "three") for abi, cost in (("x86_64", 100.0), ("x32", 80.0))]  # fmt: skip
     asked = figure(drawn="programs", axis="time")
-    found = points(drawn(book(rows, asked, program=programs, worth="x32")))
+    found = points(drawn(results(rows, asked, program=programs, worth="x32")))
     assert found == pytest.approx({
         ("published, x32", "one"): 0.6, ("published, x32", "two"): 1.015,
         ("x32", "one"): 0.8, ("x32", "two"): 0.8, ("x32", "three"): 0.8,
@@ -170,14 +170,14 @@ def test_without_the_abi_that_it_is_about_the_chart_says_so() -> None:
     programs = tuple(Program(what=way, probe="any.probe", parameters={"way": way}) for way in ("1", "2", "3", "4"))
     rows = [row(cost, name="cpu_time", abi=abi, parameters={"way": program.what})
             for program in programs for abi, cost in (("x86_64", 100.0), ("ia32", 80.0))]  # fmt: skip
-    made = book(rows, figure(drawn="programs", axis="time"), program=programs, worth="x32", mend="Another kernel.")
+    made = results(rows, figure(drawn="programs", axis="time"), program=programs, worth="x32", mend="Another kernel.")
     assert drawn(made).caption.endswith("No x32 here: Another kernel.")
 
 
 def test_a_figure_that_is_not_drawn_says_why() -> None:
     lost = row(None, name="operation", status="unsupported", parameters={"way": "gone"})
     asked = (figure(name="picture", missing="A picture."), figure(name="gone", line=(line("a", "gone"),)))
-    made = book([lost], *asked)
+    made = results([lost], *asked)
     assert made.suite is not None
     picture, gone = not_redrawn(made, made.suite, ["published-other"])
     assert picture.endswith("A picture.") and "because" in gone

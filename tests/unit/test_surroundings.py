@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import books
+import example_runs
 from made import outcome, probe, quiet, sample
 from tollmeter.conduct import strays, surroundings
 from tollmeter.conduct.machine_lock import hold_machine_lock
@@ -25,7 +25,7 @@ from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.evidence import unseen_share
 from tollmeter.findings import all_findings
-from tollmeter.model import Book, Index, Machine, RunInfo, Surroundings
+from tollmeter.model import Index, Machine, Results, RunInfo, Surroundings
 from tollmeter.numbers.rows import rows
 from tollmeter.targets import control_groups
 from waiting import LONG_S, in_time
@@ -73,10 +73,10 @@ def test_a_short_run_tells_by_what_waited_for_a_cpu(system: Path, monkeypatch: p
     waits.write_text(waits.read_text().replace("5000000", "5150000"))
     seen = watch.seen()
     assert seen.others is None and seen.pressure == pytest.approx(0.75)
-    index = books.healthy().index
+    index = example_runs.healthy().index
     run = msgspec.structs.replace(index.run, surroundings=seen)
-    book = msgspec.structs.replace(books.healthy(), index=msgspec.structs.replace(index, run=run))
-    assert any(found.name == "machine.other_programs_work" for found in all_findings(book))
+    results = msgspec.structs.replace(example_runs.healthy(), index=msgspec.structs.replace(index, run=run))
+    assert any(found.name == "machine.other_programs_work" for found in all_findings(results))
 
 
 BURN = """
@@ -239,7 +239,7 @@ def test_each_source_that_is_hidden_is_named_and_makes_no_run_calm(
     seen = Watch([0]).seen()
     name = source if source in REFUSED else f"/proc/{source}"
     assert seen.unreadable == (name,)
-    named = {one.name: one.claim for one in all_findings(book(seen, "kernel.any"))}
+    named = {one.name: one.claim for one in all_findings(results(seen, "kernel.any"))}
     assert name in named["machine.evidence_is_missing"]
 
 
@@ -294,10 +294,10 @@ def test_a_real_filter_and_a_real_tracer_are_seen() -> None:
 
 
 def named(seen: Surroundings | None, **witnessed: object) -> set[str]:
-    return {one.name.partition(".")[2] for one in all_findings(book(seen, "any.probe", **witnessed))}
+    return {one.name.partition(".")[2] for one in all_findings(results(seen, "any.probe", **witnessed))}
 
 
-def book(seen: Surroundings | None, name: str, **witnessed: object) -> Book:
+def results(seen: Surroundings | None, name: str, **witnessed: object) -> Results:
     """Of a run of one probe of that name."""
     probes = {name: probe(name=name)}
     outcomes = [outcome([sample(10, witness=quiet(**witnessed))] * 3, name=name)]
@@ -307,7 +307,7 @@ def book(seen: Surroundings | None, name: str, **witnessed: object) -> Book:
     )  # fmt: skip
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=info, machine=machine, rows=rows(outcomes, probes))
-    return Book(index=index, probes=probes, outcomes=tuple(outcomes))
+    return Results(index=index, probes=probes, outcomes=tuple(outcomes))
 
 
 @pytest.mark.parametrize(
@@ -338,14 +338,14 @@ def test_a_quiet_machine_has_none() -> None:
 @pytest.mark.parametrize("seen", [Surroundings(seccomp_filters=1), Surroundings(traced=True)])
 def test_what_stands_before_system_calls_is_a_problem_where_these_were_timed(seen: Surroundings) -> None:
     for name, severity in (("any.probe", "note"), ("kernel.any", "warning")):
-        (found,) = all_findings(book(seen, name))
+        (found,) = all_findings(results(seen, name))
         assert found.severity == severity
 
 
 def test_a_file_that_is_hidden_is_missing_evidence_of_system_calls() -> None:
     hidden = Surroundings(unreadable=("/proc/self/status",))
     assert named(hidden) == set()
-    (found,) = all_findings(book(hidden, "kernel.any"))
+    (found,) = all_findings(results(hidden, "kernel.any"))
     assert found.name == "machine.evidence_is_missing" and "/proc/self/status" in found.claim
 
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import books
+import example_runs
 import made
-from tollmeter.model import Book, Published, RowOf, Select, Suite
+from tollmeter.model import Published, Results, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.numbers import cycles_of_toll
@@ -22,23 +22,25 @@ from tollmeter.report.terminal import study, summary
 from tollmeter.report.text_layout import table_lines
 
 
-def printed(book: Book, width: int, *, colour: bool = False, whole: bool = True) -> str:
+def printed(results: Results, width: int, *, colour: bool = False, whole: bool = True) -> str:
     stream = io.StringIO()
     system: Literal["truecolor"] | None = "truecolor" if colour else None
-    summary(book, Console(file=stream, width=width, force_terminal=colour, color_system=system), whole=whole)
+    summary(results, Console(file=stream, width=width, force_terminal=colour, color_system=system), whole=whole)
     return stream.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
-@pytest.mark.parametrize("make", [books.healthy, books.failed, books.empty, books.many_cpus])
-def test_no_line_is_wider_than_the_terminal_or_a_hundred(make: Callable[[], Book], width: int) -> None:
+@pytest.mark.parametrize(
+    "make", [example_runs.healthy, example_runs.failed, example_runs.empty, example_runs.many_cpus]
+)
+def test_no_line_is_wider_than_the_terminal_or_a_hundred(make: Callable[[], Results], width: int) -> None:
     text = printed(make(), width)
     assert text.strip()
     assert max(len(line) for line in text.splitlines()) <= min(width, 100)
 
 
 def test_numbers_stand_below_each_other() -> None:
-    lines = [line for line in printed(books.healthy(), 100).splitlines() if re.match(r"  (L\dd?|memory) ", line)]
+    lines = [line for line in printed(example_runs.healthy(), 100).splitlines() if re.match(r"  (L\dd?|memory) ", line)]
     assert len(lines) == 4
     ends = {re.search(r"[\d.]+ ns", line).end() for line in lines}  # type: ignore[union-attr]
     assert len(ends) == 1
@@ -46,9 +48,9 @@ def test_numbers_stand_below_each_other() -> None:
 
 
 def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
-    book = books.healthy()
-    text = printed(book, 100)
-    paid = [toll for toll in book.index.tolls if toll.value]
+    results = example_runs.healthy()
+    text = printed(results, 100)
+    paid = [toll for toll in results.index.tolls if toll.value]
     assert paid
     for toll in paid:
         line = next(line for line in text.splitlines() if line.strip().startswith(toll.toll))
@@ -57,20 +59,20 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
 
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
-    book = books.healthy()
-    told = books.with_entry(book, status="interrupted", reason="the budget ended it", median=None)
+    results = example_runs.healthy()
+    told = example_runs.with_entry(results, status="interrupted", reason="the budget ended it", median=None)
     line = next(line for line in tables.toll_table(told).rows if line.cells[0] == "system call")  # type: ignore[union-attr]
     assert (line.cells[1], line.note) == ("–", "no number: the budget ended it")
-    assert "a system call takes" in tables.answer(book) and "a system call takes" not in tables.answer(told)
+    assert "a system call takes" in tables.answer(results) and "a system call takes" not in tables.answer(told)
 
 
-def _without_hypervisor(book: Book) -> Book:
-    machine = msgspec.structs.replace(book.index.machine, hypervisor=None)
-    return books.with_index(book, machine=machine)
+def _without_hypervisor(results: Results) -> Results:
+    machine = msgspec.structs.replace(results.index.machine, hypervisor=None)
+    return example_runs.with_index(results, machine=machine)
 
 
 def test_what_disagrees_is_marked_without_colour() -> None:
-    bare = _without_hypervisor(books.healthy())
+    bare = _without_hypervisor(example_runs.healthy())
     lines = {line.split()[0]: line for line in printed(bare, 100).splitlines() if re.match(r"  L\d", line)}
     assert ["≠" in lines[level] for level in ("L1d", "L2", "L3")] == [False, False, True]
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", printed(bare, 100, colour=True))
@@ -78,7 +80,10 @@ def test_what_disagrees_is_marked_without_colour() -> None:
 
 
 def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() -> None:
-    guest, bare = (tables.memory_table(book) for book in (books.healthy(), _without_hypervisor(books.healthy())))
+    guest, bare = (
+        tables.memory_table(results)
+        for results in (example_runs.healthy(), _without_hypervisor(example_runs.healthy()))
+    )
     assert guest and bare
     assert "" not in [column.name for column in guest.columns]
     assert len(bare.columns) == len(guest.columns) + 1 and bare.columns[2].name == ""
@@ -86,35 +91,35 @@ def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() 
 
 def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
     left = "at least 5.2 MiB of it are yours now; CPUs outside this machine may use the rest"
-    guest = printed(books.healthy(), 100)
+    guest = printed(example_runs.healthy(), 100)
     assert left in guest and "≠" not in guest
-    assert left not in printed(_without_hypervisor(books.healthy()), 100)
+    assert left not in printed(_without_hypervisor(example_runs.healthy()), 100)
 
 
 def test_a_level_that_the_system_does_not_report_may_be_the_shared_cache_in_a_guest() -> None:
     """Two of five runs of a guest had an L4 of 32 to 345 MiB, where the host has an L3 of 480 MiB."""
-    book = books.healthy()
-    *caches, last, memory = book.index.hierarchy
+    results = example_runs.healthy()
+    *caches, last, memory = results.index.hierarchy
     fourth = msgspec.structs.replace(last, level="L4", os_size_bytes=None, not_apart_from="")
     levels = (*caches, last, fourth, memory)
-    more = books.with_index(book, hierarchy=levels)
+    more = example_runs.with_index(results, hierarchy=levels)
     sentence = "the system reports no such cache: it may be L3"
     assert printed(more, 120).count(sentence) == 1
     assert sentence not in printed(_without_hypervisor(more), 120)
-    assert sentence not in printed(book, 120)
+    assert sentence not in printed(results, 120)
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_label_that_does_not_fit_is_wrapped_and_not_cut(width: int) -> None:
-    words = " ".join(printed(books.healthy(), width).split())
+    words = " ".join(printed(example_runs.healthy(), width).split())
     for word in ["ask", "an", "object", "over", "shared", "memory,", "two", "CPUs"]:
         assert word in words
 
 
 def test_findings_come_gravest_first_with_their_remedy() -> None:
-    book = books.healthy()
-    found = list(reversed(book.index.findings))
-    told = books.with_index(book, findings=tuple(found))
+    results = example_runs.healthy()
+    found = list(reversed(results.index.findings))
+    told = example_runs.with_index(results, findings=tuple(found))
     text = printed(told, 100)
     claims = [text.index(finding.claim) for finding in tables.findings(told)]
     assert claims == sorted(claims)
@@ -123,27 +128,27 @@ def test_findings_come_gravest_first_with_their_remedy() -> None:
 
 
 def test_gaps_are_sentences() -> None:
-    text = " ".join(printed(books.failed(), 100).split())
+    text = " ".join(printed(example_runs.failed(), 100).split())
     for reason in ("no answer within 20,000 ms", "error 3.1e-2 is beyond the bound", "needs two CPUs"):
         assert reason in text
 
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_markup_and_escape_sequences_in_names_stay_words(width: int) -> None:
-    book = books.hostile()
-    machine = msgspec.structs.replace(book.index.machine, cpu="\x1b[2J\x07[bold]evil[/bold]\r\n")
-    text = printed(books.with_index(book, machine=machine), width)
+    results = example_runs.hostile()
+    machine = msgspec.structs.replace(results.index.machine, cpu="\x1b[2J\x07[bold]evil[/bold]\r\n")
+    text = printed(example_runs.with_index(results, machine=machine), width)
     assert "\x1b" not in text and "\x07" not in text and "\r" not in text
     assert "[bold]evil[/bold]" in text and "[/nonsense]" in text
 
 
 def test_markdown_says_the_same_and_nothing_in_it_is_markup() -> None:
-    book = books.healthy()
-    text = markdown(book)
-    for toll in book.index.tolls:
+    results = example_runs.healthy()
+    text = markdown(results)
+    for toll in results.index.tolls:
         assert toll.toll in text
-    assert all(finding.claim in text for finding in book.index.findings)
-    hostile = markdown(books.hostile())
+    assert all(finding.claim in text for finding in results.index.findings)
+    hostile = markdown(example_runs.hostile())
     assert not re.search(r"(?<!\\)<", hostile.split("## Again")[0])
     rows = [line for line in hostile.splitlines() if line.startswith("| memory.latency")]
     assert rows and {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}, (
@@ -164,15 +169,15 @@ def suite(*published: Published) -> Suite:
     )
 
 
-def told(book: Book, *published: Published, width: int = 100) -> str:
+def told(results: Results, *published: Published, width: int = 100) -> str:
     stream = io.StringIO()
-    study(book, suite(*published), Console(file=stream, width=width))
+    study(results, suite(*published), Console(file=stream, width=width))
     return " ".join(stream.getvalue().split())
 
 
 def test_a_study_shows_the_published_figure_beside_the_machines_own() -> None:
     row = RowOf(means="entry", abi="native")
-    text = told(books.healthy(), Published(what="kernel entry", figure="1.84 M/s", row=row))
+    text = told(example_runs.healthy(), Published(what="kernel entry", figure="1.84 M/s", row=row))
     assert "Does it hold here? Source: A paper, 1999" in text
     assert re.search(r"kernel entry 1\.84 M/s 12\d ns ±", text)
 
@@ -180,13 +185,13 @@ def test_a_study_shows_the_published_figure_beside_the_machines_own() -> None:
 def test_a_ratio_is_of_one_row_over_another() -> None:
     place = {"n": 1024, "precision": "float"}
     top, bottom = (RowOf(probe="float.dot", abi=abi, parameters=place) for abi in ("x86_64", "ia32"))
-    text = told(books.healthy(), Published(what="speed-up", figure="10 times", row=top, over=bottom))
+    text = told(example_runs.healthy(), Published(what="speed-up", figure="10 times", row=top, over=bottom))
     assert re.search(r"speed-up 10 times 2\.2\d ×", text)
 
 
 def test_what_cannot_be_filled_is_a_sentence() -> None:
     text = told(
-        books.failed(),
+        example_runs.failed(),
         Published(what="serial time", figure="418 k/s", missing="No serial line is measured yet."),
         Published(what="line", figure="27 ns", row=RowOf(means="core-to-core")),
         Published(what="wide", figure="3", row=RowOf(probe="float.dot", abi="arm-soft")),
@@ -198,21 +203,21 @@ def test_what_cannot_be_filled_is_a_sentence() -> None:
 
 def test_a_correction_stands_by_its_claim() -> None:
     row = RowOf(means="entry", abi="native")
-    text = told(books.healthy(), Published(what="entry", figure="x", row=row, correction="On 64-bit only."))
+    text = told(example_runs.healthy(), Published(what="entry", figure="x", row=row, correction="On 64-bit only."))
     assert "(1) On 64-bit only." in text
 
 
 def test_a_rows_own_reason_stands_before_the_claims() -> None:
-    book = books.healthy()
+    results = example_runs.healthy()
     stopped = [
         msgspec.structs.replace(row, status="interrupted", reason="the run was stopped", median=None)
-        for row in book.index.rows
+        for row in results.index.rows
         if row.probe == "kernel.enter_syscall"
     ]
     claim = Published(what="entry", figure="x", row=RowOf(means="entry"), missing="Not asked for in this run.")
-    text = told(books.with_rows(book, stopped), claim)
+    text = told(example_runs.with_rows(results, stopped), claim)
     assert "kernel.enter_syscall gave no number: the run was stopped." in text and "Not asked for" not in text
-    assert "Not asked for in this run." in told(books.with_rows(book, []), claim)
+    assert "Not asked for in this run." in told(example_runs.with_rows(results, []), claim)
 
 
 def test_another_choices_reason_is_none_of_a_claims() -> None:
@@ -224,7 +229,7 @@ def test_another_choices_reason_is_none_of_a_claims() -> None:
         for way in ("hardware", "emulated")
     }
     texts = {
-        way: told(books.with_rows(books.healthy(), [gap]), Published(what="w", figure="x", row=row))
+        way: told(example_runs.with_rows(example_runs.healthy(), [gap]), Published(what="w", figure="x", row=row))
         for way, row in claims.items()
     }
     assert "no FPU" in texts["hardware"] and "no FPU" not in texts["emulated"]
@@ -234,33 +239,39 @@ def test_a_note_on_a_row_goes_only_where_its_number_is() -> None:
     row = RowOf(means="entry", abi="arm-soft")
     silent = [made.row(None, of="kernel.enter_syscall", name="round_trip", abi="arm-soft", status="unsupported")]
     claim = Published(what="entry", figure="x", row=row, correction="On ARM only.")
-    assert "On ARM only." not in told(books.with_rows(books.healthy(), silent), claim)
-    text = told(books.healthy(), claim)
+    assert "On ARM only." not in told(example_runs.with_rows(example_runs.healthy(), silent), claim)
+    text = told(example_runs.healthy(), claim)
     assert "This run has no row of entry for arm-soft." in text and "On ARM only." not in text
-    assert "On ARM only." in told(books.healthy(), Published(what="entry", figure="x", correction="On ARM only."))
+    assert "On ARM only." in told(
+        example_runs.healthy(), Published(what="entry", figure="x", correction="On ARM only.")
+    )
 
 
 def test_a_count_of_instructions_answers_no_claim_of_a_time() -> None:
     """The kernel's share of a trap, and memory's of a load, are not in it."""
-    book = books.healthy(("x86_64",))
+    results = example_runs.healthy(("x86_64",))
     counted = [
         msgspec.structs.replace(row, clock="instructions", target="qemu-user:arm", abi="arm-soft", unit="instruction")
-        for row in book.index.rows
+        for row in results.index.rows
         if row.probe == "kernel.enter_syscall"
     ]
-    text = told(books.with_rows(book, counted), Published(what="entry", figure="x", row=RowOf(means="entry")))
+    text = told(example_runs.with_rows(results, counted), Published(what="entry", figure="x", row=RowOf(means="entry")))
     assert "entry x –" in text and "qemu-user:arm counts the program's own instructions" in text
 
 
 def test_of_several_rows_the_least_and_the_most_are_shown() -> None:
-    text = told(books.healthy(), Published(what="faults", figure="?", row=RowOf(means="price-of-fault", abi="native")))
+    text = told(
+        example_runs.healthy(), Published(what="faults", figure="?", row=RowOf(means="price-of-fault", abi="native"))
+    )
     assert re.search(r"faults \? 4\d\d to 6\d\d ns", text)
 
 
 def test_a_claim_may_name_the_place_of_its_rows() -> None:
     here, away = (RowOf(means="entry", abi="native", target=place) for place in ("loc*", "bare:*"))
-    assert re.search(r"entry x 12\d ns ±", told(books.healthy(), Published(what="entry", figure="x", row=here)))
-    assert "This run has no row of entry." in told(books.healthy(), Published(what="entry", figure="x", row=away))
+    assert re.search(r"entry x 12\d ns ±", told(example_runs.healthy(), Published(what="entry", figure="x", row=here)))
+    assert "This run has no row of entry." in told(
+        example_runs.healthy(), Published(what="entry", figure="x", row=away)
+    )
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -274,37 +285,37 @@ def test_a_study_fits(width: int) -> None:
         )
         for n in range(3)
     ]
-    study(books.healthy(), suite(*claims), Console(file=stream, width=width))
+    study(example_runs.healthy(), suite(*claims), Console(file=stream, width=width))
     assert max(len(line) for line in stream.getvalue().splitlines()) <= width
 
 
-def elsewhere(book: Book, target: str, factor: float) -> Book:
-    """The book with each rate over length once more, from an emulator in another place."""
+def elsewhere(results: Results, target: str, factor: float) -> Results:
+    """The results with each rate over length once more, from an emulator in another place."""
     rows = [
         msgspec.structs.replace(row, target=target, clock="virtual", median=row.median * factor)
-        for row in book.index.rows
+        for row in results.index.rows
         if row.probe == "float.dot" and row.median
     ]
-    return books.with_rows(book, [*rows, *book.index.rows])
+    return example_runs.with_rows(results, [*rows, *results.index.rows])
 
 
 def test_a_ratio_is_of_one_clock_in_one_place() -> None:
     place: dict[str, int | str] = {"n": 1024, "precision": "float"}
     top, bottom = (RowOf(probe="float.dot", abi=abi, parameters=place) for abi in ("x86_64", "ia32"))
     claim = Published(what="speed-up", figure="10 times", row=top, over=bottom)
-    assert re.search(r"speed-up 10 times 2\.2\d ×", told(elsewhere(books.healthy(), "guest:x32", 1e-3), claim))
-    there = elsewhere(books.healthy(("x86_64",)), "guest:x32", 1e-3)
-    ia32 = [row for row in books.healthy(("ia32",)).index.rows if row.probe == "float.dot"]
+    assert re.search(r"speed-up 10 times 2\.2\d ×", told(elsewhere(example_runs.healthy(), "guest:x32", 1e-3), claim))
+    there = elsewhere(example_runs.healthy(("x86_64",)), "guest:x32", 1e-3)
+    ia32 = [row for row in example_runs.healthy(("ia32",)).index.rows if row.probe == "float.dot"]
     moved = [msgspec.structs.replace(row, abi="ia32", target="guest:arm", clock="virtual") for row in ia32]
-    text = told(books.with_rows(there, [*there.index.rows, *moved]), claim)
+    text = told(example_runs.with_rows(there, [*there.index.rows, *moved]), claim)
     assert "speed-up 10 times –" in text and "No two of these rows were timed by one clock in one place." in text
 
 
 def test_what_an_emulator_gave_says_so() -> None:
     place: dict[str, int | str] = {"n": 1024, "precision": "float"}
     claim = Published(what="rate", figure="10", row=RowOf(probe="float.dot", abi="x86_64", parameters=place))
-    both = elsewhere(books.healthy(), "guest:x32", 1e-3)
-    away = books.with_rows(both, [row for row in both.index.rows if row.target == "guest:x32"])
+    both = elsewhere(example_runs.healthy(), "guest:x32", 1e-3)
+    away = example_runs.with_rows(both, [row for row in both.index.rows if row.target == "guest:x32"])
     assert "In virtual time of guest:x32." in told(away, claim)
     assert "In virtual time" not in told(both, claim)
 
@@ -319,13 +330,13 @@ def test_a_narrow_table_breaks_no_word_while_there_is_room() -> None:
 
 
 def test_markdown_of_many_rows_fits_into_a_comment_and_names_the_command_for_the_rest() -> None:
-    small = books.small()
+    small = example_runs.small()
     (row, *_) = (row for row in small.index.rows if row.status == "ok")
     many = [
         msgspec.structs.replace(row, parameters={"size": 64 * place}, low=row.median - place, high=row.median + place)
         for place in range(1, 2000)
     ]
-    text = markdown(books.with_index(small, rows=tuple(many)))
+    text = markdown(example_runs.with_index(small, rows=tuple(many)))
     assert 50_000 < len(text) < 60_000
     sizes = [int(found) for found in re.findall(r"size (\d+)", text.partition("## Rows")[2])]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] == 64 * 1999, "the widest intervals come first"

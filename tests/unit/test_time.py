@@ -27,7 +27,7 @@ from tollmeter.library.measure import interrupted
 from tollmeter.library.options import Options
 from tollmeter.library.timed import TimeOptions
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
-from tollmeter.model import Book, Build, ClockReading, Failure
+from tollmeter.model import Build, ClockReading, Failure, Results
 from tollmeter.report.timed import Shown, Wanted, lines
 from tollmeter.store.journal import Journal
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words
@@ -144,7 +144,7 @@ def base() -> timed._Base:
 
 def measured(
     folder: Path, process: Process, options: TimeOptions, *texts: str, stopping: Stopping | None = None
-) -> tuple[timed.Timed, Book]:
+) -> tuple[timed.Timed, Results]:
     commands = commands_of(texts or ("true", "true"), (), EVERY_SET, None)
     options = options._replace(out=folder / "run", words=("true", "true"))
     first = base().head(commands)
@@ -155,9 +155,9 @@ def measured(
     return done, open_run(folder / "run")
 
 
-def shown(book: Book, *names: str, failed: tuple[int, ...] = ()) -> str:
+def shown(results: Results, *names: str, failed: tuple[int, ...] = ()) -> str:
     several = [Shown(name, "", 6e5, 1e5, failed, (7, 7)) for name in names]
-    return "\n".join(lines(book, several, WANTED))
+    return "\n".join(lines(results, several, WANTED))
 
 
 def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
@@ -167,23 +167,23 @@ def noisy(*means_ms: float, share: float = 0.01) -> Callable[[int, int], float]:
 
 def test_the_same_command_twice_is_the_same_and_the_order_is_abba(tmp_path: Path) -> None:
     process = Process(noisy(10, 10))
-    done, book = measured(tmp_path, process, TimeOptions())
-    assert not done.trouble and book.index.run.status == "settled"
+    done, results = measured(tmp_path, process, TimeOptions())
+    assert not done.trouble and results.index.run.status == "settled"
     assert process.order[:10] == [0, 1, 0, 1, 1, 0, 0, 1, 1, 0]
     assert set(process.sinks[:2]) == {"p"} and set(process.sinks[2:]) == {"m"}
-    (pair,) = book.index.opposed
+    (pair,) = results.index.opposed
     assert pair.blocks >= 5 and pair.high / pair.low < 1.021
-    assert "same within 3 %" in shown(book, "true", "true (2)")
-    row = next(row for row in book.index.rows if row.metric == "time")
+    assert "same within 3 %" in shown(results, "true", "true (2)")
+    row = next(row for row in results.index.rows if row.metric == "time")
     assert row.median and row.low and row.median / row.low > 1.019, "runs of one machine differ by 1 %"
 
 
 def test_a_difference_of_three_percent_is_resolved_before_the_budget_ends(tmp_path: Path) -> None:
-    _, book = measured(tmp_path, Process(noisy(10, 10.3)), TimeOptions())
-    (pair,) = book.index.opposed
+    _, results = measured(tmp_path, Process(noisy(10, 10.3)), TimeOptions())
+    (pair,) = results.index.opposed
     assert pair.verdict == "slower" and pair.low < 1.03 < pair.high
-    assert "slower: +" in shown(book, "true", "true (2)")
-    assert book.index.run.seconds < 20
+    assert "slower: +" in shown(results, "true", "true (2)")
+    assert results.index.run.seconds < 20
 
 
 def test_a_difference_is_resolved_beside_programs_that_lengthen_half_of_the_runs(tmp_path: Path) -> None:
@@ -192,15 +192,15 @@ def test_a_difference_is_resolved_beside_programs_that_lengthen_half_of_the_runs
     def took(place: int, run: int) -> float:
         return own(place, run) * (1 + chance.choice([0, chance.expovariate(5)]))
 
-    _, book = measured(tmp_path, Process(took), TimeOptions(runs=200))
-    (pair,) = book.index.opposed
+    _, results = measured(tmp_path, Process(took), TimeOptions(runs=200))
+    (pair,) = results.index.opposed
     assert pair.verdict == "slower" and pair.low < 1.03 < pair.high and pair.high / pair.low < 1.02
 
 
 def test_what_a_budget_leaves_open_is_said_with_the_budget_that_would_do(tmp_path: Path) -> None:
-    _, book = measured(tmp_path, Process(noisy(10, 10, share=0.5)), TimeOptions())
-    assert book.index.run.status == "budget" and 19 < book.index.run.seconds <= 20.1
-    assert "cannot tell" in shown(book, "true", "true (2)") and "--budget" in shown(book, "true", "true (2)")
+    _, results = measured(tmp_path, Process(noisy(10, 10, share=0.5)), TimeOptions())
+    assert results.index.run.status == "budget" and 19 < results.index.run.seconds <= 20.1
+    assert "cannot tell" in shown(results, "true", "true (2)") and "--budget" in shown(results, "true", "true (2)")
 
 
 @pytest.mark.parametrize(("options", "runs"), [
@@ -215,44 +215,44 @@ def test_a_slow_command_runs_three_times_in_a_budget_that_nobody_typed(
 
 
 def test_two_slow_commands_have_a_ratio(tmp_path: Path) -> None:
-    _, book = measured(tmp_path, Process(noisy(8000, 9000)), TimeOptions())
-    assert book.index.opposed[0].verdict == "slower"
+    _, results = measured(tmp_path, Process(noisy(8000, 9000)), TimeOptions())
+    assert results.index.opposed[0].verdict == "slower"
 
 
 def test_a_run_that_fails_ends_it_and_what_was_measured_is_kept(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if (place, run) == (1, 37) else 0)
-    done, book = measured(tmp_path, process, TimeOptions())
+    done, results = measured(tmp_path, process, TimeOptions())
     assert done.trouble == "true (2) failed in run 37: exit status 3: it says why"
-    assert [row.visits for row in book.index.rows if row.metric == "time"] == [37, 36]
-    assert len(book.index.opposed) == 1
+    assert [row.visits for row in results.index.rows if row.metric == "time"] == [37, 36]
+    assert len(results.index.opposed) == 1
 
 
 def test_runs_that_fail_count_where_that_is_asked_for(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if place and run % 4 == 1 else 0)
-    done, book = measured(tmp_path, process, TimeOptions(runs=20, ignore_failure=True))
-    failed = [*timed.gauges_of(book.outcomes, "true (2)", timed.EXIT_STATUS)]
+    done, results = measured(tmp_path, process, TimeOptions(runs=20, ignore_failure=True))
+    failed = [*timed.gauges_of(results.outcomes, "true (2)", timed.EXIT_STATUS)]
     assert not done.trouble and failed == [3] * 5
-    assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(book, "true", "true (2)", failed=(3,) * 5)
+    assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(results, "true", "true (2)", failed=(3,) * 5)
 
 
 def test_a_command_that_fails_at_once_has_no_number(tmp_path: Path) -> None:
-    done, book = measured(tmp_path, Process(noisy(10, 10), always(1)), TimeOptions())
+    done, results = measured(tmp_path, Process(noisy(10, 10), always(1)), TimeOptions())
     assert "true failed before it was timed" in done.trouble
-    assert "no time: exit status 1" in shown(book, "true")
+    assert "no time: exit status 1" in shown(results, "true")
 
 
 def test_instructions_are_counted_in_the_run_that_is_not_timed(tmp_path: Path) -> None:
     process = Process(noisy(10, 10))
-    _, book = measured(tmp_path, process, TimeOptions(runs=10))
+    _, results = measured(tmp_path, process, TimeOptions(runs=10))
     assert process.counted == [0, 1]
-    assert [row.median for row in book.index.rows if row.metric == "instructions"] == [1_234_567] * 2
-    assert "1,234,567 instructions in user mode" in shown(book, "true")
+    assert [row.median for row in results.index.rows if row.metric == "instructions"] == [1_234_567] * 2
+    assert "1,234,567 instructions in user mode" in shown(results, "true")
 
 
 def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), output=lambda place, run: 8 if (place, run) == (0, 9) else 7)
-    _, book = measured(tmp_path, process, TimeOptions(runs=20))
-    (finding,) = [one for one in book.index.findings if one.name == "command.output_changes"]
+    _, results = measured(tmp_path, process, TimeOptions(runs=20))
+    (finding,) = [one for one in results.index.findings if one.name == "command.output_changes"]
     assert "true printed something else than in its first run, in 1 of 20 runs" in finding.claim
     assert carried("busy", (finding,), (finding,)).findings == (finding,), "others change no output"
 
@@ -268,9 +268,9 @@ def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_refused_takes_the_number(tmp_path: Path) -> None:
     process = Process(always(1_000_000), lambda place, run: 1 if (place, run) == (1, 5) else 0)
-    done, book = measured(tmp_path, process, TimeOptions(runs=20, verify="sh -c 4"), "true")
+    done, results = measured(tmp_path, process, TimeOptions(runs=20, verify="sh -c 4"), "true")
     assert "--verify: exit status 1" in done.trouble
-    assert {row.status for row in book.index.rows} == {"wrong_answer"}
+    assert {row.status for row in results.index.rows} == {"wrong_answer"}
 
 
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
@@ -281,10 +281,10 @@ def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
         return 1e6
 
     process = Process(took, lambda *_: 15 * stopping.asked)
-    done, book = measured(tmp_path, process, TimeOptions(), stopping=stopping)
-    assert {outcome.status for outcome in book.outcomes} == {"ok"}
-    assert done.session.status == book.index.run.status == "interrupted"
-    assert [row.visits for row in book.index.rows if row.metric == "time"] == [8, 8]
+    done, results = measured(tmp_path, process, TimeOptions(), stopping=stopping)
+    assert {outcome.status for outcome in results.outcomes} == {"ok"}
+    assert done.session.status == results.index.run.status == "interrupted"
+    assert [row.visits for row in results.index.rows if row.metric == "time"] == [8, 8]
 
 
 def test_a_copied_folder_starts_nothing(tmp_path: Path) -> None:
@@ -314,9 +314,9 @@ def test_results_are_written_as_hyperfine_does_and_read_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     commands = commands_of(["true", "true"], (), EVERY_SET, None)
-    _, book = measured(tmp_path, Process(noisy(10, 12)), TimeOptions(runs=12))
+    _, results = measured(tmp_path, Process(noisy(10, 12)), TimeOptions(runs=12))
     path = tmp_path / "results.json"
-    path.write_bytes(as_json(results_of(commands, book.outcomes)))
+    path.write_bytes(as_json(results_of(commands, results.outcomes)))
     first, second = json.loads(path.read_text())["results"]
     assert set(first) == {
         "command", "mean", "stddev", "median", "user", "system", "min", "max", "times", "exit_codes",

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-import books
+import example_runs
 from machines import MACHINE, two_packages
 from made import metric, outcome, probe, row
 from screens import screens
@@ -112,15 +112,15 @@ def test_a_quota_is_in_cpus() -> None:
 
 
 def test_the_page_draws_the_machine_and_names_each_rows_relation() -> None:
-    book = books.healthy()
+    results = example_runs.healthy()
     machine = two_packages()
-    (first, *rest) = book.index.rows
+    (first, *rest) = results.index.rows
     first = msgspec.structs.replace(first, relation="other node")
-    index = msgspec.structs.replace(book.index, machine=machine, rows=(first, *rest))
-    text = page.render(msgspec.structs.replace(book, index=index))
+    index = msgspec.structs.replace(results.index, machine=machine, rows=(first, *rest))
+    text = page.render(msgspec.structs.replace(results, index=index))
     assert "2 x package" in text and "2 x core of 2 threads" in text
     assert "<td>other node</td>" in text
-    assert 'id="topology"' not in page.render(book)
+    assert 'id="topology"' not in page.render(results)
 
 
 def of_nodes(node: int, home: int, ns: float) -> Row:
@@ -133,10 +133,10 @@ def test_the_slowest_remote_memory_is_found_and_stands_below_the_levels() -> Non
     assert slowest and slowest.far.parameters == {"node": 1, "home": 0} and 1.9 < slowest.ratio.value < 2.1
     assert slowest_remote(rows[:1]) is None
     far = probe(metric(means="latency-of-node"), name="memory.far")
-    book = books.healthy()
+    results = example_runs.healthy()
     shown = msgspec.structs.replace(
-        book, probes={**book.probes, far.probe: far},
-        index=msgspec.structs.replace(book.index, rows=(*book.index.rows, *rows)),
+        results, probes={**results.probes, far.probe: far},
+        index=msgspec.structs.replace(results.index, rows=(*results.index.rows, *rows)),
     )  # fmt: skip
     table = memory_table(shown)
     assert table and table.rows[-1].cells[0] == "node 0 from 1" and table.rows[-1].note.startswith("2.0 times")
@@ -162,10 +162,10 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
             rows.append(msgspec.structs.replace(traffic, unit="B/s"))
     slowest = slowest_remote([one for one in rows if one.metric == "load"])
     assert slowest and 1.6 < slowest.ratio.value < 1.8
-    book = books.healthy()
+    results = example_runs.healthy()
     shown = msgspec.structs.replace(
-        book, probes={**book.probes, far.probe: far, move.probe: move},
-        index=msgspec.structs.replace(book.index, rows=(*book.index.rows, *rows)),
+        results, probes={**results.probes, far.probe: far, move.probe: move},
+        index=msgspec.structs.replace(results.index, rows=(*results.index.rows, *rows)),
     )  # fmt: skip
     idle, loaded, traffic, moved = node_tables(shown)
     assert [str(line.cells[0]) for line in idle.rows] == ["from node 0", "from node 8"]
@@ -185,31 +185,33 @@ def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_i
         online="0-3", cores=("0", "1", "2", "3"),
         kinds=(CoreKind(cpus="0-1", capacity=1024), CoreKind(cpus="2", capacity=512), CoreKind(cpus="3", capacity=250)),
     )  # fmt: skip
-    book = books.small()
+    results = example_runs.small()
     twice = [
         row(2 * one.median, of=one.probe, name=one.metric, parameters=one.parameters, target="core:capacity-512")
-        for one in book.index.rows
+        for one in results.index.rows
         if one.median and one.unit == "ns"
     ]
-    machine = msgspec.structs.replace(book.index.machine, topology=topology, allowed_cpus=(0, 1, 2, 3))
-    kept = hierarchy(book.index.rows, book.probes, machine)
-    rows = (*book.index.rows, *twice)
+    machine = msgspec.structs.replace(results.index.machine, topology=topology, allowed_cpus=(0, 1, 2, 3))
+    kept = hierarchy(results.index.rows, results.probes, machine)
+    rows = (*results.index.rows, *twice)
     index = msgspec.structs.replace(
-        book.index, machine=machine, rows=rows, hierarchy=kept, tolls=tolls(rows, book.probes, 4e9)
+        results.index, machine=machine, rows=rows, hierarchy=kept, tolls=tolls(rows, results.probes, 4e9)
     )
-    assert hierarchy(rows, book.probes, machine) == kept and index.tolls == tolls(book.index.rows, book.probes, 4e9)
+    assert hierarchy(rows, results.probes, machine) == kept and index.tolls == tolls(
+        results.index.rows, results.probes, 4e9
+    )
     local = msgspec.structs.replace(outcome(), cpus=(1,))
     other = msgspec.structs.replace(local, cpus=(2,))
     other = msgspec.structs.replace(other, point=msgspec.structs.replace(other.point, target="core:capacity-512"))
     clocks = {"local": 4e9, "core:capacity-512": 2e9}
-    assert core_kinds(index, book.probes, [local], clocks) == ()
-    big, middle, little = core_kinds(index, book.probes, [local, other], clocks)
+    assert core_kinds(index, results.probes, [local], clocks) == ()
+    big, middle, little = core_kinds(index, results.probes, [local, other], clocks)
     assert (big.kind, big.hierarchy, middle.core_clock_hz) == ("capacity-1024", kept, 2e9)
     assert middle.hierarchy[0].latency_ns == pytest.approx(2 * (kept[0].latency_ns or 0.0), rel=0.05)
     calls = [[toll for toll in kind.tolls if toll.toll == "system call"] for kind in (big, middle)]
     assert calls[1][0].value == pytest.approx(2 * (calls[0][0].value or 0.0))
     assert not little.hierarchy and not little.tolls and "CPU" in little.reason
-    shown = msgspec.structs.replace(book, index=msgspec.structs.replace(index, kinds=(big, middle, little)))
+    shown = msgspec.structs.replace(results, index=msgspec.structs.replace(index, kinds=(big, middle, little)))
     for whole in (False, True):
         text, *others = screens(shown, whole=whole)
         assert "Memory, capacity-512" in text and "Tolls, capacity-512" in text
@@ -220,8 +222,8 @@ def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_i
 def test_the_matrix_of_cpus_stands_in_the_order_of_their_cores() -> None:
     topology = Topology(online="0-5", packages=("0-4/2", "1-5/2"), cores=("0,4", "2", "1,5", "3"))
     assert in_order(topology, range(6)) == (0, 4, 2, 1, 5, 3)
-    book = books.many_cpus(6)
-    machine = msgspec.structs.replace(book.index.machine, topology=topology)
-    book = books.with_index(book, machine=machine)
-    chart = next(chart for chart in charts(book) if chart.name == "core-to-core")
+    results = example_runs.many_cpus(6)
+    machine = msgspec.structs.replace(results.index.machine, topology=topology)
+    results = example_runs.with_index(results, machine=machine)
+    chart = next(chart for chart in charts(results) if chart.name == "core-to-core")
     assert '"sort": [0, 4, 2, 1, 5, 3]' in json.dumps(chart.drawing.spec)

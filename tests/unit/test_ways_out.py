@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import answers
-import books
-from tollmeter.model import Book, Suite
+import example_runs
+from tollmeter.model import Results, Suite
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.sentences import points
 from tollmeter.report.headline import headline
@@ -19,42 +19,42 @@ from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.choices import break_evens, pairs
 
 
-def suite_of(book: Book) -> Suite:
-    assert book.suite is not None
-    return book.suite
+def suite_of(results: Results) -> Suite:
+    assert results.suite is not None
+    return results.suite
 
 
-def chart(name: str, book: Book | None = None) -> Chart | None:
-    return next((one for one in charts(book or answers.study()) if one.name.startswith(name)), None)
+def chart(name: str, results: Results | None = None) -> Chart | None:
+    return next((one for one in charts(results or answers.study()) if one.name.startswith(name)), None)
 
 
 def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_below() -> None:
-    book = answers.study()
-    found = pairs(book, suite_of(book))
+    results = answers.study()
+    found = pairs(results, suite_of(results))
     assert [(one.left.abi, one.right.probe, one.gain) for one in found] == [
         ("x86_64", "alignment.receive_path_copy", answers.HALVES / answers.COPIED),
         ("mipsel", "alignment.receive_path_copy", answers.HALVES / answers.COPIED),
     ]
-    (shares,) = published(suite_of(book), found[0])
+    (shares,) = published(suite_of(results), found[0])
     memcpy = next(line for line in shares.rows if line.cells[0] == "memcpy")
     assert memcpy.cells == ("memcpy", "43.4", "19.5", "55.0", "41.0"), "of the busy time, there as here"
     assert all("Idle" not in str(line.cells[0]) for line in shares.rows)
-    said = [sentence for block in answer(book, suite_of(book)) for sentence in block.sentences]
+    said = [sentence for block in answer(results, suite_of(results)) for sentence in block.sentences]
     assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
     assert "1.25 × the throughput" in said[0]
 
 
 def test_the_best_way_out_is_named_with_its_gain_and_what_it_takes() -> None:
-    book = answers.study()
-    here, there = ways_out(book, suite_of(book))
+    results = answers.study()
+    here, there = ways_out(results, suite_of(results))
     assert "receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput" in here.sentence
     assert "as good by the count of instructions" in there.sentence and "mipsel" in there.place
 
 
 def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> None:
     """Avoiding them takes 100 ns a frame: with traps of 80 ns the second is dearer."""
-    book = answers.study()
-    (even,) = break_evens(book, suite_of(book))
+    results = answers.study()
+    (even,) = break_evens(results, suite_of(results))
     assert (even.each_ns, even.once_ns) == (answers.TRAP, (answers.COPIED - answers.SHIFTED) / 2)
     assert "the latter is better from 2 of the misaligned accesses on" in in_words(even)
     assert in_words(even).endswith("and up to 1 it is not.")
@@ -62,43 +62,43 @@ def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> Non
 
 def test_what_is_paid_once_is_told_with_the_digits_of_a_difference() -> None:
     """Each frame is known to 1 %: 1600 - 1500 ns is 78 to 122, and 1600 - 1599 is nothing that was seen."""
-    book = answers.study()
-    (even,) = break_evens(book, suite_of(book))
+    results = answers.study()
+    (even,) = break_evens(results, suite_of(results))
     assert "in the driver 78 to 122 ns: the latter is better from 2 " in in_words(even)
-    near = [row for row in book.index.rows if row.parameters.get("copy") != "libc" or "copy" in row.probe]
+    near = [row for row in results.index.rows if row.parameters.get("copy") != "libc" or "copy" in row.probe]
     alike = [*near, answers.frame("shifted", "libc", answers.COPIED / 2 - 1)]
-    (even,) = break_evens(books.with_rows(book, alike), suite_of(book))
+    (even,) = break_evens(example_runs.with_rows(results, alike), suite_of(results))
     assert "in the driver less than 24 ns: the latter is better from the first " in in_words(even)
 
 
 def test_a_guest_s_break_even_is_apart_and_is_said_to_be_in_virtual_time() -> None:
     """A user-mode emulator counts no kernel, which is most of a trap: it has none."""
-    book = answers.study()
+    results = answers.study()
     guest: dict[str, Any] = {"abi": "mipsel", "target": "guest:malta", "clock": "virtual"}
     counted = answers.trap(30, abi="mipsel", target="qemu-user:mipsel", clock="instructions")
     there = [answers.trap(160, **guest), answers.mended(40, **guest), *answers.frames(**guest)]
-    rows = [counted, *there, *book.index.rows]
-    here, trapped, fixed = break_evens(books.with_rows(book, rows), suite_of(book))
+    rows = [counted, *there, *results.index.rows]
+    here, trapped, fixed = break_evens(example_runs.with_rows(results, rows), suite_of(results))
     assert [even.place for even in (here, trapped, fixed)] == [("x86_64", "local"), *[("mipsel", "guest:malta")] * 2]
     assert in_words(trapped).startswith("One (alignment.access) costs 160 ns ±1 % in virtual time of guest:malta, and ")
     assert "better from 3 of the" in in_words(fixed) and "virtual" not in in_words(here)
 
 
 def test_what_stands_first_is_the_way_out_for_this_machine_itself() -> None:
-    book = answers.study()
-    rows = [row for row in book.index.rows if row.abi == "x86_64"]
+    results = answers.study()
+    rows = [row for row in results.index.rows if row.abi == "x86_64"]
     narrow = [msgspec.structs.replace(row, abi="ia32") for row in rows]
     best = "Best here: receive two bytes later, and a memcpy for any alignment, 2.67 × the throughput. It takes"
-    assert headline(book).startswith(best)
-    assert headline(books.with_rows(book, [*narrow, *rows])).startswith(best)
-    assert not headline(books.with_rows(book, ()))
+    assert headline(results).startswith(best)
+    assert headline(example_runs.with_rows(results, [*narrow, *rows])).startswith(best)
+    assert not headline(example_runs.with_rows(results, ()))
 
 
 def test_a_checksum_is_a_way_out_too() -> None:
     """It was measured, and left out of the answer, that a checksum by words gains more than any copy."""
-    book = answers.study()
+    results = answers.study()
     summed = answers.frame("shifted", "words_else_bytes", 1000.0, checksum="words")
-    here, _ = ways_out(books.with_rows(book, [*book.index.rows, summed]), suite_of(book))
+    here, _ = ways_out(example_runs.with_rows(results, [*results.index.rows, summed]), suite_of(results))
     assert here.best.startswith("Best here: receive two bytes later, and a checksum by words, 4.00 × the throughput.")
 
 
@@ -129,9 +129,9 @@ def test_each_configuration_is_a_bar_of_its_functions_that_is_whole() -> None:
 
 
 def test_without_a_profile_or_a_trap_neither_is_drawn() -> None:
-    book = answers.study()
-    bare = books.with_index(book, profiles=())
+    results = answers.study()
+    bare = example_runs.with_index(results, profiles=())
     assert chart("profiles", bare) is None
-    rows = tuple(row for row in book.index.rows if row.probe != "alignment.access")
-    bare = books.with_index(book, rows=rows)
+    rows = tuple(row for row in results.index.rows if row.probe != "alignment.access")
+    bare = example_runs.with_index(results, rows=rows)
     assert chart("break-even", bare) is None

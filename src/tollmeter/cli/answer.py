@@ -10,13 +10,13 @@ from pathlib import Path
 from tollmeter import starting
 from tollmeter.cli.printing import print_notice
 from tollmeter.cli.sharing import PAGE
-from tollmeter.cli.show import print_book
+from tollmeter.cli.show import print_results
 from tollmeter.conduct import Stopping
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
-from tollmeter.model import Book, Failure, Outcome, Point, Row
+from tollmeter.model import Failure, Outcome, Point, Results, Row
 from tollmeter.notices import doing
 from tollmeter.root import typed
 from tollmeter.store.history import remember
@@ -48,42 +48,44 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     folder, session = measured.folder, measured.session
     if session.reason and not options.quiet:
         print_notice(session.reason)
-    book = open_run(folder)
-    remember(places.RUNS, remembered(book, learned(read_request(folder))))
-    code = exit_code(book.outcomes, book.index.rows, session) or (FAILED if book.index.run.unanswered else DONE)
-    failures = [*_print_failures(book, options.form, folder), *_page_failures(book, folder)]
+    results = open_run(folder)
+    remember(places.RUNS, remembered(results, learned(read_request(folder))))
+    code = exit_code(results.outcomes, results.index.rows, session) or (
+        FAILED if results.index.run.unanswered else DONE
+    )
+    failures = [*_print_failures(results, options.form, folder), *_page_failures(results, folder)]
     if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
-        print_notice(_why(book, code))
+        print_notice(_why(results, code))
     for failure in failures:
         print_notice(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
 
 
-def _why(book: Book, code: int) -> str:
+def _why(results: Results, code: int) -> str:
     """What docs/exit-codes.md promises on standard error: the first visit that failed, or what the run leaves open."""
     statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
-    failed = next((outcome for outcome in book.outcomes if outcome.status in statuses), None)
+    failed = next((outcome for outcome in results.outcomes if outcome.status in statuses), None)
     if failed and code != NOTHING:
         return f"{failed.point.probe}: {failed.reason or failed.status}"
-    return book.index.run.unanswered or "no row has a number"
+    return results.index.run.unanswered or "no row has a number"
 
 
-def _page_failures(book: Book, folder: Path) -> Iterator[Failure]:
+def _page_failures(results: Results, folder: Path) -> Iterator[Failure]:
     from tollmeter.report import page
 
     try:
         with doing("writing the page"):
-            page.write(book, folder / PAGE)
+            page.write(results, folder / PAGE)
     except Failure as failure:
         yield failure
 
 
-def _print_failures(book: Book, form: str, folder: Path) -> Iterator[Failure]:
+def _print_failures(results: Results, form: str, folder: Path) -> Iterator[Failure]:
     """A closed pipe or a full disk loses the printed text, and nothing of the run. rich turns a closed pipe into an
     exit."""
     try:
-        print_book(book, form, page=str(Path(book.index.run.folder) / PAGE))
+        print_results(results, form, page=str(Path(results.index.run.folder) / PAGE))
         sys.stdout.flush()
     except (OSError, SystemExit) as error:
         starting.forget_output()

@@ -54,7 +54,7 @@ def _written(comparison: Compared, form: str, *, whole: bool) -> bytes:
     if form == "json":
         return ci_formats.as_json(comparison)
     if form == "benchfmt":
-        return "".join(ci_formats.as_benchmarks(comparison, map(visit_lines, comparison.books))).encode()
+        return "".join(ci_formats.as_benchmarks(comparison, map(visit_lines, comparison.runs))).encode()
     if form == "junit":
         return ci_formats.junit("toll compare", ci_formats.cases(comparison)).encode()
     if form == "github":
@@ -82,14 +82,14 @@ def _page(comparison: Compared, out: Path | None) -> Path:
     from tollmeter.report.gallery import single_page
     from tollmeter.report.page import put
 
-    folders = [Path(book.index.run.folder) for book in comparison.books]
+    folders = [Path(results.index.run.folder) for results in comparison.runs]
     if comparison.machines:
         path = out or folders[0] / "machines.html"
         names = [folder.resolve().name for folder in folders]
-        put(single_page([publish(book) for book in comparison.books], names), path)
+        put(single_page([publish(results) for results in comparison.runs], names), path)
         return path
-    if len(comparison.books) != 2 or comparison.by:
+    if len(comparison.runs) != 2 or comparison.by:
         raise Failure("--format html takes two runs, or several with --machines")
     path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
-    overlay.write(overlay.two((comparison.books[0], comparison.books[1])), path)
+    overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
     return path

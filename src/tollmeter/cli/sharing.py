@@ -51,8 +51,8 @@ def export(
         index = open_index(folder)
         table = derived_table(what, index)
     else:
-        book = open_run(folder)
-        index, table = book.index, raw_samples(book)
+        results = open_run(folder)
+        index, table = results.index, raw_samples(results)
     write(written(table, form, metadata(index)), out)
     return 0
 
@@ -206,20 +206,20 @@ def report(
 def _of_one(folder: Path, charts: Path | None, out: Path | None) -> Iterator[Path]:
     from tollmeter.report import page
 
-    book, path = open_run(folder), out or folder / PAGE
-    page.write(book, path)
+    results, path = open_run(folder), out or folder / PAGE
+    page.write(results, path)
     yield path
     if charts:
         from tollmeter.report.charts import save
 
-        yield from save(book, charts)
+        yield from save(results, charts)
 
 
 def _of_two(folders: Sequence[Path], charts: Path | None, out: Path | None) -> Iterator[Path]:
     from tollmeter.report import overlay
 
-    books = open_two(folders)
-    pair, path = overlay.two(books), out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+    runs = open_two(folders)
+    pair, path = overlay.two(runs), out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
     overlay.write(pair, path)
     yield path
     if charts:

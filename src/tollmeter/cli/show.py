@@ -13,7 +13,7 @@ from tollmeter.catalog import check_known
 from tollmeter.cli.printing import print_notice, terminal, write, write_json
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
-from tollmeter.model import Book, Failure, Index
+from tollmeter.model import Failure, Index, Results
 from tollmeter.store.export import written
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def show(
     elif form == "lmbench":
         print_lmbench(open_index(folder), result or [])
     else:
-        print_book(open_run(folder), form, whole=every)
+        print_results(open_run(folder), form, whole=every)
 
 
 def print_machine(index: Index, form: str) -> None:
@@ -73,19 +73,19 @@ def print_machine(index: Index, form: str) -> None:
     machine(index.machine, terminal())
 
 
-def print_attribution(book: Book, words: str, form: str) -> None:
+def print_attribution(results: Results, words: str, form: str) -> None:
     """Raises Failure: 2 for what names no two ABIs of the run, 4 where it timed no program under both in one place."""
     from tollmeter.studies.attribution import attributed
 
     abis = [word.strip() for word in words.split(",")]
-    known = sorted({row.abi for row in book.index.rows})
+    known = sorted({row.abi for row in results.index.rows})
     if len(abis) != 2 or abis[0] == abis[1]:
         raise Failure(f"--attribute {words}: expected two ABIs of the run, which has {', '.join(known)}")
     for abi in abis:
         check_known("ABI of this run", abi, known)
-    attributions = attributed(book, *abis)
+    attributions = attributed(results, *abis)
     if not attributions:
-        raise Failure(_untimed(book, abis), exit_code=4)
+        raise Failure(_untimed(results, abis), exit_code=4)
     if form == "json":
         write_json(attributions)
     elif form == "csv":
@@ -94,10 +94,10 @@ def print_attribution(book: Book, words: str, form: str) -> None:
         _print_attribution(attributions, form)
 
 
-def _untimed(book: Book, abis: Sequence[str]) -> str:
+def _untimed(results: Results, abis: Sequence[str]) -> str:
     sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
-    about = book.suite is not None and book.suite.worth in abis
-    return f"{sentence}. {book.suite.mend}" if book.suite and about else sentence
+    about = results.suite is not None and results.suite.worth in abis
+    return f"{sentence}. {results.suite.mend}" if results.suite and about else sentence
 
 
 def _print_attribution(attributions: Sequence[Attribution], form: str) -> None:
@@ -127,21 +127,21 @@ def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
         print_notice(f"{index.machine.host}: {warning}")
 
 
-def print_book(book: Book, form: str, *, whole: bool = False, page: str | None = None) -> None:
+def print_results(results: Results, form: str, *, whole: bool = False, page: str | None = None) -> None:
     """What `toll run` ends with, too. whole: of the table, every line. page: where one is about to be written."""
     if form == "table":
-        _print_table(book, whole, page)
+        _print_table(results, whole, page)
     elif form == "md":
         from tollmeter.report.markdown import render
 
-        write(render(book).encode())
+        write(render(results).encode())
     elif form == "lmbench":
-        print_lmbench(book.index)
+        print_lmbench(results.index)
     else:
-        print_index(book.index, form)
+        print_index(results.index, form)
 
 
-def _print_table(book: Book, whole: bool, page: str | None) -> None:
+def _print_table(results: Results, whole: bool, page: str | None) -> None:
     from tollmeter.report.terminal import summary
 
-    summary(book, terminal(), whole=whole, page=page)
+    summary(results, terminal(), whole=whole, page=page)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.cli.printing import print_notice, write
-from tollmeter.model import Book, Failure
+from tollmeter.model import Failure, Results
 
 if TYPE_CHECKING:
     from tollmeter.library.timed import Timed, TimeOptions
@@ -127,21 +127,21 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
     with Stopping(answer=lambda: sys.stderr.write("\ntoll: ending; once more ends at once\n")) as stopping:
         done = timed(commands, options, stopping, _progress())
         places.remember(done.folder)
-        book = open_run(done.folder)
-        _print(book, commands, options)
+        results = open_run(done.folder)
+        _print(results, commands, options)
         if done.uncounted:
             print(f"Instructions are not counted: {done.uncounted}")
         print(f"Run  {done.folder}")
-        _export(book, commands, exports)
+        _export(results, commands, exports)
     if done.trouble:
         print_notice(done.trouble)
-    return INTERRUPTED if stopping.asked else FAILED if _has_failed(done, book) else 0
+    return INTERRUPTED if stopping.asked else FAILED if _has_failed(done, results) else 0
 
 
-def _has_failed(done: Timed, book: Book) -> bool:
-    if book.index.run.uncompared and not done.trouble:
-        print_notice(f"not compared: {book.index.run.uncompared[0].reason}")
-    return bool(done.trouble or book.index.run.uncompared)
+def _has_failed(done: Timed, results: Results) -> bool:
+    if results.index.run.uncompared and not done.trouble:
+        print_notice(f"not compared: {results.index.run.uncompared[0].reason}")
+    return bool(done.trouble or results.index.run.uncompared)
 
 
 def _progress() -> Callable[[int, float], None]:
@@ -157,14 +157,14 @@ def _progress() -> Callable[[int, float], None]:
     return show
 
 
-def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> None:
+def _print(results: Results, commands: Sequence[Command], options: TimeOptions) -> None:
     from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
     from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
     from tollmeter.report.text_layout import clean
     from tollmeter.report.timed import Shown, Wanted, lines
 
     def values_of(command: Command, gauge: str) -> list[int]:
-        return [int(value) for value in gauges_of(book.outcomes, command.name, gauge)]
+        return [int(value) for value in gauges_of(results.outcomes, command.name, gauge)]
 
     def mean(command: Command, gauge: str) -> float:
         values = values_of(command, gauge)
@@ -177,13 +177,13 @@ def _print(book: Book, commands: Sequence[Command], options: TimeOptions) -> Non
         )
         for command in commands
     ]  # fmt: skip
-    for line in lines(book, shown, Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S)):
+    for line in lines(results, shown, Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S)):
         print(clean(line))
 
 
-def _export(book: Book, commands: Sequence[Command], exports: dict[str, Path]) -> None:
+def _export(results: Results, commands: Sequence[Command], exports: dict[str, Path]) -> None:
     from tollmeter.library.hyperfine import as_csv, as_json, as_markdown, results_of
 
     forms = {"json": as_json, "csv": as_csv, "markdown": as_markdown}
     for form, path in exports.items():
-        write(forms[form](results_of(commands, book.outcomes)), path)
+        write(forms[form](results_of(commands, results.outcomes)), path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about the machine that could be false, and which of them a run supports.
 
-A rule is a function with the decorator `rule` in a module of this package. It reads a book and yields claims.
+A rule is a function with the decorator `rule` in a module of this package. It reads `Results` and yields claims.
 It selects rows by meaning, never by a probe's name, and yields nothing where the rows that it needs are missing."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tollmeter.findings._evidence import RULES, Rule
 from tollmeter.judgement.verdict import KERNEL
-from tollmeter.model import Book, Finding, RunVerdict
+from tollmeter.model import Finding, Results, RunVerdict
 
 _GRAVEST_FIRST = ("error", "warning", "note")
 
@@ -40,9 +40,9 @@ def subjects() -> dict[str, str]:
     return {name: " ".join((rule.__doc__ or "").split("\n\n")[0].split()) for name, rule in rules().items()}
 
 
-def all_findings(book: Book) -> tuple[Finding, ...]:
+def all_findings(results: Results) -> tuple[Finding, ...]:
     """Findings of all rules, gravest first, otherwise in the order of their names."""
-    findings = [finding for rule in rules().values() for finding in rule(book)]
+    findings = [finding for rule in rules().values() for finding in rule(results)]
     return tuple(sorted(findings, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))
 
 

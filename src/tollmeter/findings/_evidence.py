@@ -7,10 +7,10 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tollmeter.model import Book, Evidence, Finding, Inference, InferenceKind, Row, Severity, Value
+from tollmeter.model import Evidence, Finding, Inference, InferenceKind, Results, Row, Severity, Value
 from tollmeter.numbers.meanings import native, with_meaning
 
-Rule = Callable[[Book], Iterator[Finding]]
+Rule = Callable[[Results], Iterator[Finding]]
 RULES: dict[str, Rule] = {}
 
 
@@ -26,13 +26,13 @@ class Claim(NamedTuple):
 
 def rule(
     name: str, severity: Severity = "warning", remedy: str = ""
-) -> Callable[[Callable[[Book], Iterator[Claim]]], Rule]:
+) -> Callable[[Callable[[Results], Iterator[Claim]]], Rule]:
     """Registers a rule under its function's name; name, severity, remedy: of its findings."""
 
-    def registered(claims: Callable[[Book], Iterator[Claim]]) -> Rule:
+    def registered(claims: Callable[[Results], Iterator[Claim]]) -> Rule:
         @functools.wraps(claims)
-        def find(book: Book) -> Iterator[Finding]:
-            for claim in claims(book):
+        def find(results: Results) -> Iterator[Finding]:
+            for claim in claims(results):
                 yield Finding(
                     name=claim.name or name,
                     severity=claim.severity or severity,
@@ -47,19 +47,19 @@ def rule(
     return registered
 
 
-def own_rows(book: Book, *meanings: str) -> list[Row]:
+def own_rows(results: Results, *meanings: str) -> list[Row]:
     """Rows of the machine's own ABI and clock that have a number and one of the meanings."""
-    return with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, *meanings)
+    return with_meaning(native(results.index.rows, results.index.machine.architecture), results.probes, *meanings)
 
 
-def native_rows(book: Book) -> list[Row]:
+def native_rows(results: Results) -> list[Row]:
     """All rows of the machine's own ABI and clock, whatever they mean."""
-    return native(book.index.rows, book.index.machine.architecture)
+    return native(results.index.rows, results.index.machine.architecture)
 
 
-def inferences(book: Book, kind: InferenceKind, **parameters: Value) -> list[Inference]:
+def inferences(results: Results, kind: InferenceKind, **parameters: Value) -> list[Inference]:
     """The inferences of this kind at these values of its parameters; those without a value included."""
-    return [i for i in book.index.inferred if i.kind == kind and parameters.items() <= i.parameters.items()]
+    return [i for i in results.index.inferred if i.kind == kind and parameters.items() <= i.parameters.items()]
 
 
 def value_of(inferences_: Sequence[Inference]) -> float | None:
@@ -68,8 +68,8 @@ def value_of(inferences_: Sequence[Inference]) -> float | None:
     return value if isinstance(value, float) else None
 
 
-def is_refuted(book: Book, kind: InferenceKind) -> bool:
-    return any(inference.value is False for inference in inferences(book, kind))
+def is_refuted(results: Results, kind: InferenceKind) -> bool:
+    return any(inference.value is False for inference in inferences(results, kind))
 
 
 def of_row(row: Row) -> Evidence:

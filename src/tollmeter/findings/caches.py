@@ -18,7 +18,7 @@ from tollmeter.findings._evidence import (
 )
 from tollmeter.inference.hierarchy import disagrees, os_sizes
 from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
-from tollmeter.model import Book, Evidence, Inference, Level, Row
+from tollmeter.model import Evidence, Inference, Level, Results, Row
 from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
@@ -36,13 +36,13 @@ LEAST_CONTRADICTION = 2.5
 
 
 @rule("memory.cache_disagrees")
-def caches_disagree(book: Book) -> Iterator[Claim]:
+def caches_disagree(results: Results) -> Iterator[Claim]:
     """A cache that serves clearly less, or more, than the size that the system reports.
 
     The level's 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size. Less than
     that is no disagreement where CPUs outside this machine may use the rest."""
-    for level in book.index.hierarchy:
-        if not level.size_bytes or not level.os_size_bytes or not disagrees(level, book.index.machine):
+    for level in results.index.hierarchy:
+        if not level.size_bytes or not level.os_size_bytes or not disagrees(level, results.index.machine):
             continue
         less = level.size_bytes < level.os_size_bytes
         serves = f"{short(level.size_bytes, 'B')} {'of' if less else 'more than'} the {short(level.os_size_bytes, 'B')}"
@@ -60,15 +60,15 @@ def caches_disagree(book: Book) -> Iterator[Claim]:
     "memory.line_disagrees",
     remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
 )
-def geometry_disagrees(book: Book) -> Iterator[Claim]:
+def geometry_disagrees(results: Results) -> Iterator[Claim]:
     """A line size or associativity that differs from the value that the system reports.
 
     The 95 % interval excludes the system's value."""
-    reported = {f"L{cache.level}": cache for cache in os_sizes(book.index.machine)}
-    for line in inferences(book, "line") if reported else ():
+    reported = {f"L{cache.level}": cache for cache in os_sizes(results.index.machine)}
+    for line in inferences(results, "line") if reported else ():
         first = min(reported.values(), key=lambda cache: cache.level)
         yield from _disagreement("memory.line_disagrees", "the line", line, first.line_bytes)
-    for ways in inferences(book, "ways"):
+    for ways in inferences(results, "ways"):
         cache = reported.get((ways.level or "").removesuffix("d"))
         if cache is not None:
             yield from _disagreement("memory.ways_disagree", f"the {ways.name}", ways, cache.ways)
@@ -90,12 +90,12 @@ def _disagreement(name: str, what: str, measured: Inference, reported: int) -> I
     "memory.cache_writes_through",
     remedy="look for a page attribute, boot setting or errata work-around that turns write-back off",
 )
-def cache_writes_through(book: Book) -> Iterator[Claim]:
+def cache_writes_through(results: Results) -> Iterator[Claim]:
     """A first cache that sends every store on, so that stores to lines that fit cost as much as others.
 
     The tests of the write policy resolve it."""
-    share = value_of(inferences(book, "store_that_fits"))
-    if share is not None and is_refuted(book, "write_back"):
+    share = value_of(inferences(results, "store_that_fits"))
+    if share is not None and is_refuted(results, "write_back"):
         lines = f"a store to lines that fit the first cache takes {in_percent(share)} of one to lines that do not"
         yield Claim(f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)])
 
@@ -105,23 +105,23 @@ def cache_writes_through(book: Book) -> Iterator[Claim]:
     "note",
     "touch what is soon read again before writing it; turn write-allocation on where it is a setting",
 )
-def stores_do_not_allocate(book: Book) -> Iterator[Claim]:
+def stores_do_not_allocate(results: Results) -> Iterator[Claim]:
     """Stores that miss and leave their lines where they were, so that the next load of them misses once more.
 
     A chase through lines just stored to takes as long as one through others, if that is resolved."""
-    times = value_of(inferences(book, "reload_after_store"))
-    if times is not None and is_refuted(book, "write_allocate"):
+    times = value_of(inferences(results, "reload_after_store"))
+    if times is not None and is_refuted(results, "write_allocate"):
         words = "a store that misses does not fetch its line: loads of data just written miss as well"
         yield Claim(words, [ratio("chase through lines just stored to, over one through others", times)])
 
 
 @rule("memory.latency_is_out_of_line")
-def latency_is_out_of_line(book: Book) -> Iterator[Claim]:
+def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
     """A level that answers later than any of its kind that is sold.
 
     The lower end of its interval counts."""
-    for level in book.index.hierarchy:
-        most = _most_ns(level, book.index.machine.core_clock_hz)
+    for level in results.index.hierarchy:
+        most = _most_ns(level, results.index.machine.core_clock_hz)
         least = level.latency_low if level.latency_low is not None else level.latency_ns
         if most is None or least is None or least <= most:
             continue
@@ -148,14 +148,14 @@ def _most_ns(level: Level, clock_hz: float | None) -> float | None:
     "memory.prefetcher_is_absent",
     remedy="turn the hardware prefetchers on in the firmware (or MSR 0x1A4 on Intel); else prefetch in the program",
 )
-def prefetcher_is_absent(book: Book) -> Iterator[Claim]:
+def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
     """A walk in order through memory that takes as long as one at random: nothing fetches ahead.
 
     At the largest size beyond 4 MiB, a walk line by line forward is not 1.5 times as fast as one at random. The ends of
     the intervals that favour the prefetcher are compared."""
-    line = max((cache.line_bytes for cache in book.index.machine.caches), default=0) or 64
+    line = max((cache.line_bytes for cache in results.index.machine.caches), default=0) or 64
     walks: dict[int, dict[str, Row]] = {}
-    for row in own_rows(book, "latency-of-stride"):
+    for row in own_rows(results, "latency-of-stride"):
         if number(row, "stride") == line and number(row, "size") >= LEAST_WALK_BYTES:
             walks.setdefault(number(row, "size"), {})[str(row.parameters.get("order"))] = row
     both = [size for size, rows in walks.items() if {"forward", "random"} <= set(rows)]
@@ -169,20 +169,20 @@ def prefetcher_is_absent(book: Book) -> Iterator[Claim]:
 
 
 @rule("memory.prefetcher_is_one_sided", "note")
-def prefetcher_is_one_sided(book: Book) -> Iterator[Claim]:
+def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
     """Strides that are followed in one direction and not in the other.
 
     One direction is known to gain and the other is known not to."""
-    known = inferences(book, "prefetched")
+    known = inferences(results, "prefetched")
     works, fails = ([i.parameters["direction"] for i in known if i.value is gains] for gains in (True, False))
     if len(works) == 1 and len(fails) == 1:
-        evidence = [_prefetch_gain(book, str(direction)) for direction in (*works, *fails)]
+        evidence = [_prefetch_gain(results, str(direction)) for direction in (*works, *fails)]
         words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
         yield Claim(words, evidence, f"let loops over much memory run {works[0]}")
 
 
-def _prefetch_gain(book: Book, direction: str) -> Evidence:
-    (gain,) = inferences(book, "prefetch_gain", direction=direction)
+def _prefetch_gain(results: Results, direction: str) -> Evidence:
+    (gain,) = inferences(results, "prefetch_gain", direction=direction)
     return ratio(f"random order over {direction}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
 
 
@@ -190,13 +190,13 @@ def _prefetch_gain(book: Book, direction: str) -> Evidence:
     "memory.reading_is_slow",
     remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
 )
-def reading_is_slow(book: Book) -> Iterator[Claim]:
+def reading_is_slow(results: Results) -> Iterator[Claim]:
     """Reading that gets a small share of what two loads a cycle, or the misses under way alone, would carry.
 
     It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere. A level that was not
     resolved from the next is not judged: the latency and the rate may be of different caches."""
-    unresolved = {level.level for level in book.index.hierarchy if level.not_apart_from}
-    for limit, reached in zip(inferences(book, "yardstick"), inferences(book, "reading_share"), strict=True):
+    unresolved = {level.level for level in results.index.hierarchy if level.not_apart_from}
+    for limit, reached in zip(inferences(results, "yardstick"), inferences(results, "reading_share"), strict=True):
         wider = int(limit.parameters.get("load_bytes", FEATURE_BYTES)) / FEATURE_BYTES
         rate, share = float(limit.value or 0) / wider, float(reached.value or 0) * wider
         if wider < 1 or share >= LEAST_READING or limit.level in unresolved:
@@ -212,15 +212,15 @@ def reading_is_slow(book: Book) -> Iterator[Claim]:
 
 
 @rule("memory.walk_is_not_random", "error", "take neither number before it is known which of the two walks is random")
-def walk_is_not_random(book: Book) -> Iterator[Claim]:
+def walk_is_not_random(results: Results) -> Iterator[Claim]:
     """A random walk that is too fast to be random: other rows show that loads there take longer.
 
     A load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random order,
     takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong; and a
     prefetcher can only make a walk fast."""
-    chains = [row for row in own_rows(book, "load-of-chains") if number(row, "chains") == 1]
-    strides = [row for row in own_rows(book, "latency-of-stride") if row.parameters.get("order") == "random"]
-    for row in own_rows(book, "latency-of-size"):
+    chains = [row for row in own_rows(results, "load-of-chains") if number(row, "chains") == 1]
+    strides = [row for row in own_rows(results, "latency-of-stride") if row.parameters.get("order") == "random"]
+    for row in own_rows(results, "latency-of-size"):
         slower = [other for other in (*chains, *strides) if _contradicts(row, other)]
         if slower:
             other = max(slower, key=lambda other: number(other, "size"))

@@ -10,7 +10,7 @@ import numpy as np
 from tollmeter.experiment.core_clock import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings._evidence import Claim, counted, is_separate, of_row, own_rows, ratio, rule
-from tollmeter.model import Book, Evidence, Outcome
+from tollmeter.model import Evidence, Outcome, Results
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 from tollmeter.numbers.units import in_percent
@@ -29,16 +29,16 @@ EXPENSIVE_TRAP = 2.0
 
 
 @rule("kernel.clock_is_slow")
-def clock_is_slow(book: Book) -> Iterator[Claim]:
+def clock_is_slow(results: Results) -> Iterator[Claim]:
     """A clock that is read through the kernel, where most machines read it in the program.
 
     Reading it costs more than 60 % of a system call, or the clock source is known to be slow."""
-    source = book.index.machine.facts.get("clocksource", "")
+    source = results.index.machine.facts.get("clocksource", "")
     remedy = (
         "write tsc (or kvm-clock, arch_sys_counter) to /sys/devices/system/clocksource/clocksource0/current_clocksource"
         f"{f' in place of {source}' if source else ''}, and link against a C library that uses the vDSO"
     )
-    for read, entry in zip(own_rows(book, "clock-read")[:1], own_rows(book, "entry")[:1], strict=False):
+    for read, entry in zip(own_rows(results, "clock-read")[:1], own_rows(results, "entry")[:1], strict=False):
         share = (read.median or 0.0) / (entry.median or 1.0)
         if share > SLOW_SHARE:
             words = f"reading the clock costs {in_percent(share)} of a system call"
@@ -54,12 +54,12 @@ def clock_is_slow(book: Book) -> Iterator[Claim]:
     "error",
     "compare both clocks with a third one; times measured without this line have the same error",
 )
-def clock_is_wrong(book: Book) -> Iterator[Claim]:
+def clock_is_wrong(results: Results) -> Iterator[Claim]:
     """A target whose own clock runs fast or slow by the clock at the other end of a line.
 
     The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %."""
     targets: dict[str, list[Outcome]] = {}
-    for outcome in book.outcomes:
+    for outcome in results.outcomes:
         if outcome.status == "ok" and outcome.marks and outcome.marks.own_ratio:
             targets.setdefault(outcome.point.target, []).append(outcome)
     for target, visits in targets.items():
@@ -82,11 +82,11 @@ def clock_is_wrong(book: Book) -> Iterator[Claim]:
 @rule("machine.control_loop_is_noisy",
       remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
 )  # fmt: skip
-def control_loop_is_noisy(book: Book) -> Iterator[Claim]:
+def control_loop_is_noisy(results: Results) -> Iterator[Claim]:
     """A control loop whose rate scatters: whatever makes it scatter is in every number of the run.
 
     The middle half of all rates is wider than 3 % of their median."""
-    rates = [rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls if rate > 0]
+    rates = [rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls if rate > 0]
     if len(rates) < LEAST_RATES:
         return
     lower, middle, upper = np.percentile(rates, [25, 50, 75])
@@ -106,11 +106,11 @@ def control_loop_is_noisy(book: Book) -> Iterator[Claim]:
     "machine.frequency_is_not_steady",
     remedy="fix the frequency (governor performance, boost off) or let the machine warm up, and compare in cycles",
 )
-def frequency_is_not_steady(book: Book) -> Iterator[Claim]:
+def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
     """A core clock that was another one at the end of the run than at its beginning.
 
     The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
-    visits = sorted(native_outcomes(book.outcomes), key=lambda outcome: outcome.visit)
+    visits = sorted(native_outcomes(results.outcomes), key=lambda outcome: outcome.visit)
     rates = [rate for outcome in visits for rate in outcome.controls if rate > 0]
     rates = rates[:: len(rates) // MOST_READINGS + 1]
     third = len(rates) // 3
@@ -134,12 +134,12 @@ def frequency_is_not_steady(book: Book) -> Iterator[Claim]:
     "note",
     "keep such traps out of hot paths in this guest; without a hypervisor they cost what their siblings do",
 )
-def trap_is_intercepted(book: Book) -> Iterator[Claim]:
+def trap_is_intercepted(results: Results) -> Iterator[Claim]:
     """A trap that costs far more than its siblings under a hypervisor: it is seen there before the kernel sees it.
 
     It costs more than twice the median trap, on a machine that names its hypervisor."""
-    traps = sorted(own_rows(book, "trap"), key=lambda row: row.median or 0.0)
-    hypervisor = book.index.machine.hypervisor
+    traps = sorted(own_rows(results, "trap"), key=lambda row: row.median or 0.0)
+    hypervisor = results.index.machine.hypervisor
     if not hypervisor or len(traps) < 3:
         return
     usual = traps[(len(traps) - 1) // 2]

@@ -12,7 +12,7 @@ from tollmeter.experiment.evidence import unseen
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.findings._evidence import Claim, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import STATUS, is_emulated, is_intercepted, unread
-from tollmeter.model import Book, Evidence, Row, Severity
+from tollmeter.model import Evidence, Results, Row, Severity
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent
 
@@ -39,24 +39,24 @@ UNKNOWN_WITHOUT = {
 
 
 @rule("machine.another_run_measures", remedy="measure again without --beside, which waits for the other's end")
-def another_run_measures(book: Book) -> Iterator[Claim]:
+def another_run_measures(results: Results) -> Iterator[Claim]:
     """Another run of Tollmeter at the same time.
 
     It needs --beside."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen and seen.company:
         words = "another run measured on this machine at the same time: each is in the other's numbers"
         yield Claim(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
 
 
 @rule("machine.other_programs_work")
-def other_programs_work(book: Book) -> Iterator[Claim]:
+def other_programs_work(results: Results) -> Iterator[Claim]:
     """Other programs at work on the CPUs that were measured.
 
     They took a fifth of the CPUs' time or more; in a run that is too short to count that, tasks waited for a CPU for as
     long."""
-    seen = book.index.run.surroundings
-    if seen is None or is_emulated(book.index.rows):
+    seen = results.index.run.surroundings
+    if seen is None or is_emulated(results.index.rows):
         return
     if seen.others is not None and seen.others >= LEAST_OTHERS:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
@@ -72,14 +72,14 @@ def other_programs_work(book: Book) -> Iterator[Claim]:
     "machine.core_is_shared",
     remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
 )
-def core_is_shared(book: Book) -> Iterator[Claim]:
+def core_is_shared(results: Results) -> Iterator[Claim]:
     """Another workload on the sibling hyperthread of the core while it was measured.
 
     It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
-    share = book.index.run.shared_share
+    share = results.index.run.shared_share
     if share is None or share < LEAST_CONTENDED:
         return
-    both = [(row, cost) for row in native_rows(book) if (cost := _contended_cost(row)) is not None]
+    both = [(row, cost) for row in native_rows(results) if (cost := _contended_cost(row)) is not None]
     usual = ""
     if len(both) >= LEAST_ROWS:
         cost_in_words = in_percent(median(cost for _, cost in both), sign="+")
@@ -104,13 +104,13 @@ def _contended_cost(row: Row) -> float | None:
 
 
 @rule("machine.time_is_stolen", remedy="measure again at a quieter hour, or ask for dedicated CPUs")
-def time_is_stolen(book: Book) -> Iterator[Claim]:
+def time_is_stolen(results: Results) -> Iterator[Claim]:
     """A hypervisor that gives the CPU to another guest while it is measured.
 
     It took more than 1 % of the time of all samples on the machine's own clock."""
     ticks = hit = 0
     measured_ns = 0.0
-    for some in parts(native_outcomes(book.outcomes)):
+    for some in parts(native_outcomes(results.outcomes)):
         taken = Taken(outcome.samples for outcome in some)
         seen = np.maximum(taken.column("steal_ticks"), 0.0)
         ticks, hit = ticks + int(seen.sum()), hit + int((seen > 0).sum())
@@ -130,14 +130,14 @@ def time_is_stolen(book: Book) -> Iterator[Claim]:
     "machine.cpu_time_is_limited",
     remedy="measure where there is no quota: what waits for the next period is in the numbers",
 )
-def cpu_time_is_limited(book: Book) -> Iterator[Claim]:
+def cpu_time_is_limited(results: Results) -> Iterator[Claim]:
     """A control group that stops its programs when they have had their share of CPU time.
 
     Its quota is below the CPUs that were measured on, or the run was stopped for it."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen is None or seen.quota is None:
         return
-    if seen.throttled_s <= 0 and seen.quota >= len(book.request.get("cpus") or ()) and seen.quota >= 1:
+    if seen.throttled_s <= 0 and seen.quota >= len(results.request.get("cpus") or ()) and seen.quota >= 1:
         return
     stopped = f", and stopped it for {seen.throttled_s:.1f} s" if seen.throttled_s > 0 else ""
     evidence = [
@@ -148,11 +148,11 @@ def cpu_time_is_limited(book: Book) -> Iterator[Claim]:
 
 
 @rule("machine.run_is_held_back", remedy="start it without nice and chrt")
-def run_is_held_back(book: Book) -> Iterator[Claim]:
+def run_is_held_back(results: Results) -> Iterator[Claim]:
     """A niceness or scheduling policy other than the usual one.
 
     It affects probes without real-time priority: those that wait for other processes."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen is None or (seen.nice == 0 and seen.policy == ORDINARY_POLICY):
         return
     usual = seen.policy == ORDINARY_POLICY
@@ -166,38 +166,38 @@ def run_is_held_back(book: Book) -> Iterator[Claim]:
     "machine.system_calls_are_filtered",
     remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
 )
-def system_calls_are_filtered(book: Book) -> Iterator[Claim]:
+def system_calls_are_filtered(results: Results) -> Iterator[Claim]:
     """Seccomp filters, as containers install them, that each system call of a probe passes.
 
     It is a problem where system calls were timed."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen and seen.seccomp_filters:
         several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
         evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters)]
-        severity: Severity = "warning" if is_intercepted(seen, book.index.rows) else "note"
+        severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
         yield Claim(f"each system call passed {several}: its time holds the filter's", evidence, severity=severity)
 
 
 @rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer")
-def probes_are_traced(book: Book) -> Iterator[Claim]:
+def probes_are_traced(results: Results) -> Iterator[Claim]:
     """A tracer that stops the probes at each system call.
 
     It is a problem where system calls were timed."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen and seen.traced:
         words = "a tracer was attached to the probes: each system call and signal waits for it"
-        severity: Severity = "warning" if is_intercepted(seen, book.index.rows) else "note"
+        severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
         yield Claim(words, [Evidence(what="tracer (TracerPid)", value="attached")], severity=severity)
 
 
 @rule(
     "machine.probe_leaves_processes", "error", "run the probes one by one to find the one that calls setsid or daemon"
 )
-def probe_leaves_processes(book: Book) -> Iterator[Claim]:
+def probe_leaves_processes(results: Results) -> Iterator[Claim]:
     """Processes that a probe started and left behind.
 
     It is unknown which visits they disturbed."""
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen and seen.left_behind:
         several = f"{seen.left_behind} processes" if seen.left_behind > 1 else "a process"
         words = (
@@ -207,17 +207,17 @@ def probe_leaves_processes(book: Book) -> Iterator[Claim]:
 
 
 @rule("machine.evidence_is_missing")
-def evidence_is_missing(book: Book) -> Iterator[Claim]:
+def evidence_is_missing(results: Results) -> Iterator[Claim]:
     """Samples without evidence: their disturbances are unknown.
 
     The system refused evidence about samples, or evidence about what intercepts system calls."""
-    seen = book.index.run.surroundings
-    if files := unread(seen, book.index.rows) if seen is not None else ():
+    seen = results.index.run.surroundings
+    if files := unread(seen, results.index.rows) if seen is not None else ():
         listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
         evidence = Evidence(what="not readable", value=listed)
         yield Claim(f"{listed} could not be read: {unknown} is unknown", [evidence], f"let the run read {listed}")
-    if share := book.index.run.unseen_share:
-        lacks = {what for outcome in book.outcomes for what in unseen(outcome, book.probes[outcome.point.probe])}
+    if share := results.index.run.unseen_share:
+        lacks = {what for outcome in results.outcomes for what in unseen(outcome, results.probes[outcome.point.probe])}
         yield Claim(
             f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
             "disturbances are unknown, and their intervals are wider",
@@ -231,12 +231,12 @@ def evidence_is_missing(book: Book) -> Iterator[Claim]:
     "note",
     "look for the source: other programs (top), interrupts (/proc/interrupts), or other guests of the host",
 )
-def noise_has_a_source(book: Book) -> Iterator[Claim]:
+def noise_has_a_source(results: Results) -> Iterator[Claim]:
     """What interrupts a loop that never waits, by the interval between interruptions.
 
     Detours take more than a thousandth of the time."""
     share, period, regular = (
-        next(iter(own_rows(book, means)), None) for means in ("noise-share", "noise-period", "noise-regular")
+        next(iter(own_rows(results, means)), None) for means in ("noise-share", "noise-period", "noise-regular")
     )
     if share is None or (share.median or 0.0) <= LEAST_DETOURS:
         return
@@ -260,12 +260,12 @@ def _source(period_ns: float) -> tuple[str, str]:
     "command.output_changes",
     remedy="make each run do the same work (--prepare, a fixed seed), or check its output with --verify",
 )
-def output_changes(book: Book) -> Iterator[Claim]:
+def output_changes(results: Results) -> Iterator[Claim]:
     """A timed command whose output is not the same in each run.
 
     Its runs may have done different work."""
     outputs: dict[str, list[float]] = {}
-    for outcome in book.outcomes if book.suite and not book.suite.select else ():
+    for outcome in results.outcomes if results.suite and not results.suite.select else ():
         if OUTPUT_GAUGE in outcome.gauges:
             name = " ".join(str(value) for _, value in outcome.point.parameters)
             outputs.setdefault(name, []).append(outcome.gauges[OUTPUT_GAUGE])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tollmeter.findings._evidence import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
 from tollmeter.inference.core_kinds import slowest_remote
-from tollmeter.model import Book, Evidence, Inference, InferenceKind, Row
+from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row
 from tollmeter.numbers.units import in_percent
 
 LEAST_GAIN = 0.10
@@ -22,18 +22,18 @@ LEAST_CLIFF = 2.5
     "memory.huge_pages_are_unused",
     remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
 )
-def huge_pages_are_unused(book: Book) -> Iterator[Claim]:
+def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
     """Translations that cost a fair part of a memory access, on a system whose huge pages are switched off.
 
     The kernel's setting is `never`, and a miss in the last translation buffer costs 10 % of a memory access."""
-    setting = book.index.machine.facts.get("transparent_hugepage", "")
-    memory = next((level.latency_ns for level in book.index.hierarchy if level.level == "memory"), None)
+    setting = results.index.machine.facts.get("transparent_hugepage", "")
+    memory = next((level.latency_ns for level in results.index.hierarchy if level.level == "memory"), None)
     if "[never]" not in setting or not memory:
         return
-    missed = inferences(book, "translation_miss", pages="small")
+    missed = inferences(results, "translation_miss", pages="small")
     if missed and (missed[-1].low or 0.0) >= LEAST_GAIN * memory:
         cost = float(missed[-1].value or 0)
-        pages = float(inferences(book, "translations", pages="small")[-1].value or 0)
+        pages = float(inferences(results, "translations", pages="small")[-1].value or 0)
         yield Claim(
             f"huge pages are switched off, and beyond {pages:.0f} pages a load pays {cost:.1f} ns for translation",
             [
@@ -48,14 +48,14 @@ def huge_pages_are_unused(book: Book) -> Iterator[Claim]:
     "note",
     "echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
 )
-def huge_pages_would_gain(book: Book) -> Iterator[Claim]:
+def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
     """Memory that would be nearer if its translations were larger, on a system that doesn't give large ones by itself.
 
     At the largest size that was walked on both kinds of page, huge ones save more than 10 %."""
-    if "[always]" in book.index.machine.facts.get("transparent_hugepage", ""):
+    if "[always]" in results.index.machine.facts.get("transparent_hugepage", ""):
         return
     walked: dict[int, dict[str, Row]] = {}
-    for row in own_rows(book, "latency-of-size"):
+    for row in own_rows(results, "latency-of-size"):
         walked.setdefault(number(row, "size"), {})[str(row.parameters.get("pages"))] = row
     both = [size for size, rows in walked.items() if {"small", "huge"} <= set(rows)]
     if not both:
@@ -72,17 +72,17 @@ def huge_pages_would_gain(book: Book) -> Iterator[Claim]:
     "note",
     "keep traffic under the knee where latency matters: fewer writers, stores past the caches, limits",
 )
-def latency_rises_under_load(book: Book) -> Iterator[Claim]:
+def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     """Memory whose latency at least doubles beside the traffic that this machine's own CPUs can make.
 
     Of the mix of reads and writes that lengthens a load most, the lower end of the interval is beyond twice."""
-    rises = [rise for rise in inferences(book, "latency_rise") if rise.low is not None and rise.low > LEAST_RISE]
+    rises = [rise for rise in inferences(results, "latency_rise") if rise.low is not None and rise.low > LEAST_RISE]
     if not rises:
         return
     rise = max(rises, key=lambda rise: float(rise.value or 0))
 
     def at(kind: InferenceKind) -> float | None:
-        return value_of(inferences(book, kind, **rise.parameters))
+        return value_of(inferences(results, kind, **rise.parameters))
 
     mix, knee, traffic = rise.parameters.get("mix", ""), at("latency_knee"), at("most_traffic") or 0.0
     evidence = [
@@ -101,11 +101,11 @@ def latency_rises_under_load(book: Book) -> Iterator[Claim]:
     "note",
     "bind threads and memory to one node (numactl --cpunodebind --membind), touch memory where it is used",
 )
-def remote_memory_is_slow(book: Book) -> Iterator[Claim]:
+def remote_memory_is_slow(results: Results) -> Iterator[Claim]:
     """Memory of another node that takes clearly longer than that of the CPU's own.
 
     Of the slowest pair of nodes, the lower end of remote over local is beyond 1.5."""
-    slowest = slowest_remote(own_rows(book, "latency-of-node"))
+    slowest = slowest_remote(own_rows(results, "latency-of-node"))
     if slowest and slowest.ratio.low > LEAST_REMOTE:
         node, home = number(slowest.far, "node"), number(slowest.far, "home")
         words = f"memory of node {home} takes a CPU of node {node} {slowest.ratio.value:.1f} times as long as its own"
@@ -113,13 +113,15 @@ def remote_memory_is_slow(book: Book) -> Iterator[Claim]:
 
 
 @rule("memory.cpus_share_a_core")
-def scaling_is_poor(book: Book) -> Iterator[Claim]:
+def scaling_is_poor(results: Results) -> Iterator[Claim]:
     """CPUs that take from each other even where each works in its own cache, or that together get less than one alone.
 
     Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end of
     the interval counts. Only the worst of each kind is reported."""
-    shares = inferences(book, "efficiency")
-    inside = WELL_INSIDE * (next((level.size_bytes for level in book.index.hierarchy if level.size_bytes), None) or 0.0)
+    shares = inferences(results, "efficiency")
+    inside = WELL_INSIDE * (
+        next((level.size_bytes for level in results.index.hierarchy if level.size_bytes), None) or 0.0
+    )
     private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < LEAST_EFFICIENCY]
     shared = [s for s in shares if _size(s) > inside > 0 and (s.high or 0.0) * _instances(s) < 1]
     for share in sorted(private, key=lambda share: float(share.value or 0))[:1]:
@@ -156,12 +158,12 @@ def _efficiency(share: Inference) -> Evidence:
     "note",
     "receive packets 2 bytes later so that the IP header is aligned, or copy by unaligned words",
 )
-def copies_fall_off_a_cliff(book: Book) -> Iterator[Claim]:
+def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
     """Copies that fall to single bytes where their ends are not aligned alike.
 
     A routine's copy of the same bytes is at some offset more than 2.5 times slower than at its best."""
     routines: dict[tuple[str, object], list[Row]] = {}
-    for row in own_rows(book, "copy-of-offset"):
+    for row in own_rows(results, "copy-of-offset"):
         routines.setdefault((str(row.parameters.get("routine")), row.parameters.get("bytes")), []).append(row)
     cliffs: dict[str, tuple[Row, Row]] = {}
     for (routine, _), rows in routines.items():

@@ -15,7 +15,7 @@ from tollmeter.judgement.compare import Change, Comparison, of_rows, visits_want
 from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
-from tollmeter.model import Book, Failure, Metric, Outcome, Point, Row, Value
+from tollmeter.model import Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
@@ -43,15 +43,15 @@ def compared(names: Sequence[str], by: str | None, *, machines: bool, least: flo
 def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     if len(folders) < 2:
         raise Failure("expected two runs, or --by abi, --by target or --by PARAMETER to compare the rows of one run")
-    books = open_several(folders)
+    runs = open_several(folders)
     of_two = ("A", "B") if machines else ("old", "new")
-    labels = of_two if len(books) == len(of_two) else _distinct([run_name(book) for book in books])
-    known = known_runs(books)
+    labels = of_two if len(runs) == len(of_two) else _distinct([run_name(results) for results in runs])
+    known = known_runs(runs)
     comparisons = tuple(
-        _explained(compared_indexes(books[0].index, book.index, least, machines=machines), (known[0], other))
-        for book, other in zip(books[1:], known[1:], strict=True)
+        _explained(compared_indexes(runs[0].index, results.index, least, machines=machines), (known[0], other))
+        for results, other in zip(runs[1:], known[1:], strict=True)
     )
-    return Compared(books, labels, comparisons, machines=machines)
+    return Compared(runs, labels, comparisons, machines=machines)
 
 
 def _distinct(names: Sequence[str]) -> tuple[str, ...]:
@@ -59,9 +59,9 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
 
 
-def known_runs(books: Sequence[Book]) -> tuple[Known, ...]:
+def known_runs(runs: Sequence[Results]) -> tuple[Known, ...]:
     """What each run knew of how much runs of its machine differ."""
-    return tuple(Known(learned=learned(read_request(Path(book.index.run.folder)))) for book in books)
+    return tuple(Known(learned=learned(read_request(Path(results.index.run.folder)))) for results in runs)
 
 
 def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
@@ -83,33 +83,33 @@ def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     if len(folders) != 1:
         raise Failure(f"--by {by} splits one run, and {len(folders)} are given")
-    book = open_run(folders[0])
-    known = known_runs([book])
-    values = _values(book, by)
+    results = open_run(folders[0])
+    known = known_runs([results])
+    values = _values(results, by)
     if len(values) < 2:
         raise Failure(f"--by {by}: all rows of {folders[0]} have the same value, {values[0]}")
     first, *others = (
-        {key_without(row, by): row for row in book.index.rows if _of(row, by) == value} for value in values
+        {key_without(row, by): row for row in results.index.rows if _of(row, by) == value} for value in values
     )
     compared_parts = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
     comparisons = tuple(_explained(part, known) for part in compared_parts)
-    return Compared((book,) * len(values), tuple(map(str, values)), comparisons, by=by)
+    return Compared((results,) * len(values), tuple(map(str, values)), comparisons, by=by)
 
 
 def _shared(first: Mapping[Key, Row], other: Mapping[Key, Row]) -> dict[Key, Row]:
     return {key: row for key, row in first.items() if key in other}
 
 
-def _values(book: Book, by: str) -> list[Value]:
+def _values(results: Results, by: str) -> list[Value]:
     """All values of a property of the rows, the reference first: the ABI of the machine itself, the machine itself, a
     probe's first choice, the least number. Raises Failure (2) where no row has the property."""
-    rows = book.index.rows
+    rows = results.index.rows
     seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
     if not seen:
         parameters = {name for row in rows for name in row.parameters}
         raise unknown("property of this run's rows", by, sorted({*_OWN, *parameters}))
-    own = {"abi": book.index.machine.architecture, "target": "local"}.get(by)
-    choices = [choice for probe in book.probes.values() for parameter in probe.parameters if parameter.name == by
+    own = {"abi": results.index.machine.architecture, "target": "local"}.get(by)
+    choices = [choice for probe in results.probes.values() for parameter in probe.parameters if parameter.name == by
                for choice in parameter.choices]  # fmt: skip
 
     def place(value: Value) -> tuple[object, ...]:
@@ -143,28 +143,28 @@ class VisitValues(NamedTuple):
         return point.probe, point.abi, point.target, self.metric.name, tuple(sorted(point.parameters))
 
 
-def visit_values(book: Book) -> Iterator[VisitValues]:
+def visit_values(results: Results) -> Iterator[VisitValues]:
     """Of every row that has a number, in the order of its points."""
-    request = read_request(Path(book.index.run.folder))
-    known = machine_known(book.outcomes, learned(request), book.index.run.precision)
-    numbered = {row_key(row) for row in book.index.rows if row.status == "ok"}
-    for points, scattered in in_parts(book.outcomes, book.probes, known):
+    request = read_request(Path(results.index.run.folder))
+    known = machine_known(results.outcomes, learned(request), results.index.run.precision)
+    numbered = {row_key(row) for row in results.index.rows if row.status == "ok"}
+    for points, scattered in in_parts(results.outcomes, results.probes, known):
         for group in points:
-            for values in _of_point(group, book, scattered):
+            for values in _of_point(group, results, scattered):
                 if values.key() in numbered:
                     yield values
 
 
-def visit_lines(book: Book) -> Iterator[VisitLine]:
+def visit_lines(results: Results) -> Iterator[VisitLine]:
     """The same under the names that Go gives to benchmarks."""
-    for visit_value in visit_values(book):
+    for visit_value in visit_values(results):
         point = visit_value.point
         name = go_name(point.probe, visit_value.metric.name, point.parameters, point.abi, point.target)
         yield VisitLine(name, visit_value.metric.unit, visit_value.values)
 
 
-def _of_point(group: list[Outcome], book: Book, known: Known) -> Iterator[VisitValues]:
-    point, probe = group[0].point, book.probes[group[0].point.probe]
+def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[VisitValues]:
+    point, probe = group[0].point, results.probes[group[0].point.probe]
     visited = usable_visits(group, probe, known)
     if not isinstance(visited, PointReadings):
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run folder as a book: journal to outcomes, rows, hierarchy and findings, kept in the run's SQLite index."""
+"""A run folder as results: journal to outcomes, rows, hierarchy and findings, kept in the run's SQLite index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tollmeter.library.options import usual_precision
 from tollmeter.model import (
     INDEX_FORMAT,
     PRECISION,
-    Book,
     Distances,
     Failure,
     Index,
@@ -24,6 +23,7 @@ from tollmeter.model import (
     Outcome,
     Probe,
     Profile,
+    Results,
     Row,
     RunInfo,
 )
@@ -52,20 +52,20 @@ def open_index(folder: Path) -> Index:
     return _kept(folder, _fingerprint(folder)) or open_run(folder).index
 
 
-def open_run(folder: Path) -> Book:
+def open_run(folder: Path) -> Results:
     """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
     request = read_request(folder)
     # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
     made_of = _fingerprint(folder)
     kept = _kept(folder, made_of)
     if kept is not None:
-        return _book(opening(folder), Visits(folder, _without_broken), request, kept)
-    book = make(read(folder), request, folder)
-    index.save(folder, made_of, book.index)
-    return book
+        return _results(opening(folder), Visits(folder, _without_broken), request, kept)
+    results = make(read(folder), request, folder)
+    index.save(folder, made_of, results.index)
+    return results
 
 
-def open_two(folders: Sequence[Path]) -> tuple[Book, Book]:
+def open_two(folders: Sequence[Path]) -> tuple[Results, Results]:
     """Two runs that are to be seen together. Raises Failure as `open_run`, and 2 where there are not two of them."""
     if len(folders) != 2:
         raise Failure(f"expected two runs, not {len(folders)}")
@@ -73,7 +73,7 @@ def open_two(folders: Sequence[Path]) -> tuple[Book, Book]:
     return first, second
 
 
-def open_several(folders: Sequence[Path]) -> tuple[Book, ...]:
+def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
     """Runs that are to be seen together, each without its visits until they are asked for: those of two runs of 1 GB
     take 150 MB each. Raises Failure as `open_two`."""
     check_different(folders)
@@ -98,7 +98,7 @@ def _kept(folder: Path, made_of: str) -> Index | None:
     return msgspec.structs.replace(stored, run=run, modelled=kept(folder, Modelled))
 
 
-def make(contents: Contents, request: Request, folder: Path) -> Book:
+def make(contents: Contents, request: Request, folder: Path) -> Results:
     """Everything that is derived, from all that was recorded."""
     from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.core_kinds import core_kinds
@@ -149,7 +149,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Book:
         opposed=ratios, profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
     )  # fmt: skip
     derived = msgspec.structs.replace(derived, kinds=core_kinds(derived, probes, outcomes, known.clocks_hz))
-    return _judged(_book(contents.head, outcomes, request, derived))
+    return _judged(_results(contents.head, outcomes, request, derived))
 
 
 def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
@@ -161,8 +161,8 @@ def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: 
     return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
 
 
-def _book(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Book:
-    return Book(
+def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:
+    return Results(
         index=derived, probes=_probes(reported), builds=reported.builds, outcomes=outcomes, request=_asked(request),
         suite=request.suite, distances=kept(Path(derived.run.folder), Distances),
     )  # fmt: skip
@@ -172,7 +172,7 @@ def _probes(reported: Head) -> dict[str, Probe]:
     return {probe.probe: probe for probe in reported.probes}
 
 
-def _judged(bare: Book) -> Book:
+def _judged(bare: Results) -> Results:
     """With its findings, a study's claims, and whether the question was answered."""
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
@@ -193,20 +193,20 @@ def _judged(bare: Book) -> Book:
     return msgspec.structs.replace(bare, index=index)
 
 
-def _of_known_rows(book: Book) -> Book:
+def _of_known_rows(results: Results) -> Results:
     """The same run as if the rows that rest on too few visits were not there; itself where all have enough."""
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.judgement.verdict import is_known
 
-    whole = book.index
+    whole = results.index
     rows = tuple(row for row in whole.rows if is_known(row))
     if len(rows) == len(whole.rows):
-        return book
-    levels = hierarchy(rows, book.probes, whole.machine)
-    properties = inferred(rows, book.probes, levels, whole.machine)
+        return results
+    levels = hierarchy(rows, results.probes, whole.machine)
+    properties = inferred(rows, results.probes, levels, whole.machine)
     index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=properties)
-    return msgspec.structs.replace(book, index=index)
+    return msgspec.structs.replace(results, index=index)
 
 
 def _of_rows(request: Request) -> float:
@@ -222,32 +222,32 @@ def learned(request: Request) -> Learned:
     return Learned(request.runs_sd, widths, request.private_bytes)
 
 
-def remembered(book: Book, before: Learned) -> Remembered:
+def remembered(results: Results, before: Learned) -> Remembered:
     """What later runs of this machine learn from this one. before: what this one knew. Rows only of a run without
     interference, which would widen each later interval; a core's width of any run, which nothing enlarges."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}
-    for (target, abi), width in core_widths(book.outcomes).items():
+    for (target, abi), width in core_widths(results.outcomes).items():
         widths.setdefault(target, {})[abi] = width
-    machine = book.index.machine
-    rows = _rows_remembered(book, before) if book.index.run.verdict in _TEACH else {}
-    run = f"{book.index.run.started} {book.index.run.id}"
+    machine = results.index.machine
+    rows = _rows_remembered(results, before) if results.index.run.verdict in _TEACH else {}
+    run = f"{results.index.run.started} {results.index.run.id}"
     return Remembered(run=run, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths)
 
 
-def _rows_remembered(book: Book, before: Learned) -> dict[str, Cost]:
+def _rows_remembered(results: Results, before: Learned) -> dict[str, Cost]:
     from tollmeter.numbers.known import Known, row_name
     from tollmeter.numbers.readings import NS_PER_SECOND, RATES, is_time
 
     rows_by_run = {}
-    for row in book.index.rows:
+    for row in results.index.rows:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
         if row.median and row.low and row.high and row.median > 0 and row.low > 0:
             name = row_name(row, row.state)
             cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
-            clock_hz = book.index.machine.core_clock_hz if is_time(row.unit) else None
+            clock_hz = results.index.machine.core_clock_hz if is_time(row.unit) else None
             error = _own_error(row, Known(learned=before).runs_sd(name))
             rows_by_run[name] = Cost(cost, error, clock_hz or 0.0, not is_time(row.unit))
     return rows_by_run
@@ -271,12 +271,12 @@ def derived_table(name: str, index: Index) -> Table:
     return of_run(derived_tables(index)[name], index)
 
 
-def raw_samples(book: Book) -> Table:
+def raw_samples(results: Results) -> Table:
     """Every sample of a run with its witness, and why it is set aside where it is."""
     from tollmeter.experiment.evidence import reasons_of
 
-    samples = samples_table(book.outcomes, book.builds, lambda some: reasons_of(some, book.probes))
-    return of_run(samples, book.index)
+    samples = samples_table(results.outcomes, results.builds, lambda some: reasons_of(some, results.probes))
+    return of_run(samples, results.index)
 
 
 def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
@@ -372,6 +372,8 @@ def _fingerprint(folder: Path) -> str:
 
 def add_to_dataset(folder: Path, dataset: Path, names: Sequence[str] = TABLES) -> None:
     """Writes tables of a run into the dataset, in place of the files that it has there. Raises Failure."""
-    book = open_run(folder)
-    tables = ((name, raw_samples(book) if name == "samples" else derived_table(name, book.index)) for name in names)
-    write_tables(dataset, book.index, tables)
+    results = open_run(folder)
+    tables = (
+        (name, raw_samples(results) if name == "samples" else derived_table(name, results.index)) for name in names
+    )
+    write_tables(dataset, results.index, tables)

@@ -15,7 +15,7 @@ from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
 from tollmeter.library.comparing import compared, known_runs, runs_sd_of
 from tollmeter.library.options import share
 from tollmeter.library.timed import TimeOptions, ratios
-from tollmeter.model import Book, Failure, Opposed
+from tollmeter.model import Failure, Opposed, Results
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.gated import Gated, GatedCommands
 from tollmeter.report.timed import TIME
@@ -44,12 +44,12 @@ class Limits:
 def gated(base: str, new: str, limits: Limits) -> Gated:
     """Raises Failure as `compared`."""
     comparison = compared([base, new], None, machines=False)
-    known = known_runs(comparison.books)
+    known = known_runs(comparison.runs)
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
-    apart = unlike((comparison.books[0], comparison.books[1]))
+    apart = unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
     return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison))
@@ -57,13 +57,13 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
 
 def missing(comparison: Compared) -> tuple[str, ...]:
     """A build that breaks a probe is not faster."""
-    base, new = ({full_name(row) for row in book.index.rows if row.status == "ok"} for book in comparison.books)
+    base, new = ({full_name(row) for row in results.index.rows if row.status == "ok"} for results in comparison.runs)
     return tuple(sorted(base - new))
 
 
-def unlike(books: tuple[Book, Book]) -> tuple[str, ...]:
+def unlike(runs: tuple[Results, Results]) -> tuple[str, ...]:
     """Only two quiet runs of one CPU model, kernel and system setting show a change of the code."""
-    base, new = (book.index for book in books)
+    base, new = (results.index for results in runs)
     systems = [part for part in machine_differences(base.machine, new.machine) if not part.startswith(f"{_OF_A_NAME} ")]
     named = (("base", base.run.verdict), ("new", new.run.verdict))
     short = (part if len(part) <= _LONGEST else f"{part.partition(' ')[0]} differs" for part in systems)

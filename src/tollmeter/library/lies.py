@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tollmeter.model import Book, Value
+from tollmeter.model import Results, Value
 
 WALKED_BYTES = 64 << 20
 COARSE_NS = 20_000
@@ -38,14 +38,14 @@ class Lie(NamedTuple):
     changes: tuple[tuple[str, str], ...]
     expects: str
     parameters: dict[str, Value] = {}
-    found: Callable[[Book, str], Caught] | None = None
+    found: Callable[[Results, str], Caught] | None = None
 
     @property
     def probe(self) -> str:
         return f"{self.of.partition('/')[0]}.{self.name.replace(' ', '_')}"
 
-    def seen(self, book: Book) -> Caught:
-        return (self.found or refused)(book, self.probe)
+    def seen(self, results: Results) -> Caught:
+        return (self.found or refused)(results, self.probe)
 
     def is_expected(self, sentence: str) -> bool:
         return re.search(self.expects, sentence) is not None
@@ -60,9 +60,9 @@ HONEST: dict[str, dict[str, Value]] = {
 """Measured beside them: what catches everything catches nothing."""
 
 
-def refused(book: Book, probe: str) -> Caught:
+def refused(results: Results, probe: str) -> Caught:
     """All rows of the probe lack a number. Rows that say why nothing was measured are no rows of a lie."""
-    rows = [row for row in book.index.rows if row.probe == probe]
+    rows = [row for row in results.index.rows if row.probe == probe]
     if any(row.status == "ok" and row.unit != "ratio" for row in rows):
         return Caught(None)
     reasons = [f"{row.status.replace('_', ' ')}: {row.reason}" for row in rows if row.status != "ok"]
@@ -70,23 +70,23 @@ def refused(book: Book, probe: str) -> Caught:
     return Caught(reasons[0] if reasons else "no visit of it was made", measured)
 
 
-def stretched(book: Book, probe: str) -> Caught:
+def stretched(results: Results, probe: str) -> Caught:
     """The clock's steps were seen, and no batch is so short that they matter."""
-    visits = [visit for visit in book.outcomes if visit.point.probe == probe and visit.samples]
+    visits = [visit for visit in results.outcomes if visit.point.probe == probe and visit.samples]
     steps_ns = min((visit.clock.resolution_ns for visit in visits), default=0.0)
     shortest_ns = min((min(sample.body) for visit in visits for sample in visit.samples), default=0)
     if steps_ns < COARSE_NS / 2 or shortest_ns < _LEAST_STEPS * steps_ns:
-        return refused(book, probe)
+        return refused(results, probe)
     return Caught(
         f"steps of {steps_ns / 1e3:.0f} µs were seen, and no batch is shorter than {shortest_ns / 1e6:.0f} ms"
     )
 
 
-def finding_named(book: Book, name: str) -> str | None:
+def finding_named(results: Results, name: str) -> str | None:
     """The claim of the finding of that name, or that it is withheld, as in a busy run."""
-    claims = {finding.name: finding.claim for finding in book.index.findings}
+    claims = {finding.name: finding.claim for finding in results.index.findings}
     held_back = {
-        withheld: f"{withheld}, withheld in a {book.index.run.verdict} run" for withheld in book.index.held_back
+        withheld: f"{withheld}, withheld in a {results.index.run.verdict} run" for withheld in results.index.held_back
     }
     return {**held_back, **claims}.get(name)
 

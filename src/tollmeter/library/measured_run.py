@@ -25,7 +25,7 @@ from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
-from tollmeter.model import Book, Failure, Finding, Index, Level, Machine, Opposed, Row, RunInfo, Value
+from tollmeter.model import Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
@@ -78,9 +78,14 @@ class Run:
         return self.index.findings
 
     @cached_property
-    def book(self) -> Book:
+    def results(self) -> Results:
         """All of it: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
+
+    @property
+    def book(self) -> Results:
+        """The former name of `results`, until the next minor version."""
+        return self.results
 
     def row(
         self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
@@ -117,7 +122,7 @@ class Run:
         """Columns, and a dictionary for each line."""
         if what not in TABLES:
             raise Failure(f"no table is called {what!r}; known: {', '.join(TABLES)}")
-        table = flat_parameters(raw_samples(self.book) if what == "samples" else derived_table(what, self.index))
+        table = flat_parameters(raw_samples(self.results) if what == "samples" else derived_table(what, self.index))
         return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
     def _repr_html_(self) -> str:
@@ -128,7 +133,7 @@ class Run:
         path: Path | None = self.folder.absolute() / PAGE
         if path is not None and not path.is_file():
             try:
-                page.write(self.book, path)
+                page.write(self.results, path)
             except Failure:
                 path = None
         return notebook.table(self.index, _link(path) if path else None, typed("report", str(self.folder)))
@@ -202,7 +207,7 @@ def measure(
     if stopping.signal is not None:
         signal.raise_signal(stopping.signal)
     run = open(kept)
-    remember(places.RUNS, remembered(run.book, learned(read_request(kept))))
+    remember(places.RUNS, remembered(run.results, learned(read_request(kept))))
     return run
 
 

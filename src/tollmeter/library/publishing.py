@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
-from tollmeter.model import Book, Failure
+from tollmeter.model import Failure, Results
 from tollmeter.notices import notify
 from tollmeter.report.charts.chart import benches
 from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
@@ -16,9 +16,9 @@ from tollmeter.report.charts.memory import beside
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 
 
-def publish(book: Book) -> Published:
+def publish(results: Results) -> Published:
     """The run without what names its owner."""
-    return redacted(book.index, _pairs(book), _load(book), places.sources())
+    return redacted(results.index, _pairs(results), _load(results), places.sources())
 
 
 def published(names: Sequence[str]) -> list[Published]:
@@ -39,9 +39,9 @@ def published(names: Sequence[str]) -> list[Published]:
     return list(by_name.values())
 
 
-def _pairs(book: Book) -> tuple[Pair, ...]:
+def _pairs(results: Results) -> tuple[Pair, ...]:
     made: dict[tuple[int, int], Pair] = {}
-    for bench in benches(book)[:1]:
+    for bench in benches(results)[:1]:
         for row in (one for each in bench.own(bench.meaning(*CORES.means)) for one in by_pair(bench, each)):
             cpus = cpus_of(row)
             if cpus and row.median and row.unit == "ns":
@@ -49,8 +49,8 @@ def _pairs(book: Book) -> tuple[Pair, ...]:
     return tuple(made.values())
 
 
-def _load(book: Book) -> tuple[Loaded, ...]:
-    rows = (pair for bench in benches(book)[:1] for pair in beside(bench))
+def _load(results: Results) -> tuple[Loaded, ...]:
+    rows = (pair for bench in benches(results)[:1] for pair in beside(bench))
     return tuple(
         Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median)
         for row, traffic in rows

@@ -25,7 +25,7 @@ from tollmeter.library.lies import HONEST, IN_PROBES, Lie, finding_named
 from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
-from tollmeter.model import Abi, Book, Failure, Priority, Select, Suite, Value
+from tollmeter.model import Abi, Failure, Priority, Results, Select, Suite, Value
 from tollmeter.numbers.units import in_percent
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
@@ -74,9 +74,9 @@ def selftest(stopping: Stopping) -> Iterator[Caught]:
         yield _cut(busy)
 
 
-def judged(lie: Lie, book: Book) -> Caught:
-    """book: a run that measured it."""
-    caught = lie.seen(book)
+def judged(lie: Lie, results: Results) -> Caught:
+    """results: of a run that measured it."""
+    caught = lie.seen(results)
     if not caught.measured:
         return Caught(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
     if caught.by is None:
@@ -154,7 +154,7 @@ def _select(probe: str, parameters: dict[str, Value]) -> Select:
 def _measured(
     tree: Path, folder: Path, selects: list[Select], seconds: float, stopping: Stopping, *,
     priority: Priority = "real-time",
-) -> Book:  # fmt: skip
+) -> Results:  # fmt: skip
     """As any run is."""
     built = catalog.load(tree / "build", platform.machine())
     machine, clock = machine_of(built, ())
@@ -172,10 +172,10 @@ def _measured(
     return open_run(folder)
 
 
-def _check_honest(book: Book) -> None:
+def _check_honest(results: Results) -> None:
     for of in HONEST:
         probe = of.removesuffix(".c").replace("/", ".")
-        ill = next((row for row in book.index.rows if row.probe == probe and row.status != "ok"), None)
+        ill = next((row for row in results.index.rows if row.probe == probe and row.status != "ok"), None)
         if ill:
             raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
 
@@ -186,11 +186,11 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))
-        book = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping, priority="normal")
+        results = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping, priority="normal")
     name, planted = "busy neighbour", "a loop on each CPU while it is measured"
-    share = discarded_share(book.index.rows)
+    share = discarded_share(results.index.rows)
     by = f"{in_percent(share)} of the samples were discarded" if share > _MOST_DISCARDED else None
-    by = by or finding_named(book, "machine.other_programs_work")
+    by = by or finding_named(results, "machine.other_programs_work")
     return Caught(name, planted, CAUGHT if by else PASSED, by or "nothing")
 
 

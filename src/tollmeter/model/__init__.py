@@ -21,8 +21,8 @@ __all__ = [
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "InferenceKind", "Kind", "KindAnswer", "Lanes",
     "Lengths", "Level", "Listed", "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "OpposedVerdict",
     "Option", "Outcome", "Pair", "Parameter", "PlaceRelation", "Point", "Portion", "Priority", "Probe", "Profile",
-    "Program", "Published", "PublishedShare", "Record", "Relation", "Relative", "Role", "Room", "Row", "RowOf",
-    "RunInfo", "RunVerdict", "Sample", "Samples", "Select", "Severity", "Share", "Source", "State", "StateName",
-    "Status", "Study", "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Unit",
-    "Value", "Visit", "Witness", "Work", "Workload",
+    "Program", "Published", "PublishedShare", "Record", "Relation", "Relative", "Results", "Role", "Room", "Row",
+    "RowOf", "RunInfo", "RunVerdict", "Sample", "Samples", "Select", "Severity", "Share", "Source", "State",
+    "StateName", "Status", "Study", "StudyFigure", "Suite", "Surroundings", "Tally", "Toll", "Topology", "Uncompared",
+    "Unit", "Value", "Visit", "Witness", "Work", "Workload",
 ]  # fmt: skip

@@ -316,7 +316,7 @@ class Index(Record, frozen=True):
     kinds: tuple[KindAnswer, ...] = ()
 
 
-class Book(Record, frozen=True):
+class Results(Record, frozen=True):
     """An index with what the page needs beyond it: descriptions, builds, raw outcomes by visit, and what was asked."""
 
     index: Index
@@ -326,3 +326,7 @@ class Book(Record, frozen=True):
     distances: Sequence[Distances] = ()
     request: dict[str, Any] = {}
     suite: Suite | None = None
+
+
+Book = Results
+"""The former name of `Results`, until the next minor version."""

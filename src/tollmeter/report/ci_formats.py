@@ -122,8 +122,10 @@ class ComparisonDocument(Record, frozen=True):
 
 
 def as_json(compared: Compared) -> bytes:
-    named = zip(compared.labels, compared.books, strict=True)
-    runs = tuple(ComparedRun(label=label, run=book.index.run, machine=book.index.machine) for label, book in named)
+    named = zip(compared.labels, compared.runs, strict=True)
+    runs = tuple(
+        ComparedRun(label=label, run=results.index.run, machine=results.index.machine) for label, results in named
+    )
     document = ComparisonDocument(
         format=FORMAT, by=compared.by, machines=compared.machines, runs=runs, comparisons=compared.comparisons
     )
@@ -181,8 +183,8 @@ def annotated(compared: Compared) -> list[Annotation]:
 
 def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> Iterator[str]:
     """What `benchstat -col run FILE` reads: one line for each visit, and the run as a key of the file."""
-    for label, book, lines in zip(compared.labels, compared.books, values, strict=True):
-        machine = book.index.machine
+    for label, results, lines in zip(compared.labels, compared.runs, values, strict=True):
+        machine = results.index.machine
         yield f"run: {label}\ncpu: {clean(machine.cpu)}\nkernel: {clean(machine.kernel)}\n"
         for line in lines:
             yield "".join(f"Benchmark{line.name} 1 {value:.9g} {_go_unit(line.unit)}\n" for value in line.values)

@@ -12,7 +12,7 @@ from statistics import fmean, median
 from tollmeter.judgement.changed_curves import curves, moved
 from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
 from tollmeter.judgement.convergence import budget_beyond, budget_text
-from tollmeter.model import PRECISION, Book, Level
+from tollmeter.model import PRECISION, Level, Results
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.compared_rows import (
@@ -46,26 +46,26 @@ def head(compared: Compared) -> list[Block]:
     """Which runs these are, in what they differ, and what that means for the rows below."""
     first, *others = compared.labels
     if compared.by:
-        book = compared.books[0]
-        return [f"{run_name(book)}: {compared.by} {', '.join(others)} over {first}. {_worth(book)}"]
-    runs = [_run(label, book) for label, book in zip(compared.labels, compared.books, strict=True)]
-    differing = differences(compared.books, compared.labels)
+        results = compared.runs[0]
+        return [f"{run_name(results)}: {compared.by} {', '.join(others)} over {first}. {_worth(results)}"]
+    runs = [_run(label, results) for label, results in zip(compared.labels, compared.runs, strict=True)]
+    differing = differences(compared.runs, compared.labels)
     listed = [one for one in (differing.differ, differing.others) if one is not None]
-    apart = not_compared((compared.books[0], compared.books[1])) if len(others) == 1 else []
+    apart = not_compared((compared.runs[0], compared.runs[1])) if len(others) == 1 else []
     return [*runs, *listed, *apart, *_attributed(compared)]
 
 
-def _run(label: str, book: Book) -> str:
-    name = run_name(book)
+def _run(label: str, results: Results) -> str:
+    name = run_name(results)
     named = name if label == name else f"{label}: {name}"
-    return f"{named}, {tables.when(book)}, {tables.extent(book)}. {_worth(book)}"
+    return f"{named}, {tables.when(results)}, {tables.extent(results)}. {_worth(results)}"
 
 
-def _worth(book: Book) -> str:
+def _worth(results: Results) -> str:
     """The verdict of a run, and what is missing of it."""
-    run = book.index.run
-    unfinished = "" if run.verdict == "interrupted" else tables.unfinished(book)
-    sentences = (f"{run_verdict.word(run)}: {run_verdict.meaning(book)}.", unfinished, run.damage)
+    run = results.index.run
+    unfinished = "" if run.verdict == "interrupted" else tables.unfinished(results)
+    sentences = (f"{run_verdict.word(run)}: {run_verdict.meaning(results)}.", unfinished, run.damage)
     return tables.upper(" ".join(filter(None, sentences)))
 
 
@@ -106,7 +106,7 @@ def _machines(compared: Compared, whole: bool) -> list[Block]:
 
 def memory_levels(compared: Compared) -> Table | None:
     """The levels by name, in the order of the reference and then of the others."""
-    by_name = [{level.level: level for level in book.index.hierarchy} for book in compared.books]
+    by_name = [{level.level: level for level in results.index.hierarchy} for results in compared.runs]
     names = dict.fromkeys(name for levels in by_name for name in levels)
     lines = [Line((name, *(_size(levels.get(name)) for levels in by_name),
                    *(of_level(levels[name]) if name in levels else DASH for levels in by_name)))
@@ -123,9 +123,9 @@ def tolls(compared: Compared, whole: bool) -> Table | None:
     """Of two machines, as their page has them. whole: or else the few that represent all."""
     from tollmeter.report.overlay import tolls_table
 
-    if len(compared.books) != 2:
+    if len(compared.runs) != 2:
         return None
-    return tolls_table((compared.books[0], compared.books[1]), whole=whole)
+    return tolls_table((compared.runs[0], compared.runs[1]), whole=whole)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
     naming = Naming(compared)
     sentences = [
         f"{f'{label}: ' if len(compared.labels) > 2 else ''}{curve_in_words(curve, naming, boundaries)}"
-        for label, some, book in zip(compared.labels[1:], drawn, compared.books[1:], strict=True)
-        for boundaries in [() if compared.by else moved(compared.books[0].index.hierarchy, book.index.hierarchy)]
+        for label, some, results in zip(compared.labels[1:], drawn, compared.runs[1:], strict=True)
+        for boundaries in [() if compared.by else moved(compared.runs[0].index.hierarchy, results.index.hierarchy)]
         for curve in some
     ]
     return [*([table] if table else []), *sentences]
@@ -160,9 +160,9 @@ def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
     """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
     old, *others = compared.labels
     sentences: list[Block] = []
-    for label, one, book in zip(others, compared.comparisons, compared.books[1:], strict=True):
+    for label, one, results in zip(others, compared.comparisons, compared.runs[1:], strict=True):
         of = f"{label}: " if len(others) > 1 else ""
-        decided = "" if compared.machines else _decided_by(one, book)
+        decided = "" if compared.machines else _decided_by(one, results)
         sentences += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
     return [*sentences, *geometric_mean(compared)]
 
@@ -183,7 +183,7 @@ def _counted(comparison: Comparison) -> str:
     )
 
 
-def _decided_by(comparison: Comparison, book: Book) -> str:
+def _decided_by(comparison: Comparison, results: Results) -> str:
     """Visits and budget that decide half of the decidable inconclusive rows, and the count of the others."""
     open_ = [change for change in comparison.changes if change.verdict == "cannot tell"]
     wanted = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in open_
@@ -192,7 +192,7 @@ def _decided_by(comparison: Comparison, book: Book) -> str:
     runs = f"No longer run decides {never} of the inconclusive rows: `toll run ... --against` compares in one run."
     if not wanted:
         return runs if never else ""
-    seconds = median(wanted) * book.index.run.seconds
+    seconds = median(wanted) * results.index.run.seconds
     budget = f", --budget {budget_text(int(budget_beyond(0, seconds)))}," if seconds <= LONGEST_S else ""
     half = f"About {plain(median(wanted), 2)} times the visits{budget} would decide {len(wanted) // 2 + 1} of them."
     return f"{half} {runs if never else ''}".strip()

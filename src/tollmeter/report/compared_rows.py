@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tollmeter.judgement.changed_curves import Curve, Moved, explaining
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison
-from tollmeter.model import Book, Row
+from tollmeter.model import Results, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
@@ -30,7 +30,7 @@ class Compared:
     """Runs, the reference first, and the comparison of each other with it. by: the property whose values are compared
     in one run, which then stands for each value. machines: whether machines are compared."""
 
-    books: tuple[Book, ...]
+    runs: tuple[Results, ...]
     labels: tuple[str, ...]
     comparisons: tuple[Comparison, ...]
     by: str = ""
@@ -65,7 +65,7 @@ class Naming:
     """Names of rows: with the parameters that differ, and metric, ABI and target where there are several."""
 
     def __init__(self, compared: Compared) -> None:
-        self._book, self._by = compared.books[0], compared.by
+        self._results, self._by = compared.runs[0], compared.by
         self._seen: dict[tuple[str, str], set[object]] = {}
         for row in (change.old for comparison in compared.comparisons for change in comparison.changes):
             own = {f" {name}": value for name, value in row.parameters.items()}
@@ -86,7 +86,7 @@ class Naming:
         return name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1
 
     def value(self, row: Row, name: str) -> str:
-        return value_in_words(self._book, row, name).replace(" ", "")
+        return value_in_words(self._results, row, name).replace(" ", "")
 
 
 def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
@@ -191,12 +191,12 @@ class Differences(NamedTuple):
     same: str
 
 
-def differences(books: Sequence[Book], labels: Sequence[str]) -> Differences:
+def differences(runs: Sequence[Results], labels: Sequence[str]) -> Differences:
     """labels: the headings of the runs' columns."""
-    every = [_facts(book) for book in books]
+    every = [_facts(results) for results in runs]
     differ = [name for name in every[0] if any(facts[name] != every[0][name] for facts in every)]
     same = [f"{name} {value}" for name, value in every[0].items() if name not in differ and value]
-    systems = [book.index.machine.facts for book in books]
+    systems = [results.index.machine.facts for results in runs]
     names = sorted({name for facts in systems for name in facts} - {*PASSING_FACTS})
     others = [name for name in names if any(facts.get(name) != systems[0].get(name) for facts in systems)]
     return Differences(
@@ -206,17 +206,17 @@ def differences(books: Sequence[Book], labels: Sequence[str]) -> Differences:
     )
 
 
-def run_name(book: Book) -> str:
-    return Path(book.index.run.folder).resolve().name
+def run_name(results: Results) -> str:
+    return Path(results.index.run.folder).resolve().name
 
 
-def _facts(book: Book) -> dict[str, str]:
-    machine, run = book.index.machine, book.index.run
-    numbered = [row for row in book.index.rows if row.status == "ok"]
+def _facts(results: Results) -> dict[str, str]:
+    machine, run = results.index.machine, results.index.run
+    numbered = [row for row in results.index.rows if row.status == "ok"]
     return {
-        "run": run_name(book),
+        "run": run_name(results),
         "suite": run.suite,
-        "options": _options(book),
+        "options": _options(results),
         "CPU": tables.short_cpu(machine.cpu),
         "CPUs": str(machine.cpus),
         "memory": str(size(machine.memory_bytes)),
@@ -225,7 +225,7 @@ def _facts(book: Book) -> dict[str, str]:
         "core clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
         "pages": str(size(machine.page_bytes)),
         "ABIs": ", ".join(sorted({row.abi for row in numbered})),
-        "compilers": ", ".join(sorted({build.compiler for build in book.builds})),
+        "compilers": ", ".join(sorted({build.compiler for build in results.builds})),
         "clocks": ", ".join(sorted({row.clock for row in numbered})),
         "contended samples": _contended(run.shared_share),
         "verdict": run_verdict.called(run),
@@ -239,12 +239,12 @@ def _contended(share: float | None) -> str:
     return percent(share) if share >= LEAST_CONTENDED else f"under {percent(LEAST_CONTENDED)}"
 
 
-def _options(book: Book) -> str:
+def _options(results: Results) -> str:
     """What was typed that changes how a row is measured."""
-    cpus = ",".join(map(str, book.request.get("cpus", ())))
-    budget = f"budget {book.request['budget_seconds']:g} s" if "budget_seconds" in book.request else ""
-    precision = f"precision {100 * book.index.run.precision:g} %"
-    words = (budget, precision, f"CPUs {cpus}" if cpus else "", " ".join(book.request.get("places", ())))
+    cpus = ",".join(map(str, results.request.get("cpus", ())))
+    budget = f"budget {results.request['budget_seconds']:g} s" if "budget_seconds" in results.request else ""
+    precision = f"precision {100 * results.index.run.precision:g} %"
+    words = (budget, precision, f"CPUs {cpus}" if cpus else "", " ".join(results.request.get("places", ())))
     return ", ".join(filter(None, words))
 
 
@@ -255,19 +255,19 @@ def _side_by_side(
     return table(title, [Column(title), *map(Column, labels)], lines) if lines else None
 
 
-def revisions(books: tuple[Book, Book]) -> dict[str, tuple[int, int]]:
+def revisions(runs: tuple[Results, Results]) -> dict[str, tuple[int, int]]:
     """The probes that have rows of different revisions in two runs: a revision changes what a number means."""
-    first, second = ({row.probe: row.revision for row in book.index.rows} for book in books)
+    first, second = ({row.probe: row.revision for row in results.index.rows} for results in runs)
     return {name: (first[name], second[name]) for name in first if second.get(name, first[name]) != first[name]}
 
 
-def not_compared(books: tuple[Book, Book]) -> list[str]:
+def not_compared(runs: tuple[Results, Results]) -> list[str]:
     """Which probes are not compared, and which executables of the same probes are not the same."""
-    moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(books).items()]
+    moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(runs).items()]
     sentences = (
         [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
     )
-    first, second = ({(build.probe, build.abi): build.sha256 for build in book.builds} for book in books)
+    first, second = ({(build.probe, build.abi): build.sha256 for build in results.builds} for results in runs)
     both = [key for key in first if key in second]
     other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]
     if other:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tollmeter.model import Book, Finding, Opposed, Probe, Row, Uncompared
+from tollmeter.model import Finding, Opposed, Probe, Results, Row, Uncompared
 from tollmeter.numbers.meanings import native
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
@@ -18,29 +18,31 @@ from tollmeter.report.tables import with_sizes
 FEW_PROBES = 3
 
 
-def headline(book: Book) -> str:
+def headline(results: Results) -> str:
     """That the question has no answer, where it has none; the answer; and that no longer run makes it more precise."""
-    return " ".join(filter(None, (unanswered(book), _answer(book), limit(book))))
+    return " ".join(filter(None, (unanswered(results), _answer(results), limit(results))))
 
 
-def _answer(book: Book) -> str:
+def _answer(results: Results) -> str:
     """The advice of a study that has one; the difference of one interleaved pair; else the ends of the hierarchy and of
     the toll table, or the numbers of a few probes. Empty without any."""
-    study = book.index.study
+    study = results.index.study
     if study is not None and study.worth:
         return study.worth
-    if of_one_ratio(book):
-        return f"{of_one_ratio(book)}."
-    advice = ways_out(book, book.suite) if book.suite is not None else []
-    return advice[0].best if advice else tables.answer(book) or of_few_probes(book)
+    if of_one_ratio(results):
+        return f"{of_one_ratio(results)}."
+    advice = ways_out(results, results.suite) if results.suite is not None else []
+    return advice[0].best if advice else tables.answer(results) or of_few_probes(results)
 
 
-def of_few_probes(book: Book) -> str:
+def of_few_probes(results: Results) -> str:
     """The first metric of each of a few probes. Empty for a study or a comparison, which have their own."""
-    is_compared = book.index.opposed or book.index.run.uncompared or (book.suite is not None and book.suite.published)
-    own = native(book.index.rows, book.index.machine.architecture) or book.index.rows
+    is_compared = (
+        results.index.opposed or results.index.run.uncompared or (results.suite is not None and results.suite.published)
+    )
+    own = native(results.index.rows, results.index.machine.architecture) or results.index.rows
     rows = [row for row in own if row.status == "ok" and row.median is not None]
-    probes = {row.probe: book.probes[row.probe] for row in rows if row.probe in book.probes}
+    probes = {row.probe: results.probes[row.probe] for row in rows if row.probe in results.probes}
     if is_compared or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
         return ""
     parts = [_of_probe(name, probe, [row for row in rows if row.probe == name]) for name, probe in probes.items()]
@@ -75,12 +77,12 @@ class Problems:
         return f"{self.lead}{named}{self.rest}"
 
 
-def problems(book: Book) -> Problems:
+def problems(results: Results) -> Problems:
     """`No problem found` only of a run that could have found one."""
-    findings = [finding for finding in tables.findings(book) if finding.severity != "note"]
-    limit = _limit(book)
+    findings = [finding for finding in tables.findings(results) if finding.severity != "note"]
+    limit = _limit(results)
     if not findings:
-        rest = f": {limit}" if limit else f" (measured: {', '.join(_families(book))})"
+        rest = f": {limit}" if limit else f" (measured: {', '.join(_families(results))})"
         return Problems(tables.upper(NOT_JUDGED) if limit else "No problem found", (), rest)
     more = f"; and {len(findings) - MOST_NAMED} more" if len(findings) > MOST_NAMED else ""
     rest = f"{more}. Other {NOT_JUDGED}: {limit}" if limit else more
@@ -93,23 +95,23 @@ def _brief(finding: Finding) -> str:
     return finding.claim.partition(": ")[0]
 
 
-def _families(book: Book) -> list[str]:
+def _families(results: Results) -> list[str]:
     """Of the probes that timed this machine by its own clock: rules look at no other rows."""
-    own = native(book.index.rows, book.index.machine.architecture)
+    own = native(results.index.rows, results.index.machine.architecture)
     return sorted({row.probe.partition(".")[0] for row in own if row.status == "ok"})
 
 
-def _limit(book: Book) -> str:
+def _limit(results: Results) -> str:
     """Why problems may have gone unseen; empty where the run carries every problem that its rows give."""
-    if run_verdict.is_under_way(book.index.run):
+    if run_verdict.is_under_way(results.index.run):
         return "the run is still being measured"
-    if not run_verdict.has_numbers(book):
+    if not run_verdict.has_numbers(results):
         return "no row has a number"
-    if not _families(book):
+    if not _families(results):
         return "nothing was timed on this machine by its own clock"
-    withheld = len(book.index.held_back)
-    is_limited = book.index.run.withheld_problems > 0 or book.index.run.verdict in run_verdict.WHY_WITHHELD
-    why = run_verdict.why_withheld(book) if is_limited else ""
+    withheld = len(results.index.held_back)
+    is_limited = results.index.run.withheld_problems > 0 or results.index.run.verdict in run_verdict.WHY_WITHHELD
+    why = run_verdict.why_withheld(results) if is_limited else ""
     counted = f" ({withheld} finding{'' if withheld == 1 else 's'} withheld)" if withheld else ""
     return f"{why}{counted}" if why else ""
 
@@ -120,32 +122,32 @@ LEAST_TIMES = 2
 """From twice as much on a change is printed as a multiple: 301 times, and not +30066 %."""
 
 
-def sentences(book: Book) -> list[str]:
+def sentences(results: Results) -> list[str]:
     """One sentence for each pair with a ratio, then one for each pair without, in the order of the request."""
-    compared = [_sentence(pair, book) for pair in book.index.opposed]
-    return compared + [_gap(pair, book) for pair in book.index.run.uncompared]
+    compared = [_sentence(pair, results) for pair in results.index.opposed]
+    return compared + [_gap(pair, results) for pair in results.index.run.uncompared]
 
 
-def of_one_ratio(book: Book) -> str:
+def of_one_ratio(results: Results) -> str:
     """The sentence of the only ratio; empty where there are several, or none."""
-    all_sentences = sentences(book)
-    return all_sentences[0] if book.index.opposed and len(all_sentences) == 1 else ""
+    all_sentences = sentences(results)
+    return all_sentences[0] if results.index.opposed and len(all_sentences) == 1 else ""
 
 
-def below_the_headline(book: Book) -> list[str]:
+def below_the_headline(results: Results) -> list[str]:
     """The headline has the only ratio."""
-    return [] if of_one_ratio(book) else sentences(book)
+    return [] if of_one_ratio(results) else sentences(results)
 
 
-def _gap(pair: Uncompared, book: Book) -> str:
-    point, against = (with_sizes(name, book) for name in (pair.point, pair.against))
+def _gap(pair: Uncompared, results: Results) -> str:
+    point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
     return f"{point} against {against}: not compared, {pair.reason}"
 
 
-def _sentence(pair: Opposed, book: Book) -> str:
+def _sentence(pair: Opposed, results: Results) -> str:
     """The ratio of a pair, with its interval."""
     verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
-    point, against = (with_sizes(name, book) for name in (pair.point, pair.against))
+    point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
     return f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
 
 

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
 from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
-from tollmeter.model import Book, Fall, Lengths, Modelled, Parameter, Row, Value
+from tollmeter.model import Fall, Lengths, Modelled, Parameter, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
 from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table, table
@@ -55,7 +55,7 @@ class Series:
 class _Group:
     """What stands in one section. ways: the fastest first, as the probe lists them."""
 
-    book: Book
+    results: Results
     probe: str
     target: str
     clock: str
@@ -78,11 +78,11 @@ class _Group:
         return ", ".join(filter(None, ("" if self.target == "local" and not clock_name else self.target, clock_name)))
 
 
-def sections(book: Book) -> tuple[Section, ...]:
+def sections(results: Results) -> tuple[Section, ...]:
     """The machine's own clock first, and of each place the kernel that was measured most."""
     made = []
     seen: set[tuple[str, str]] = set()
-    for group in _groups(book):
+    for group in _groups(results):
         made.append(_section(group, (group.target, group.clock) not in seen))
         seen.add((group.target, group.clock))
     return tuple(made)
@@ -92,7 +92,7 @@ def _section(group: _Group, first: bool) -> Section:
     chosen = picked(group.lengths)
     gains, same = _gains(group, chosen)
     models = (
-        modelled_of(group.book, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
+        modelled_of(group.results, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
     )
     modelled = modelled_table(group.kernel, models)
     return Section(
@@ -101,7 +101,9 @@ def _section(group: _Group, first: bool) -> Section:
         rates=_rates(group, chosen),
         gains=gains,
         modelled=modelled,
-        sentences=tuple(filter(None, (same, *_knees(group), _of_clock(group), modelled_sentence(group.book, models)))),
+        sentences=tuple(
+            filter(None, (same, *_knees(group), _of_clock(group), modelled_sentence(group.results, models)))
+        ),
         first=first,
         several=len(group.series) > 1 or modelled is not None,
     )
@@ -110,22 +112,22 @@ def _section(group: _Group, first: bool) -> Section:
 # ---- which rows stand together ----------------------------------------------------------------------------------
 
 
-def _groups(book: Book) -> list[_Group]:
+def _groups(results: Results) -> list[_Group]:
     by_key: dict[tuple[str, str, str, Value], list[Row]] = {}
-    for row in with_meaning(book.index.rows, book.probes, RATE):
+    for row in with_meaning(results.index.rows, results.probes, RATE):
         if isinstance(row.parameters.get(AXIS), int):
             key = (row.probe, row.target, row.clock, row.parameters.get("precision", ""))
             by_key.setdefault(key, []).append(row)
-    groups = [_group(book, key, rows) for key, rows in by_key.items()]
+    groups = [_group(results, key, rows) for key, rows in by_key.items()]
     useful = [group for group in groups if len(group.lengths) > 1 or len(group.series) > 1]
     order = list(CLOCKS)
     return sorted(useful, key=lambda g: (order.index(g.clock), g.target, -sum(len(series.rows) for series in g.series)))
 
 
-def _group(book: Book, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
+def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
     probe, target, clock, precision = key
-    own = main_abi(rows, book.index.machine.architecture)
-    ways = _ways(book, probe)
+    own = main_abi(rows, results.index.machine.architecture)
+    ways = _ways(results, probe)
     by_name: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
         way = str(row.parameters.get("way", ""))
@@ -133,11 +135,11 @@ def _group(book: Book, key: tuple[str, str, str, Value], rows: Sequence[Row]) ->
             by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
     ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
     series = tuple(Series(abi, way, by_name[abi, way]) for abi, way in ranked)
-    return _Group(book, probe, target, clock, precision, series, ways)
+    return _Group(results, probe, target, clock, precision, series, ways)
 
 
-def _ways(book: Book, probe: str) -> tuple[str, ...]:
-    parameters: Sequence[Parameter] = book.probes[probe].parameters if probe in book.probes else ()
+def _ways(results: Results, probe: str) -> tuple[str, ...]:
+    parameters: Sequence[Parameter] = results.probes[probe].parameters if probe in results.probes else ()
     return next((p.choices for p in parameters if p.name == "way"), ())
 
 
@@ -227,7 +229,7 @@ def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Ser
 
 def _knees(group: _Group) -> list[str]:
     """Where the rates fall: those of one way that fall alike, or not for memory, or nowhere, in one sentence."""
-    curves = [curve for curve in group.book.index.lengths if _of_group(curve, group)]
+    curves = [curve for curve in group.results.index.lengths if _of_group(curve, group)]
     sentences: list[str] = []
     for way in dict.fromkeys(str(curve.parameters.get("way", "")) for curve in curves):
         same = [curve for curve in curves if str(curve.parameters.get("way", "")) == way]
@@ -325,10 +327,10 @@ def _of_clock(group: _Group) -> str:
 # ---- what a study's cache would miss --------------------------------------------------------------------------------
 
 
-def modelled_of(book: Book, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
+def modelled_of(results: Results, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
     return tuple(
         model
-        for model in book.index.modelled
+        for model in results.index.modelled
         if (model.probe, model.target, model.parameters.get("precision", "")) == (probe, target, precision)
     )
 
@@ -350,9 +352,9 @@ def modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
     return table(title, [Column(title), *columns], lines) if lines else None
 
 
-def modelled_sentence(book: Book, models: Sequence[Modelled]) -> str:
+def modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:
     """What the model is, and why a part of it is missing."""
-    cache = book.suite.modelled if book.suite else None
+    cache = results.suite.modelled if results.suite else None
     if not models or cache is None:
         return ""
     reasons = dict.fromkeys(model.reason for model in models if model.reason)

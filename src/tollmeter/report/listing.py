@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from tollmeter.model import Book, Row, Value
+from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.numbers import of_row, size
@@ -19,15 +19,15 @@ MOST_ROWS = 40
 LOCAL = "local"
 
 
-def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
+def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> Table | None:
     """Each row with a number, the parameters that were requested or distinguish it, and where it ran if places differ.
     whole: all rows; else the typical ones and where the rest is, or None for more than `most`."""
-    rows = [row for row in book.index.rows if row.status == "ok"]
+    rows = [row for row in results.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
-    shown = rows if whole or len(rows) <= MOST_ROWS else _typical(rows, book)[:MOST_ROWS]
+    shown = rows if whole or len(rows) <= MOST_ROWS else _typical(rows, results)[:MOST_ROWS]
     places = {_place(row) for row in shown}
-    columns, lines = _one_probe(shown, book) if len({row.probe for row in shown}) == 1 else _several(shown, book)
+    columns, lines = _one_probe(shown, results) if len({row.probe for row in shown}) == 1 else _several(shown, results)
     if len(places) == 1 and places != {LOCAL}:
         columns[0] = Column(f"{columns[0].name} ({_place(shown[0])})")
     if len({row.abi for row in shown}) > 1:
@@ -38,51 +38,52 @@ def listing(book: Book, most: int = MOST_ROWS, *, whole: bool = False) -> Table 
         lines = [(*line, _place(row)) for line, row in zip(lines, shown, strict=True)]
     whole_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
     title = columns[0].name
-    return table(title, [*columns, Column("median", True)], _with_rest(whole_lines, len(rows) - len(shown), book))
+    return table(title, [*columns, Column("median", True)], _with_rest(whole_lines, len(rows) - len(shown), results))
 
 
-def _one_probe(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
+def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
     """A column for each parameter that is shown."""
     varying = _varying(rows)
-    names = list(dict.fromkeys(name for row in rows for name in _shown(row, varying, book)))
-    lines = [(row.metric, *(value_in_words(book, row, name) for name in names)) for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in _shown(row, varying, results)))
+    lines = [(row.metric, *(value_in_words(results, row, name) for name in names)) for row in rows]
     return [Column(rows[0].probe), *map(Column, names)], lines
 
 
-def _several(rows: Sequence[Row], book: Book) -> tuple[list[Column], list[tuple[str, ...]]]:
+def _several(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
     """The parameters beside each probe's name, since each probe has others."""
     varying = _varying(rows)
     values = [
-        ", ".join(f"{name} {value_in_words(book, row, name)}" for name in _shown(row, varying, book)) for row in rows
+        ", ".join(f"{name} {value_in_words(results, row, name)}" for name in _shown(row, varying, results))
+        for row in rows
     ]
     names = [f"{row.probe} {own}".rstrip() for row, own in zip(rows, values, strict=True)]
     return [Column("Rows"), Column("metric")], [(name, row.metric) for name, row in zip(names, rows, strict=True)]
 
 
-def _shown(row: Row, varying: set[tuple[str, str]], book: Book) -> list[str]:
+def _shown(row: Row, varying: set[tuple[str, str]], results: Results) -> list[str]:
     """Parameters that were requested or distinguish the row; with several workers the relation of their CPUs."""
-    names = [name for name in row.parameters if (row.probe, name) in varying or _is_requested(name, row, book)]
+    names = [name for name in row.parameters if (row.probe, name) in varying or _is_requested(name, row, results)]
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 
 
-def _typical(rows: Sequence[Row], book: Book) -> Sequence[Row]:
+def _typical(rows: Sequence[Row], results: Results) -> Sequence[Row]:
     """Rows at the requested values, and else at the typical values of their probes; all where there are none."""
-    return [row for row in rows if _is_typical(row, book)] or rows
+    return [row for row in rows if _is_typical(row, results)] or rows
 
 
-def _is_typical(row: Row, book: Book) -> bool:
-    probe = book.probes.get(row.probe)
+def _is_typical(row: Row, results: Results) -> bool:
+    probe = results.probes.get(row.probe)
     usual = (
         {parameter.name: parameter.typical for parameter in probe.parameters if parameter.typical is not None}
         if probe
         else {}
     )
-    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_requested(name, row, book))
+    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_requested(name, row, results))
 
 
-def _with_rest(lines: list[Line], more: int, book: Book) -> list[Line]:
+def _with_rest(lines: list[Line], more: int, results: Results) -> list[Line]:
     if more:
-        where = typed("show", book.index.run.folder, "--format", "csv")
+        where = typed("show", results.index.run.folder, "--format", "csv")
         lines[-1] = replace(lines[-1], note=f"and {more} rows more: `{where}`")
     return lines
 
@@ -92,9 +93,9 @@ def _place(row: Row) -> str:
     return f"{row.target}, {row.clock}" if row.clock in ("virtual", "external") else row.target
 
 
-def _is_requested(name: str, row: Row, book: Book) -> bool:
+def _is_requested(name: str, row: Row, results: Results) -> bool:
     """Whether a selection of the row's probe names the parameter."""
-    selects = book.suite.select if book.suite else ()
+    selects = results.suite.select if results.suite else ()
     return any(name in select.parameters and fnmatchcase(row.probe, select.probe) for select in selects)
 
 
@@ -109,10 +110,10 @@ def _varying(rows: Sequence[Row]) -> set[tuple[str, str]]:
     return {key for key, seen in values.items() if len(seen) > 1}
 
 
-def value_in_words(book: Book, row: Row, name: str) -> str:
+def value_in_words(results: Results, row: Row, name: str) -> str:
     if name == RELATION:
         return row.relation or ""
     value = row.parameters[name]
-    if isinstance(value, int) and name in sizes_of(book.probes.get(row.probe)):
+    if isinstance(value, int) and name in sizes_of(results.probes.get(row.probe)):
         return str(size(value))
     return str(value).replace("_", " ")

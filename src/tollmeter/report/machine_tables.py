@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from tollmeter.inference.core_kinds import is_loaded
-from tollmeter.model import Book, Inference, KindAnswer, Machine, Marks, Row, Topology
+from tollmeter.model import Inference, KindAnswer, Machine, Marks, Results, Row, Topology
 from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables, tolls
@@ -26,27 +26,27 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 """What a line of another kind rests on, and has no line of its own here."""
 
 
-def all_tables(book: Book, rows: Table | None = None) -> list[Table]:
+def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
-    every = (tables.memory_table(book), *node_tables(book), inferred_table(book), tables.toll_table(book),
-             *kind_tables(book), rows, clocks_table(book))  # fmt: skip
+    every = (tables.memory_table(results), *node_tables(results), inferred_table(results), tables.toll_table(results),
+             *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [one for one in every if one is not None]
 
 
-def inferred_table(book: Book) -> Table | None:
+def inferred_table(results: Results) -> Table | None:
     """None where the run measured nothing from which more than the hierarchy follows."""
     lines = [
-        _line(book, inference)
-        for inference in book.index.inferred
+        _line(results, inference)
+        for inference in results.index.inferred
         if inference.kind not in BEHIND
-        or (inference.kind == "prefetched" and _twin(book, inference, "prefetch_gain", "direction") is None)
+        or (inference.kind == "prefetched" and _twin(results, inference, "prefetch_gain", "direction") is None)
     ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
     return table("Inferred", columns, lines) if lines else None
 
 
-def _line(book: Book, inference: Inference) -> Line:
-    return Line((inference.name, _value(inference), inference.system or ""), _note(book, inference))
+def _line(results: Results, inference: Inference) -> Line:
+    return Line((inference.name, _value(inference), inference.system or ""), _note(results, inference))
 
 
 def _value(inference: Inference) -> Cell:
@@ -61,12 +61,12 @@ def _value(inference: Inference) -> Cell:
     )
 
 
-def _note(book: Book, inference: Inference) -> str:
+def _note(results: Results, inference: Inference) -> str:
     """Why it is not resolved; or the related inference of another kind."""
     if inference.kind == "prefetch_gain":
-        verdict = _twin(book, inference, "prefetched", "direction")
+        verdict = _twin(results, inference, "prefetched", "direction")
         return (verdict.reason if verdict else None) or ""
-    reached = _twin(book, inference, "reading_share", "level") if inference.kind == "yardstick" else None
+    reached = _twin(results, inference, "reading_share", "level") if inference.kind == "yardstick" else None
     return _share_text(reached) if reached is not None else inference.reason or ""
 
 
@@ -80,14 +80,14 @@ def _share_text(reached: Inference) -> str:
     return f"reading goes at {percent(share)} of it" + (f": {passed}" if share > PASSED_BY else "")
 
 
-def _twin(book: Book, inference: Inference, kind: str, by: str) -> Inference | None:
+def _twin(results: Results, inference: Inference, kind: str, by: str) -> Inference | None:
     """The inference of another kind in the same direction, or of the same level."""
 
     def place(other: Inference) -> object:
         return other.level if by == "level" else other.parameters.get(by)
 
     return next(
-        (other for other in book.index.inferred if other.kind == kind and place(other) == place(inference)), None
+        (other for other in results.index.inferred if other.kind == kind and place(other) == place(inference)), None
     )
 
 
@@ -104,11 +104,11 @@ MOST_WITH_INTERVALS = 4
 """Nodes with memory whose columns have room for intervals on a terminal."""
 
 
-def node_tables(book: Book) -> tuple[Table, ...]:
+def node_tables(results: Results) -> tuple[Table, ...]:
     """A line for each node that asks, a column for each that holds the memory; none of what was not measured."""
-    own = native(book.index.rows, book.index.machine.architecture)
+    own = native(results.index.rows, results.index.machine.architecture)
     measured = [
-        (title, [row for row in with_meaning(own, book.probes, means) if is_loaded(row) == loaded])
+        (title, [row for row in with_meaning(own, results.probes, means) if is_loaded(row) == loaded])
         for title, means, loaded in QUANTITIES
     ]
     return tuple(_matrix(title, rows) for title, rows in measured if rows)
@@ -133,14 +133,14 @@ def _cell(row: Row | None, homes: int) -> Figure | str:
 # ---- core kinds -----------------------------------------------------------------------------------------------------
 
 
-def kind_tables(book: Book, *, few: bool = False) -> list[Table]:
+def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
     """Of each kind but the first, whose tables are the run's own. few: the best known tolls alone."""
-    return [table for answer in book.index.kinds[1:] for table in _tables(book, answer, few=few)]
+    return [table for answer in results.index.kinds[1:] for table in _tables(results, answer, few=few)]
 
 
-def _tables(book: Book, answer: KindAnswer, *, few: bool) -> list[Table]:
-    index = msgspec.structs.replace(book.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
-    own = msgspec.structs.replace(book, index=index)
+def _tables(results: Results, answer: KindAnswer, *, few: bool) -> list[Table]:
+    index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
+    own = msgspec.structs.replace(results, index=index)
     shown = tables.brief(tables.toll_table(own, tolls.best_known(own))) if few else tables.toll_table(own)
     titled = (("Memory", tables.memory_table(own)), ("Tolls", shown))
     return [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
@@ -159,11 +159,11 @@ def _titled(table: Table, title: str) -> Table:
     return replace(table, title=title, columns=(replace(first, name=title), *others))
 
 
-def of_kinds(book: Book) -> tuple[str, ...]:
+def of_kinds(results: Results) -> tuple[str, ...]:
     """Which kind the run's own tables are of, and which kinds were left out and why; empty on other machines."""
-    if not book.index.kinds:
+    if not results.index.kinds:
         return ()
-    own, *others = book.index.kinds
+    own, *others = results.index.kinds
     measured = [f"{answer.kind} ({_cpus(answer)}{_clock(answer)})" for answer in (own, *others) if not answer.reason]
     return (
         f"Kinds of core: {', '.join(measured)}. Tables without a kind are of {own.kind}.",
@@ -184,19 +184,19 @@ def _clock(answer: KindAnswer) -> str:
 RATES = ("B/s", "flop/s", "op/s")
 
 
-def clocks_table(book: Book) -> Table | None:
+def clocks_table(results: Results) -> Table | None:
     """One line for each point that was timed over a line; None where none was."""
     first: dict[tuple[object, ...], Row] = {}
-    for row in book.index.rows:
+    for row in results.index.rows:
         if row.clock == "external" and row.status == "ok":
             first.setdefault((row.probe, row.abi, row.target, *sorted(row.parameters.items())), row)
-    lines = [_clock_line(row, seen) for row in first.values() if (seen := _marks(book, row))]
+    lines = [_clock_line(row, seen) for row in first.values() if (seen := _marks(results, row))]
     right = [Column(name, right=True) for name in ("by the line", "by its own", "ratio", "empty test")]
     return table("Two clocks", [Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
 
 
-def _marks(book: Book, row: Row) -> list[Marks]:
-    return [outcome.marks for outcome in outcomes_of(book, row) if outcome.marks]
+def _marks(results: Results, row: Row) -> list[Marks]:
+    return [outcome.marks for outcome in outcomes_of(results, row) if outcome.marks]
 
 
 def _clock_line(row: Row, seen: list[Marks]) -> Line:

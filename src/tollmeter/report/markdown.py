@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from math import inf
 
-from tollmeter.model import Book, Finding, Row
+from tollmeter.model import Finding, Results, Row
 from tollmeter.report import programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import Section, sections
@@ -29,15 +29,15 @@ MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 in a comment."""
 
 
-def render(book: Book) -> str:
+def render(results: Results) -> str:
     """Head, memory, tolls, findings, rows, gaps and command. Beyond MOST_CHARACTERS rows are left out."""
-    parts = [_head(book), _listed(below_the_headline(book)), *_study(book)]
-    parts += map(grid_of, all_tables(book))
-    parts += [*map(text, (*of_kinds(book), *tables.unread(book))), _findings(book), _sure(book)]
-    parts += [part for section in sections(book) for part in _section(section)]
-    last = [_gaps(book), _again(book)]
+    parts = [_head(results), _listed(below_the_headline(results)), *_study(results)]
+    parts += map(grid_of, all_tables(results))
+    parts += [*map(text, (*of_kinds(results), *tables.unread(results))), _findings(results), _sure(results)]
+    parts += [part for section in sections(results) for part in _section(section)]
+    last = [_gaps(results), _again(results)]
     taken = sum(len(part) + 2 for part in (*parts, *last))
-    return "\n\n".join(part for part in (*parts, _rows(book, MOST_CHARACTERS - taken), *last) if part) + "\n"
+    return "\n\n".join(part for part in (*parts, _rows(results, MOST_CHARACTERS - taken), *last) if part) + "\n"
 
 
 def text(value: str) -> str:
@@ -48,21 +48,25 @@ def text(value: str) -> str:
     )
 
 
-def _head(book: Book) -> str:
-    facts = tables.facts_of(book.index.machine)
-    lines = [f"# {text(facts[0])}", text(" · ".join(facts[1:])), text(f"{tables.when(book)}: {tables.extent(book)}")]
-    seen_problems = problems(book)
+def _head(results: Results) -> str:
+    facts = tables.facts_of(results.index.machine)
+    lines = [
+        f"# {text(facts[0])}",
+        text(" · ".join(facts[1:])),
+        text(f"{tables.when(results)}: {tables.extent(results)}"),
+    ]
+    seen_problems = problems(results)
     problem_line = f"**{text(seen_problems.lead)}**{text(str(seen_problems).removeprefix(seen_problems.lead))}"
-    worthy = (text(headline(book)), problem_line, text(tables.upper(run_verdict.verdict(book))))
+    worthy = (text(headline(results)), problem_line, text(tables.upper(run_verdict.verdict(results))))
     return "\n\n".join([*lines, *filter(None, worthy)])
 
 
-def _study(book: Book) -> list[str]:
+def _study(results: Results) -> list[str]:
     """The question, what was published beside what is here, and the remarks."""
-    suite = book.suite
+    suite = results.suite
     if suite is None or not suite.published:
         return []
-    answered = answers_of(book, suite)
+    answered = answers_of(results, suite)
     asked = [f"## {text(suite.question)}", *([text(f"Source: {suite.source}")] if suite.source else [])]
     common = [text(sentence) for sentence in answered.sentences]
     remarks_text = [text(f"{number} {sentence}") for number, sentence in remarks(answered.answers)]
@@ -71,11 +75,11 @@ def _study(book: Book) -> list[str]:
         *common,
         grid_of(claims_table(answered.answers)),
         *remarks_text,
-        *_blocks(listings(book)),
-        *map(grid_of, program_tables(book)),
-        *attribution(largest(book)),
-        *map(text, program_remarks(book)),
-        *_blocks(programs.answer(book, suite)),
+        *_blocks(listings(results)),
+        *map(grid_of, program_tables(results)),
+        *attribution(largest(results)),
+        *map(text, program_remarks(results)),
+        *_blocks(programs.answer(results, suite)),
     ]
 
 
@@ -124,23 +128,23 @@ def _grid(names: Sequence[str], lines: Iterable[Sequence[str]], right: Sequence[
     return f"| {' | '.join(names)} |\n|{rule}|\n{rows}"
 
 
-def _findings(book: Book) -> str:
-    findings = [_finding(book, finding) for finding in tables.findings(book)]
+def _findings(results: Results) -> str:
+    findings = [_finding(results, finding) for finding in tables.findings(results)]
     return "\n".join(["## Findings", "", *findings]) if findings else ""
 
 
-def _finding(book: Book, finding: Finding) -> str:
-    rests_on = "; ".join(tables.evidence(item, book) for item in finding.evidence)
+def _finding(results: Results, finding: Finding) -> str:
+    rests_on = "; ".join(tables.evidence(item, results) for item in finding.evidence)
     return f"* **{text(finding.claim)}** ({text(rests_on)}) {text(finding.remedy)}"
 
 
-def _sure(book: Book) -> str:
+def _sure(results: Results) -> str:
     sentences = (
-        run_verdict.held_back(book),
-        tables.unfinished(book),
-        book.index.run.summary,
-        tables.sureness(book),
-        tables.missing(book),
+        run_verdict.held_back(results),
+        tables.unfinished(results),
+        results.index.run.summary,
+        tables.sureness(results),
+        tables.missing(results),
     )
     return "\n\n".join(text(tables.upper(sentence)) for sentence in sentences if sentence)
 
@@ -150,10 +154,10 @@ _ALWAYS, _AROUND_ROWS = ("probe", "parameters", "ABI", "metric", "median", "samp
 _ROW_NAMES = ("probe", "parameters", "ABI", "target", "clock", "metric", "median", "samples")
 
 
-def _rows(book: Book, most: int) -> str:
+def _rows(results: Results, most: int) -> str:
     """All rows with a number; where these take more than `most` characters, those with the widest intervals first and
     the rest left out. A column that says the same of all rows is left out too."""
-    rows = [row for row in book.index.rows if row.status == "ok"]
+    rows = [row for row in results.index.rows if row.status == "ok"]
     if not rows:
         return ""
     whole = {id(row): _row(row) for row in rows}
@@ -204,13 +208,13 @@ def _row(row: Row) -> tuple[str, ...]:
     return tuple(text(word) for word in words)
 
 
-def _gaps(book: Book) -> str:
-    gaps = tables.gaps(book.index.rows)
+def _gaps(results: Results) -> str:
+    gaps = tables.gaps(results.index.rows)
     if not gaps:
         return ""
     lines = [(text(status.replace("_", " ")), text(reason), str(number)) for status, reason, number in gaps]
     return "## Without a number\n\n" + _grid(["status", "reason", "rows"], lines, [False, False, True])
 
 
-def _again(book: Book) -> str:
-    return f"## Again\n\n    {clean(command(book))}"
+def _again(results: Results) -> str:
+    return f"## Again\n\n    {clean(command(results))}"

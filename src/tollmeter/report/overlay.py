@@ -13,7 +13,7 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
-from tollmeter.model import Book, Failure, Row, Toll
+from tollmeter.model import Failure, Results, Row, Toll
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.charts import Overlay, overlaid
 from tollmeter.report.charts.chart import benches, pictures
@@ -32,7 +32,7 @@ STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "u
 class Two:
     """Two runs with the charts of both. labels: what the runs are called in them, beginning with A and with B."""
 
-    books: tuple[Book, Book]
+    runs: tuple[Results, Results]
     labels: tuple[str, str]
     drawn: Overlay
 
@@ -51,14 +51,14 @@ class Side:
     no_levels: str
 
 
-def two(books: tuple[Book, Book]) -> Two:
+def two(runs: tuple[Results, Results]) -> Two:
     """Raises Failure (4) where no chart is of what both measured: how steady a machine was every run has."""
-    named = labels(books)
-    drawn = overlaid(books, named)
+    named = labels(runs)
+    drawn = overlaid(runs, named)
     if not any(chart.probes for chart in drawn.charts):
-        first, second = map(run_name, books)
-        raise Failure(f"{first} and {second} have no chart in common: {_why_none(books)}", CANNOT_TELL)
-    return Two(books, named, drawn)
+        first, second = map(run_name, runs)
+        raise Failure(f"{first} and {second} have no chart in common: {_why_none(runs)}", CANNOT_TELL)
+    return Two(runs, named, drawn)
 
 
 def write(pair: Two, path: Path) -> None:
@@ -73,14 +73,19 @@ def render(pair: Two) -> str:
 
 def save(pair: Two, folder: Path) -> tuple[Path, ...]:
     """Pictures of all charts of both runs. Raises Failure (5) where they cannot be written."""
-    return pictures(pair.drawn.charts, pair.books, folder)
+    return pictures(pair.drawn.charts, pair.runs, folder)
 
 
-def labels(books: tuple[Book, Book]) -> tuple[str, str]:
+def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
     """By the first difference of the two: the CPU, the kernel, or the run."""
     first, second = (
-        [tables.short_cpu(book.index.machine.cpu), book.index.machine.kernel, run_name(book), book.index.run.started]
-        for book in books
+        [
+            tables.short_cpu(results.index.machine.cpu),
+            results.index.machine.kernel,
+            run_name(results),
+            results.index.run.started,
+        ]
+        for results in runs
     )
     first_difference = next(
         (both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2])
@@ -88,53 +93,56 @@ def labels(books: tuple[Book, Book]) -> tuple[str, str]:
     return f"{SIDES[0]} · {first_difference[0]}", f"{SIDES[1]} · {first_difference[1]}"
 
 
-def _why_none(books: tuple[Book, Book]) -> str:
-    clocks = [{bench.clock for bench in benches(book)} for book in books]
-    probes = [{row.probe for row in book.index.rows if row.status == "ok"} for book in books]
+def _why_none(runs: tuple[Results, Results]) -> str:
+    clocks = [{bench.clock for bench in benches(results)} for results in runs]
+    probes = [{row.probe for row in results.index.rows if row.status == "ok"} for results in runs]
     if not probes[0] & probes[1]:
         return "no probe has a number in both"
     if not clocks[0] & clocks[1]:
         return "they were timed by clocks of different kinds"
-    if not probes[0] & probes[1] - {*revisions(books)}:
+    if not probes[0] & probes[1] - {*revisions(runs)}:
         return "all probes of both have different revisions"
     return "too few points were measured in both"
 
 
 def _words(pair: Two) -> dict[str, Any]:
-    sides = [_side(book, letter, label) for book, letter, label in zip(pair.books, SIDES, pair.labels, strict=True)]
-    differ, others, same = differences(pair.books, SIDES)
+    sides = [
+        _side(results, letter, label) for results, letter, label in zip(pair.runs, SIDES, pair.labels, strict=True)
+    ]
+    differ, others, same = differences(pair.runs, SIDES)
     return {
-        "run": pair.books[0].index.run,
+        "run": pair.runs[0].index.run,
         "sides": sides,
         "differ": differ,
         "others": others,
         "same": same,
-        "apart": not_compared(pair.books),
-        "changed": changed_rows(pair.books),
-        "tolls": tolls_table(pair.books, whole=False),
-        "all_tolls": tolls_table(pair.books, whole=True),
+        "apart": not_compared(pair.runs),
+        "changed": changed_rows(pair.runs),
+        "tolls": tolls_table(pair.runs, whole=False),
+        "all_tolls": tolls_table(pair.runs, whole=True),
         "groups": [group for group in pair.drawn.groups if group[0].general],
         "single": [group for group in pair.drawn.groups if not group[0].general],
         "only": [(letter, titles) for letter, titles in zip(SIDES, pair.drawn.only, strict=True) if titles],
     }
 
 
-def _side(book: Book, letter: str, label: str) -> Side:
-    run, memory = book.index.run, tables.memory_table(book)
+def _side(results: Results, letter: str, label: str) -> Side:
+    run, memory = results.index.run, tables.memory_table(results)
     return Side(
-        letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(book)} · {tables.extent(book)}",
-        facts=tables.facts_of(book.index.machine), verdict=f"{run_verdict.word(run)}: {run_verdict.meaning(book)}",
-        unfinished="" if run.verdict == "interrupted" else tables.unfinished(book),
-        memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(book),
+        letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
+        facts=tables.facts_of(results.index.machine),
+        verdict=f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
+        unfinished="" if run.verdict == "interrupted" else tables.unfinished(results),
+        memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(results),
     )  # fmt: skip
 
 
-def changed_rows(books: tuple[Book, Book]) -> Table | None:
+def changed_rows(runs: tuple[Results, Results]) -> Table | None:
     """None of two systems, or where nothing changed."""
-    old, new = (book.index for book in books)
+    old, new = (results.index for results in runs)
     if machine_differences(old.machine, new.machine):
         return None
-    compared = Compared(books, SIDES, (compare(old, new),))
+    compared = Compared(runs, SIDES, (compare(old, new),))
     changes = (change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED)
     return row_table(compared, [compared.key(change.old) for change in changes])
 
@@ -142,11 +150,13 @@ def changed_rows(books: tuple[Book, Book]) -> Table | None:
 # ---- tolls ----------------------------------------------------------------------------------------------------------
 
 
-def tolls_table(books: tuple[Book, Book], *, whole: bool) -> Table | None:
+def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
     """Tolls that either run has, A's first, cheapest first, with the ratio. whole: all, not only a few."""
-    both = comparable(books)
-    first, second = ({_key(toll): toll for toll in book.index.tolls} for book in both)
-    few = [_key(toll) for book in both for toll in best_known(book) if {_key(toll)} <= first.keys() & second.keys()]
+    both = comparable(runs)
+    first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
+    few = [
+        _key(toll) for results in both for toll in best_known(results) if {_key(toll)} <= first.keys() & second.keys()
+    ]
     pairs = [(first.get(key), second.get(key)) for key in {**first, **second} if whole or key in few]
     lines = [_line(both, *pair) for pair in pairs if any(toll and toll.value is not None for toll in pair)]
     columns = [Column("toll"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
@@ -157,15 +167,15 @@ def _key(toll: Toll) -> tuple[object, ...]:
     return toll.probe, toll.metric, tuple(sorted(toll.parameters.items()))
 
 
-def _line(books: tuple[Book, Book], first: Toll | None, second: Toll | None) -> Line:
+def _line(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> Line:
     cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in (first, second)]
-    ratio, note = _ratio(books, first, second)
+    ratio, note = _ratio(runs, first, second)
     named = first or second
     assert named is not None
     return Line((named.toll, *cells, ratio), note)
 
 
-def _ratio(books: tuple[Book, Book], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
+def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
     """B's toll over A's, with its interval where both have one; or why there is none."""
     for toll, letter in ((first, SIDES[0]), (second, SIDES[1])):
         if toll is None or toll.value is None:
@@ -175,15 +185,15 @@ def _ratio(books: tuple[Book, Book], first: Toll | None, second: Toll | None) ->
     if any(state in HEAPS for state in states):
         return DASH, "bimodal: one of two costs"
     note = f"A {STATES[states[0]]}, B {STATES[states[1]]}" if states[0] != states[1] else ""
-    ratio = ratio_of(_in_ns(books[0], first), _in_ns(books[1], second))
+    ratio = ratio_of(_in_ns(runs[0], first), _in_ns(runs[1], second))
     if min(first.visits, second.visits) < LEAST_VISITS or not isfinite(ratio.high):
         return guess(ratio.value, "ratio"), note
     return quantity(ratio.value, "ratio", ratio.low, ratio.high), note
 
 
-def _in_ns(book: Book, toll: Toll) -> Row:
+def _in_ns(results: Results, toll: Toll) -> Row:
     """The row that a toll is of, in the toll's unit."""
-    row = next(row for row in book.index.rows if _is_of(row, toll))
+    row = next(row for row in results.index.rows if _is_of(row, toll))
     return msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One self-contained page of a book: it opens from disk, loads nothing, and shows hostile names as text.
+"""One self-contained page of a run: it opens from disk, loads nothing, and shows hostile names as text.
 
 Everything inline is pinned by its SHA-256 in the page's own content security policy; nothing is evaluated (Vega's
 expressions are interpreted), and whatever came from a machine goes through the template's escaping or through a JSON
@@ -25,7 +25,7 @@ from tollmeter import commands
 from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
-from tollmeter.model import Book, Failure
+from tollmeter.model import Failure, Results
 from tollmeter.notices import notify
 from tollmeter.report import chart_style, machine_tables, programs, run_verdict, tables
 from tollmeter.report.charts import Chart, charts
@@ -51,9 +51,9 @@ FEATURED = ("bandwidth", "parallelism", "load", "node-latency", "core-to-core", 
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def write(book: Book, path: Path) -> None:
+def write(results: Results, path: Path) -> None:
     """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
-    put(render(book), path)
+    put(render(results), path)
 
 
 def put(text: str, path: Path) -> None:
@@ -66,10 +66,10 @@ def put(text: str, path: Path) -> None:
         raise Failure(f"cannot write {path}: {why}; `{elsewhere}` writes it elsewhere", 5) from error
 
 
-def render(book: Book, runs: str = "") -> str:
+def render(results: Results, runs: str = "") -> str:
     """The page's text. runs: where the list of runs is, for a page that is served."""
-    drawn = [chart for chart in charts(book) if not chart.name.startswith(LADDER)]
-    return rendered("page.html", drawn, {**_words(book, drawn), "runs": runs})
+    drawn = [chart for chart in charts(results) if not chart.name.startswith(LADDER)]
+    return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs})
 
 
 def rendered(
@@ -103,39 +103,39 @@ def island(data: Mapping[str, Any]) -> str:
     return text
 
 
-def _words(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
-    aside = tables.discarded(book)
-    probes = dossiers(book, drawn, aside)
-    index = book.index
+def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
+    aside = tables.discarded(results)
+    probes = dossiers(results, drawn, aside)
+    index = results.index
     return {
         "run": index.run,
         "facts": tables.facts_of(index.machine),
-        "when": tables.when(book),
-        "extent": tables.extent(book),
-        "answer": headline(book),
-        "problems": problems(book),
-        "worth": _worth(book),
-        "sureness": _sureness(book, aside),
-        "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(book),
-        **_study(book, drawn),
-        "in_turns": below_the_headline(book),
-        "memory": tables.memory_table(book),
-        "between_nodes": node_tables(book),
-        "of_kinds": of_kinds(book),
-        "kinds": kind_tables(book),
-        "no_levels": tables.no_levels(book),
-        "unread": tables.unread(book),
+        "when": tables.when(results),
+        "extent": tables.extent(results),
+        "answer": headline(results),
+        "problems": problems(results),
+        "worth": _worth(results),
+        "sureness": _sureness(results, aside),
+        "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(results),
+        **_study(results, drawn),
+        "in_turns": below_the_headline(results),
+        "memory": tables.memory_table(results),
+        "between_nodes": node_tables(results),
+        "of_kinds": of_kinds(results),
+        "kinds": kind_tables(results),
+        "no_levels": tables.no_levels(results),
+        "unread": tables.unread(results),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
-        "inferred": inferred_table(book),
-        "ladder": ladder(book),
-        "findings": linked(book, tables.findings(book), drawn),
+        "inferred": inferred_table(results),
+        "ladder": ladder(results),
+        "findings": linked(results, tables.findings(results), drawn),
         "first": [chart for chart in drawn if chart.name == BESIDE_MEMORY],
         "charts": [chart for chart in drawn if chart.name in FEATURED],
         "probes": probes,
         "families": families(probes, [chart for chart in drawn if _is_folded(chart)]),
-        "command": command(book),
-        "provenance": provenance(book),
-        "builds": executables(book),
+        "command": command(results),
+        "provenance": provenance(results),
+        "builds": executables(results),
         "parts": machine_tables.parts_of(index.machine),
         "nodes": machine_tables.node_table(index.machine),
         "limits": machine_tables.limits(index.machine),
@@ -146,45 +146,45 @@ def _is_folded(chart: Chart) -> bool:
     return chart.general and not chart.name.startswith(REDRAWN) and chart.name not in (BESIDE_MEMORY, *FEATURED)
 
 
-def _worth(book: Book) -> dict[str, str]:
+def _worth(results: Results) -> dict[str, str]:
     """The verdict's word, what it was made of, and what the run is not good for."""
-    verdict = run_verdict.verdict(book)
+    verdict = run_verdict.verdict(results)
     return {
-        "word": run_verdict.word(book.index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
-        "meaning": run_verdict.meaning(book), "held": run_verdict.held_back(book),
+        "word": run_verdict.word(results.index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
+        "meaning": run_verdict.meaning(results), "held": run_verdict.held_back(results),
     }  # fmt: skip
 
 
-def _study(book: Book, drawn: Sequence[Chart]) -> dict[str, Any]:
+def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     """A study's question and published figures beside what is here, and rates over length of any suite."""
-    suite = book.suite if book.suite and book.suite.published else None
-    answered = answers_of(book, suite) if suite else None
-    taken = largest(book)
+    suite = results.suite if results.suite and results.suite.published else None
+    answered = answers_of(results, suite) if suite else None
+    taken = largest(results)
     return {
         "study": suite,
         "claims": claims_table(answered.answers) if answered else None,
         "remarks": remarks(answered.answers) if answered else (),
         "redrawn": [chart for chart in drawn if chart.name.startswith(REDRAWN)],
-        "not_redrawn": not_redrawn(book, suite, [chart.name for chart in drawn]) if suite else [],
+        "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
         "common": answered.sentences if answered else (),
-        "listings": listings(book),
-        "programs": program_tables(book),
-        "blocks": programs.answer(book, suite) if suite else [],
+        "listings": listings(results),
+        "programs": program_tables(results),
+        "blocks": programs.answer(results, suite) if suite else [],
         "attribution": attribution_table(taken) if taken else None,
-        "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(book)],
-        "sections": [section for section in sections(book) if section.first or section.several],
+        "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(results)],
+        "sections": [section for section in sections(results) if section.first or section.several],
     }
 
 
-def _sureness(book: Book, aside: tables.Discarded) -> list[tuple[str, str]]:
+def _sureness(results: Results, aside: tables.Discarded) -> list[tuple[str, str]]:
     lines = (
         ("Discarded", tables.discarded_in_words(aside)),
-        ("Steady", tables.steadiness(book)),
-        ("Known", book.index.run.summary),
-        ("Missing", tables.missing(book)),
-        ("Damaged", book.index.run.damage),
-        ("Left out", book.index.run.narrowed),
-        ("Reused", book.index.run.reused),
+        ("Steady", tables.steadiness(results)),
+        ("Known", results.index.run.summary),
+        ("Missing", tables.missing(results)),
+        ("Damaged", results.index.run.damage),
+        ("Left out", results.index.run.narrowed),
+        ("Reused", results.index.run.reused),
     )
     return [(name, sentence) for name, sentence in lines if sentence]
 

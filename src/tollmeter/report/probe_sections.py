@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tollmeter.model import Book, Build, Cache, Finding, Row, Value
+from tollmeter.model import Build, Cache, Finding, Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
@@ -88,12 +88,12 @@ class Linked:
     chart: Chart | None
 
 
-def dossiers(book: Book, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
+def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
     """One for each probe that was described or has a row, by name."""
-    rows: dict[str, list[Row]] = {name: [] for name in book.probes}
-    for row in book.index.rows:
+    rows: dict[str, list[Row]] = {name: [] for name in results.probes}
+    for row in results.index.rows:
         rows.setdefault(row.probe, []).append(row)
-    return tuple(_dossier(book, name, rows[name], drawn, _discarded(aside, name)) for name in sorted(rows))
+    return tuple(_dossier(results, name, rows[name], drawn, _discarded(aside, name)) for name in sorted(rows))
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
@@ -111,8 +111,8 @@ def _family(name: str, probes: tuple[Dossier, ...], folded: Sequence[Chart]) -> 
     return Family(_anchor(name), probes, charts, f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}")
 
 
-def _dossier(book: Book, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
-    probe = book.probes.get(name)
+def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
+    probe = results.probes.get(name)
     with_number = [row for row in rows if row.status == "ok"]
     names = dict.fromkeys(key for row in with_number for key in row.parameters if key != RELATION)
     parameters = (*names, *([RELATION] if any(row.relation for row in with_number) else []))
@@ -174,10 +174,10 @@ def _discarded(aside: Discarded, name: str) -> str:
     return f"{count(why.total())} of {count(taken)} samples discarded: {reasons}"
 
 
-def linked(book: Book, findings: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
+def linked(results: Results, findings: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
     return tuple(
         Linked(finding.name, finding.severity, SIGNS[finding.severity], finding.claim,
-               tuple(evidence(item, book) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
+               tuple(evidence(item, results) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
         for finding in findings
     )  # fmt: skip
 
@@ -194,19 +194,19 @@ def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
     )
 
 
-def command(book: Book) -> str:
+def command(results: Results) -> str:
     """What to type to measure the same again."""
-    asked = book.request.get("command")
+    asked = results.request.get("command")
     if isinstance(asked, str) and asked:
         return asked
     if isinstance(asked, list | tuple) and asked:
         return shlex.join(str(word) for word in asked)
-    return typed("run", book.index.run.suite, "--seed", str(book.index.run.seed))
+    return typed("run", results.index.run.suite, "--seed", str(results.index.run.seed))
 
 
-def provenance(book: Book) -> list[tuple[str, str]]:
+def provenance(results: Results) -> list[tuple[str, str]]:
     """Machine facts, the run's own, and every option, as they were recorded."""
-    machine, run = book.index.machine, book.index.run
+    machine, run = results.index.machine, results.index.run
     lines = [
         ("host", machine.host),
         ("CPU", machine.cpu),
@@ -219,7 +219,7 @@ def provenance(book: Book) -> list[tuple[str, str]]:
         *((f"L{cache.level} {cache.kind}, as the system says", _cache(cache)) for cache in machine.caches),
         *sorted(machine.facts.items()),
         *((name, str(getattr(run, name))) for name in RUN_FACTS),
-        *((f"requested: {name}", _list(value)) for name, value in book.request.items() if name not in TYPED),
+        *((f"requested: {name}", _list(value)) for name, value in results.request.items() if name not in TYPED),
     ]
     return [(name, value) for name, value in lines if value]
 
@@ -245,8 +245,8 @@ class ExecutableFacts:
     sha256: str
 
 
-def executables(book: Book) -> tuple[ExecutableFacts, ...]:
-    ranked = sorted(book.builds, key=lambda build: (build.probe, build.abi))
+def executables(results: Results) -> tuple[ExecutableFacts, ...]:
+    ranked = sorted(results.builds, key=lambda build: (build.probe, build.abi))
     return tuple(ExecutableFacts(b.probe, b.abi, b.compiler, b.flags, _built_size(b), b.sha256) for b in ranked)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.model import Book, Option, Relative, Row, Suite
+from tollmeter.model import Option, Relative, Results, Row, Suite
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
@@ -31,19 +31,19 @@ _NOTHING = 0.001
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
 
 
-def program_tables(book: Book) -> list[Table]:
+def program_tables(results: Results) -> list[Table]:
     """Programs first, then the primitives below them; none for a run of no such study."""
-    relatives = book.index.study.relatives if book.index.study else ()
+    relatives = results.index.study.relatives if results.index.study else ()
     return [
-        _table(book, measured)
+        _table(results, measured)
         for measure in TITLES
         if (measured := [relative for relative in relatives if relative.measure == measure])
     ]
 
 
-def program_remarks(book: Book) -> list[str]:
+def program_remarks(results: Results) -> list[str]:
     """Why there is no number, each reason once, with whom it is about."""
-    relatives = book.index.study.relatives if book.index.study else ()
+    relatives = results.index.study.relatives if results.index.study else ()
     about: dict[str, dict[str, None]] = {}
     for relative in relatives:
         if relative.reason:
@@ -51,7 +51,7 @@ def program_remarks(book: Book) -> list[str]:
     return [f"{DASH} {'; '.join(who)}: {reason}" for reason, who in about.items()]
 
 
-def _table(book: Book, relatives: Sequence[Relative]) -> Table:
+def _table(results: Results, relatives: Sequence[Relative]) -> Table:
     abis = list(dict.fromkeys(relative.abi for relative in relatives))
     lines = dict.fromkeys((relative.primitive, relative.what) for relative in relatives)
     published = {relative.what: relative.published for relative in relatives if relative.published}
@@ -61,7 +61,7 @@ def _table(book: Book, relatives: Sequence[Relative]) -> Table:
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
     title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
-    about = book.suite.worth if book.suite else ""
+    about = results.suite.worth if results.suite else ""
     columns = [Column(title), *(Column(_placed(relatives, abi), right=True) for abi in abis)]
     return table(title, [*columns, Column(f"published, {about}".rstrip(", "))], rows)
 
@@ -216,30 +216,30 @@ class Ways:
     sentence: str
 
 
-def answer(book: Book, suite: Suite) -> list[Block]:
+def answer(results: Results, suite: Suite) -> list[Block]:
     """All of it, place by place, in the order in which it is read."""
     blocks = [
         replace(side, tables=(*side.tables, *published(suite, pair)))
-        for pair in pairs(book, suite)
+        for pair in pairs(results, suite)
         for side in [side_by_side(pair.left, pair.right, pair.titles, pair.gain)]
     ]
-    reasons = tuple(f"No profile for {reason}" for reason in unprofiled(book))
+    reasons = tuple(f"No profile for {reason}" for reason in unprofiled(results))
     blocks += [Block(sentences=reasons)] if reasons else []
     blocks += [
-        Block((f"What to do next, {ways.place}",), (ways.table,), (ways.sentence,)) for ways in ways_out(book, suite)
+        Block((f"What to do next, {ways.place}",), (ways.table,), (ways.sentence,)) for ways in ways_out(results, suite)
     ]
     return blocks + [
         Block((f"{even.asked.thing[:1].upper()}{even.asked.thing[1:]} a packet, {', '.join(even.place)}",), (),
               (ratio_in_words(even),))
-        for even in break_evens(book, suite)
+        for even in break_evens(results, suite)
     ]  # fmt: skip
 
 
-def unprofiled(book: Book) -> list[str]:
+def unprofiled(results: Results) -> list[str]:
     """Why a point has no profile, each reason once."""
     return list(
         dict.fromkeys(
-            f"{profile.abi}, {profile.target}: {profile.reason}" for profile in book.index.profiles if profile.reason
+            f"{profile.abi}, {profile.target}: {profile.reason}" for profile in results.index.profiles if profile.reason
         )
     )
 
@@ -262,8 +262,8 @@ def _here(forms: Sequence[str], pair: Pair) -> tuple[str, str]:
     return (known_like(pair.left, forms), known_like(pair.right, forms)) if forms else (DASH, DASH)
 
 
-def ways_out(book: Book, suite: Suite) -> list[Ways]:
-    return [_ways(ranking) for ranking in ranked(book, suite)]
+def ways_out(results: Results, suite: Suite) -> list[Ways]:
+    return [_ways(ranking) for ranking in ranked(results, suite)]
 
 
 def _ways(ranking: Ranked) -> Ways:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tollmeter.judgement.convergence import budget_text
 from tollmeter.judgement.verdict import discarded_share, is_held_back, is_shared, unread
-from tollmeter.model import Book, RunInfo, Surroundings
+from tollmeter.model import Results, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
@@ -51,8 +51,8 @@ def is_under_way(run: RunInfo) -> bool:
     return run.verdict == "interrupted" and is_written(Path(run.folder) / JOURNAL)
 
 
-def has_numbers(book: Book) -> bool:
-    return any(row.status == "ok" for row in book.index.rows)
+def has_numbers(results: Results) -> bool:
+    return any(row.status == "ok" for row in results.index.rows)
 
 
 def called(run: RunInfo) -> str:
@@ -69,12 +69,12 @@ def _sharing(run: RunInfo) -> str:
     return f"the core was contended in {percent(run.shared_share or 0.0)} of the time"
 
 
-def verdict(book: Book) -> str:
+def verdict(results: Results) -> str:
     """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without any number."""
-    run = book.index.run
-    if not has_numbers(book) and not is_under_way(run):
+    run = results.index.run
+    if not has_numbers(results) and not is_under_way(run):
         return ""
-    aside = discarded_share([row for row in book.index.rows if row.clock != "instructions"])
+    aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     evidence += (
@@ -85,62 +85,62 @@ def verdict(book: Book) -> str:
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     unknown = run.surroundings if run.verdict == "unknown" else None
     evidence += (
-        [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, book.index.rows)) else []
+        [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, results.index.rows)) else []
     )
     return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
 
 
-def meaning(book: Book) -> str:
+def meaning(results: Results) -> str:
     """What the verdict's word means, as a sentence's part."""
-    run = book.index.run
+    run = results.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
     return MEANINGS[run.verdict] + (f", but {_sharing(run)}" if is_shared(run) else "")
 
 
-def held_back(book: Book) -> str:
+def held_back(results: Results) -> str:
     """Which findings are withheld, and why; empty where the run carries all."""
-    names = book.index.held_back
-    if not names or not has_numbers(book):
+    names = results.index.held_back
+    if not names or not has_numbers(results):
         return ""
     named = ", ".join(name.split(".", 1)[-1].replace("_", " ") for name in names[:MOST_NAMED])
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     counted = f"{len(names)} finding{'' if len(names) == 1 else 's'} withheld"
-    return f"{counted}, since {why_withheld(book)}: {named}{more}."
+    return f"{counted}, since {why_withheld(results)}: {named}{more}."
 
 
-def why_withheld(book: Book) -> str:
+def why_withheld(results: Results) -> str:
     """Why the run does not support what its rows suggest, as part of a sentence."""
-    run = book.index.run
+    run = results.index.run
     if run.verdict == "held back" and run.surroundings and not is_held_back(run.surroundings):
         return "its system calls were filtered or traced"
-    return WHY_WITHHELD.get(book.index.run.verdict, "too few visits were made for an interval")
+    return WHY_WITHHELD.get(results.index.run.verdict, "too few visits were made for an interval")
 
 
-def unanswered(book: Book) -> str:
+def unanswered(results: Results) -> str:
     """That the question has no answer, and why; empty where it has one."""
-    why = "" if is_under_way(book.index.run) else book.index.run.unanswered
+    why = "" if is_under_way(results.index.run) else results.index.run.unanswered
     return f"The question of this run is not answered: {why}." if why else ""
 
 
-def limit(book: Book) -> str:
+def limit(results: Results) -> str:
     """That no longer run makes most of the numbers more precise; empty where one does."""
-    run = book.index.run
-    if not run.limited or 2 * run.limited < run.points or book.index.opposed or run.uncompared:
+    run = results.index.run
+    if not run.limited or 2 * run.limited < run.points or results.index.opposed or run.uncompared:
         return ""
     return f"Runs of this machine differ by more than {100 * run.precision:g} %, so a longer run is no more precise."
 
 
-def next_step(book: Book) -> Step:
+def next_step(results: Results) -> Step:
     """What to do next, for what this run lacks most."""
-    run = book.index.run
-    again = book.request.get("anew", typed("run"))
+    run = results.index.run
+    again = results.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
-        return _go_on(book)
-    if not any(row.status in ("ok", "interrupted") for row in book.index.rows):
-        return _instead(book)
+        return _go_on(results)
+    if not any(row.status in ("ok", "interrupted") for row in results.index.rows):
+        return _instead(results)
     if run.unanswered or run.verdict == "too short":
-        return Step(f"{again} --budget {budget_text(round(_longer_s(book)))}")
+        return Step(f"{again} --budget {budget_text(round(_longer_s(results)))}")
     if run.verdict == "held back":
         return Step(again, _unthrottled(run.surroundings))
     if run.verdict == "busy":
@@ -149,11 +149,11 @@ def next_step(book: Book) -> Step:
     return Step(typed("serve"), "shows this and other runs in a browser")
 
 
-def _go_on(book: Book) -> Step:
-    run = book.index.run
+def _go_on(results: Results) -> Step:
+    run = results.index.run
     if is_under_way(run):
         return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
-    return Step(typed("run", "--resume", run.folder, *book.request.get("places", ())), "measures what is missing")
+    return Step(typed("run", "--resume", run.folder, *results.request.get("places", ())), "measures what is missing")
 
 
 def _unthrottled(seen: Surroundings | None) -> str:
@@ -165,20 +165,20 @@ def _unthrottled(seen: Surroundings | None) -> str:
     return " and ".join([*nice, *quota, *filtered, *traced])
 
 
-def _longer_s(book: Book) -> float:
+def _longer_s(results: Results) -> float:
     """Beyond what was spent in vain, some of it on booting a guest."""
-    run = book.index.run
+    run = results.index.run
     if run.enough_s:
         return run.enough_s
-    asked_s = float(book.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
-    planned_s = float(book.request.get("planned_s", 0))
+    asked_s = float(results.request.get("budget_seconds", 0)) if run.status == "budget" else 0.0
+    planned_s = float(results.request.get("planned_s", 0))
     return max(LEAST_BUDGET_S, round(LONGER * run.seconds, -1), 2 * asked_s, planned_s)
 
 
-def _instead(book: Book) -> Step:
+def _instead(results: Results) -> Step:
     """Where no row has a number, and none would have one of a longer run."""
-    large = [row for row in book.index.rows if LACKS_MEMORY in (row.reason or "")]
+    large = [row for row in results.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:
         return Step("", f"smaller values of {' and '.join(axes)} fit here; these need a machine with more memory")
-    return Step(typed("show", book.index.run.folder, "--all"), "lists for each row why it has no number")
+    return Step(typed("show", results.index.run.folder, "--all"), "lists for each row why it has no number")

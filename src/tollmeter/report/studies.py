@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 
-from tollmeter.model import Book, Claim, Row, Suite, Tally
+from tollmeter.model import Claim, Results, Row, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Block, Column, Line, Table, table
@@ -72,9 +72,9 @@ def tally_in_words(counts: Tally) -> str:
     return f"Of {total} published figure{'' if total == 1 else 's'}: {counted}." if total else ""
 
 
-def answers_of(book: Book, suite: Suite) -> StudyAnswers:
+def answers_of(results: Results, suite: Suite) -> StudyAnswers:
     """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
-    answers = [Answer(answer, answer.reasons) for answer in answered(book, suite)]
+    answers = [Answer(answer, answer.reasons) for answer in answered(results, suite)]
     counts = Counter(reason for answer in answers for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
     common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())
@@ -88,10 +88,10 @@ def _less(answer: Answer, shared: Container[str]) -> Answer:
     return replace(answer, reasons=own, above=len(own) < len(answer.reasons))
 
 
-def not_redrawn(book: Book, suite: Suite, drawn: Sequence[str]) -> list[str]:
+def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
     """Of the study's figures those that no chart of this run stands for, and why. drawn: names of charts."""
     lost = [figure for figure in suite.figure if not any(name.startswith(f"{REDRAWN}{figure.name}") for name in drawn)]
-    return [f"Not drawn anew: {figure.what}. {why_none(book, figure)}" for figure in lost]
+    return [f"Not drawn anew: {figure.what}. {why_none(results, figure)}" for figure in lost]
 
 
 def claims_table(answers: Sequence[Answer]) -> Table:
@@ -149,9 +149,9 @@ _MARKS = {"valid": "", "suspect": "?", "differs": "!", "unseen": ""}
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
-def listings(book: Book) -> list[Block]:
+def listings(results: Results) -> list[Block]:
     """A table for each place, and the sentences below it."""
-    return [Block(tables=(_table(place),), sentences=tuple(_sentences(place))) for place in listing(book)]
+    return [Block(tables=(_table(place),), sentences=tuple(_sentences(place))) for place in listing(results)]
 
 
 def _table(place: Place) -> Table:

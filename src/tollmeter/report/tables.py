@@ -18,7 +18,7 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import Book, Evidence, Finding, Level, Machine, Probe, Row, Sample, State, Toll
+from tollmeter.model import Evidence, Finding, Level, Machine, Probe, Results, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.numbers import (
     DASH,
@@ -124,24 +124,24 @@ def short_cpu(name: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|\bProcessor\b", " ", name)).strip() or name
 
 
-def extent(book: Book) -> str:
+def extent(results: Results) -> str:
     """How long it took and how many rows came of it."""
-    return f"{duration(book.index.run.seconds)}, {count(len(book.index.rows))} rows"
+    return f"{duration(results.index.run.seconds)}, {count(len(results.index.rows))} rows"
 
 
-def when(book: Book) -> str:
+def when(results: Results) -> str:
     """The start as people write it; as it came where it is no ISO time."""
     try:
-        started = datetime.fromisoformat(book.index.run.started)
+        started = datetime.fromisoformat(results.index.run.started)
     except ValueError:
-        return book.index.run.started
+        return results.index.run.started
     zone = started.strftime(" %Z") if started.tzinfo else ""
     return f"{started.day} {started.strftime('%B %Y, %H:%M')}{zone}"
 
 
-def memory_table(book: Book) -> Table | None:
+def memory_table(results: Results) -> Table | None:
     """Each level beside what the system says of it; `≠` where the two differ by more than the interval explains."""
-    if not book.index.hierarchy:
+    if not results.index.hierarchy:
         return None
     columns = [
         Column("Memory"),
@@ -153,16 +153,16 @@ def memory_table(book: Book) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    machine = book.index.machine
-    lines = [Line(_level(level, machine), _of_size(level, machine)) for level in book.index.hierarchy]
-    memory = table("Memory", columns, [*lines, *_remote(book)])
+    machine = results.index.machine
+    lines = [Line(_level(level, machine), _of_size(level, machine)) for level in results.index.hierarchy]
+    memory = table("Memory", columns, [*lines, *_remote(results)])
     return memory if any(line.cells[2] for line in memory.rows) else without_column(memory, 2)
 
 
-def _remote(book: Book) -> list[Line]:
+def _remote(results: Results) -> list[Line]:
     """Memory of another node, of the pair of nodes where it is slowest; none where it was not measured."""
-    own = native(book.index.rows, book.index.machine.architecture)
-    slowest = slowest_remote(with_meaning(own, book.probes, "latency-of-node"))
+    own = native(results.index.rows, results.index.machine.architecture)
+    slowest = slowest_remote(with_meaning(own, results.probes, "latency-of-node"))
     if slowest is None:
         return []
     node, home = (slowest.far.parameters[name] for name in ("node", "home"))
@@ -186,15 +186,17 @@ def why_no_size(level: Level) -> str:
     return f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
 
 
-def no_levels(book: Book) -> str:
+def no_levels(results: Results) -> str:
     """Why a run that walked through memory of several sizes has no memory table, and what some of these sizes
     take, through huge pages where they were measured; empty where it has one, or walked through one size alone."""
-    walks = with_meaning(native(book.index.rows, book.index.machine.architecture), book.probes, "latency-of-size")
+    walks = with_meaning(
+        native(results.index.rows, results.index.machine.architecture), results.probes, "latency-of-size"
+    )
     sized = [row for row in walks if isinstance(row.parameters.get("size"), int)]
     walked = [row for row in sized if row.parameters.get("pages") == "huge"] or sized
-    if book.index.hierarchy or len({row.parameters["size"] for row in walked}) < 2:
+    if results.index.hierarchy or len({row.parameters["size"] for row in walked}) < 2:
         return ""
-    return f"{NO_LEVELS} A load takes {', '.join(_latencies(walked, book.index.machine))}."
+    return f"{NO_LEVELS} A load takes {', '.join(_latencies(walked, results.index.machine))}."
 
 
 def _latencies(walked: Sequence[Row], machine: Machine) -> list[str]:
@@ -209,10 +211,10 @@ def _latencies(walked: Sequence[Row], machine: Machine) -> list[str]:
     return [f"{in_a_sentence(of_row(by_size[bytes_]))} in {size(bytes_)}" for bytes_ in shown]
 
 
-def unread(book: Book) -> tuple[str, ...]:
+def unread(results: Results) -> tuple[str, ...]:
     """Which levels have no rate or no parallelism, a sentence for each reason."""
     reads, loads = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for level in book.index.hierarchy:
+    for level in results.index.hierarchy:
         if level.read_bytes_per_second is None:
             reads[level.read_missing or UNASKED].append(level.level)
         if level.parallelism is None:
@@ -238,9 +240,9 @@ BESIDE = 2
 """Place of the toll table's column beside the time: on a shared core, or in cycles."""
 
 
-def toll_table(book: Book, tolls: Sequence[Toll] | None = None) -> Table | None:
+def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
     """Lines with a number, cheapest first; then those that have none, with the reason. tolls: all, unless given."""
-    tolls = book.index.tolls if tolls is None else tolls
+    tolls = results.index.tolls if tolls is None else tolls
     paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
         return None
@@ -285,33 +287,35 @@ def per_ms(ns: float) -> float:
     return 1e6 / ns
 
 
-def findings(book: Book) -> tuple[Finding, ...]:
+def findings(results: Results) -> tuple[Finding, ...]:
     """The gravest first, in their own order among equals."""
-    return tuple(sorted(book.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
+    return tuple(sorted(results.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
 
 
-def with_sizes(named: str, book: Book) -> str:
+def with_sizes(named: str, results: Results) -> str:
     """A row's name with the sizes among its parameters as people write them."""
-    sizes = frozenset[str]().union(*map(sizes_of, book.probes.values()))
+    sizes = frozenset[str]().union(*map(sizes_of, results.probes.values()))
     return re.sub(r"\b(\w+)=(\d+)\b", lambda m: f"{m[1]}={size(int(m[2])) if m[1] in sizes else m[2]}", named)
 
 
-def evidence(item: Evidence, book: Book) -> str:
+def evidence(item: Evidence, results: Results) -> str:
     """One number that a claim rests on, with its unit."""
-    what = with_sizes(item.what, book)
+    what = with_sizes(item.what, results)
     value = item.value if isinstance(item.value, str) else str(quantity(item.value, item.unit))
     unit = item.unit if isinstance(item.value, str) else ""
     return " ".join(filter(None, (f"{what}:", value, unit)))
 
 
-def answer(book: Book) -> str:
+def answer(results: Results) -> str:
     """The run in one sentence: the ends of the hierarchy and of the toll table. Empty where there is neither."""
-    levels = [level for level in book.index.hierarchy if level.latency_ns]
+    levels = [level for level in results.index.hierarchy if level.latency_ns]
     parts = []
     if len(levels) > 1:
         near, far = (f"{in_a_sentence(of_level(level))} from {level.level}" for level in (levels[0], levels[-1]))
         parts.append(f"a load takes {near} and {far}")
-    paid = {meaning(toll, book.probes): toll for toll in reversed(book.index.tolls) if toll.typical and toll.value}
+    paid = {
+        meaning(toll, results.probes): toll for toll in reversed(results.index.tolls) if toll.typical and toll.value
+    }
     named = (("entry", "a system call"), ("switch", "a switch of processes"))
     parts += [f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
@@ -325,12 +329,12 @@ Discarded = Mapping[str, tuple[int, Counter[str]]]
 """By probe: how many samples were taken, and the reasons of the discarded ones."""
 
 
-def discarded(book: Book) -> Discarded:
+def discarded(results: Results) -> Discarded:
     """Looks at every sample: asked once for a report."""
     by_probe: dict[str, list[Sequence[Sample]]] = {}
-    for outcome in book.outcomes:
+    for outcome in results.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
-    return {name: _discarded(visits, book.probes.get(name)) for name, visits in by_probe.items()}
+    return {name: _discarded(visits, results.probes.get(name)) for name, visits in by_probe.items()}
 
 
 def _discarded(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
@@ -352,9 +356,9 @@ def discarded_in_words(aside: Discarded) -> str:
     return f"{count(why.total())} of {count(taken)} samples discarded{causes}" if taken else ""
 
 
-def steadiness(book: Book) -> str:
+def steadiness(results: Results) -> str:
     """How far the control loop of the visits varied: nine of ten visits lie within the range."""
-    rates = np.array([rate for outcome in native_outcomes(book.outcomes) for rate in outcome.controls])
+    rates = np.array([rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls])
     rates = rates[rates > 0]
     if len(rates) < 4:
         return ""
@@ -362,9 +366,9 @@ def steadiness(book: Book) -> str:
     return f"control loop within {percent(float(np.quantile(np.abs(rates / middle - 1), 0.9)))} in nine of ten visits"
 
 
-def sureness(book: Book) -> str:
+def sureness(results: Results) -> str:
     """What was discarded and why, and how steady the machine was."""
-    return "; ".join(part for part in (discarded_in_words(discarded(book)), steadiness(book)) if part)
+    return "; ".join(part for part in (discarded_in_words(discarded(results)), steadiness(results)) if part)
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
@@ -373,30 +377,32 @@ def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
     return [(status, reason, rows_) for (status, reason), rows_ in seen.most_common()]
 
 
-def missing(book: Book) -> str:
+def missing(results: Results) -> str:
     """One sentence on rows without a number; empty where every row has one."""
-    without = [row for row in book.index.rows if row.status != "ok"]
+    without = [row for row in results.index.rows if row.status != "ok"]
     if not without:
         return ""
     kinds = Counter(row.status for row in without)
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
     have = "has" if len(without) == 1 else "have"
-    return f"{count(len(without))} of {count(len(book.index.rows))} rows {have} no number: {counts}"
+    return f"{count(len(without))} of {count(len(results.index.rows))} rows {have} no number: {counts}"
 
 
-def unfinished(book: Book) -> str:
+def unfinished(results: Results) -> str:
     """Why the run is not complete; empty where it ended by itself, converged or with its budget spent."""
     sentences = {
         "interrupted": "It was stopped before its end: what is here was measured until then.",
         "measuring": "It was cut off while it measured: what is here was kept until then.",
     }
-    status = book.index.run.status
-    return "" if status in ENDED or is_under_way(book.index.run) else sentences.get(status, f"It ended as: {status}.")
+    status = results.index.run.status
+    return (
+        "" if status in ENDED or is_under_way(results.index.run) else sentences.get(status, f"It ended as: {status}.")
+    )
 
 
-def report_path(book: Book) -> str | None:
+def report_path(results: Results) -> str | None:
     """Where the page of this run lies, if it was written."""
-    path = Path(book.index.run.folder) / PAGE
+    path = Path(results.index.run.folder) / PAGE
     try:
         return str(path) if path.is_file() else None
     except (OSError, ValueError):

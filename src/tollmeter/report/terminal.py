@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Book, Finding, Machine, Suite
+from tollmeter.model import Finding, Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables, tolls
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import Section, sections
@@ -33,36 +33,36 @@ WORTH_A_REASON = 0.05
 SIGN_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 
 
-def summary(book: Book, console: Console, *, whole: bool = False, page: str | None = None) -> None:
+def summary(results: Results, console: Console, *, whole: bool = False, page: str | None = None) -> None:
     """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
     known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead. page:
     where one is about to be written."""
     width = width_of(console)
-    _opening(book, console, width)
-    if book.suite is not None and book.suite.published:
-        study(book, book.suite, console)
+    _opening(results, console, width)
+    if results.suite is not None and results.suite.published:
+        study(results, results.suite, console)
         console.print()
-    for sentence in below_the_headline(book):
+    for sentence in below_the_headline(results):
         wrapped(console, sentence, width, hanging=INDENT)
         console.print()
-    _heading(book, console, width)
-    if tables.no_levels(book):
-        wrapped(console, tables.no_levels(book), width)
+    _heading(results, console, width)
+    if tables.no_levels(results):
+        wrapped(console, tables.no_levels(results), width)
         console.print()
-    for sentence in of_kinds(book):
+    for sentence in of_kinds(results):
         wrapped(console, sentence, width, hanging=INDENT)
-    if book.index.kinds:
+    if results.index.kinds:
         console.print()
-    shown = machine_tables.all_tables(book, listing(book, whole=True)) if whole else _few_tables(book)
+    shown = machine_tables.all_tables(results, listing(results, whole=True)) if whole else _few_tables(results)
     for table in shown:
         print_table(table, console, width)
         console.print()
     if not whole:
-        _left_out(book, console, width)
-    _findings(book, console, width, whole)
+        _left_out(results, console, width)
+    _findings(results, console, width, whole)
     if whole:
-        _closing(book, console, width)
-    _ending(book, console, width, page or tables.report_path(book))
+        _closing(results, console, width)
+    _ending(results, console, width, page or tables.report_path(results))
 
 
 def machine(shown: Machine, console: Console) -> None:
@@ -83,56 +83,56 @@ def machine(shown: Machine, console: Console) -> None:
         console.print()
 
 
-def _opening(book: Book, console: Console, width: int) -> None:
+def _opening(results: Results, console: Console, width: int) -> None:
     """What it is, whether it is set up right, how much that is worth, and whether it is an answer."""
     for line, style in (
-        (headline(book), "bold"),
-        (str(problems(book)), ""),
-        (run_verdict.verdict(book), ""),
-        (book.index.run.damage, ""),
-        (book.index.run.narrowed, ""),
-        (book.index.run.reused, "dim"),
+        (headline(results), "bold"),
+        (str(problems(results)), ""),
+        (run_verdict.verdict(results), ""),
+        (results.index.run.damage, ""),
+        (results.index.run.narrowed, ""),
+        (results.index.run.reused, "dim"),
     ):
         if line:
             wrapped(console, line, width, style=style)
     console.print()
 
 
-def _few_tables(book: Book) -> list[Table]:
+def _few_tables(results: Results) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
-    few = listing(book, FEW_ROWS)
-    if book.suite is not None and book.suite.published:
+    few = listing(results, FEW_ROWS)
+    if results.suite is not None and results.suite.published:
         chosen = None
     else:
-        chosen = few or tables.brief(tables.toll_table(book, tolls.best_known(book))) or listing(book)
-    shown = (tables.memory_table(book), chosen, *kind_tables(book, few=True), clocks_table(book))
+        chosen = few or tables.brief(tables.toll_table(results, tolls.best_known(results))) or listing(results)
+    shown = (tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 
 
-def _left_out(book: Book, console: Console, width: int) -> None:
+def _left_out(results: Results, console: Console, width: int) -> None:
     """How much more there is, and what has no number."""
-    numbered = sum(row.status == "ok" for row in book.index.rows)
+    numbered = sum(row.status == "ok" for row in results.index.rows)
     if numbered:
         all_numbers = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
-        with_command(console, f"{all_numbers}:", typed("show", book.index.run.folder, "--all"), width, first=INDENT)
-    if tables.missing(book):
-        wrapped(console, f"{tables.missing(book)}.", width, first=INDENT, hanging=INDENT * 2)
-    lost = [row for row in book.index.rows if row.status != "unsupported" or not numbered]
+        with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), width, first=INDENT)
+    if tables.missing(results):
+        wrapped(console, f"{tables.missing(results)}.", width, first=INDENT, hanging=INDENT * 2)
+    lost = [row for row in results.index.rows if row.status != "unsupported" or not numbered]
     gaps = tables.gaps(lost)
-    few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(book.index.rows) else 0
+    few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
     for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
         wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 
-def _heading(book: Book, console: Console, width: int) -> None:
-    facts = (*tables.facts_of(book.index.machine), duration(book.index.run.seconds))
+def _heading(results: Results, console: Console, width: int) -> None:
+    facts = (*tables.facts_of(results.index.machine), duration(results.index.run.seconds))
     wrapped(console, " · ".join(facts), width, style="dim")
     console.print()
 
 
-def _findings(book: Book, console: Console, width: int, whole: bool) -> None:
+def _findings(results: Results, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
-    findings, held = tables.findings(book), run_verdict.held_back(book)
+    findings, held = tables.findings(results), run_verdict.held_back(results)
     if findings or held:
         out(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
@@ -162,23 +162,23 @@ def _indented(console: Console, lines: Sequence[str], style: str) -> None:
         out(console, Text(f"{'':{INDENT + 3}}{line}", style=style))
 
 
-def _closing(book: Book, console: Console, width: int) -> None:
+def _closing(results: Results, console: Console, width: int) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
-    whole = (tables.unfinished(book), book.index.run.summary, tables.sureness(book), tables.missing(book))
-    for sentence in (*tables.unread(book), *whole):
+    whole = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
+    for sentence in (*tables.unread(results), *whole):
         if sentence:
             wrapped(console, tables.upper(sentence), width)
-    for status, reason, number in tables.gaps(book.index.rows):
+    for status, reason, number in tables.gaps(results.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
 
 
-def _ending(book: Book, console: Console, width: int, page: str | None) -> None:
+def _ending(results: Results, console: Console, width: int, page: str | None) -> None:
     """Where the page is, and what to do next."""
-    step = run_verdict.next_step(book)
+    step = run_verdict.next_step(results)
     if page:
         out(console, Text(f"Page  {clean(shlex.quote(page))}"))
     else:
-        with_command(console, "Page  not written yet:", _writes_page(book.index.run.folder), width, hanging=6)
+        with_command(console, "Page  not written yet:", _writes_page(results.index.run.folder), width, hanging=6)
     if step.command:
         out(console, Text(f"Next  {clean(step.command)}"))
     if step.when:
@@ -196,13 +196,13 @@ def _writes_page(folder: str) -> str:
 # ---- terminal studies -----------------------------------------------------------------------------------------------
 
 
-def study(book: Book, suite: Suite, console: Console) -> None:
+def study(results: Results, suite: Suite, console: Console) -> None:
     """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
     width = width_of(console)
     wrapped(console, suite.question, width, style="bold")
     if suite.source:
         wrapped(console, f"Source: {suite.source}", width, style="dim")
-    answered = answers_of(book, suite)
+    answered = answers_of(results, suite)
     for sentence in answered.sentences:
         wrapped(console, sentence, width)
     if answered.answers:
@@ -211,12 +211,12 @@ def study(book: Book, suite: Suite, console: Console) -> None:
         console.print()
     for number, remark in remarks(answered.answers):
         wrapped(console, f"{number:<4} {remark}", width, hanging=5)
-    blocks([*listings(book), *(Block(tables=(table,)) for table in program_tables(book))], console)
-    attribution(largest(book), console, width)
-    for sentence in program_remarks(book):
+    blocks([*listings(results), *(Block(tables=(table,)) for table in program_tables(results))], console)
+    attribution(largest(results), console, width)
+    for sentence in program_remarks(results):
         wrapped(console, sentence, width, hanging=INDENT)
-    blocks(programs.answer(book, suite), console)
-    _lengths(book, console, width)
+    blocks(programs.answer(results, suite), console)
+    _lengths(results, console, width)
 
 
 def attribution(attributions: Sequence[Attribution], console: Console, width: int | None = None) -> None:
@@ -231,9 +231,9 @@ def attribution(attributions: Sequence[Attribution], console: Console, width: in
     console.print()
 
 
-def _lengths(book: Book, console: Console, width: int) -> None:
+def _lengths(results: Results, console: Console, width: int) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
-    every = sections(book)
+    every = sections(results)
     shown = [section for section in every if section.first and section.several]
     blocks([section.block(f"In {section.place}" if section.place else "") for section in shown], console)
     more = [name for part in ("title", "place") for name in _unseen(every, shown, part)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, named
 from tollmeter.judgement.verdict import MOST_OTHERS
-from tollmeter.model import Book, Opposed, Row
+from tollmeter.model import Opposed, Results, Row
 from tollmeter.report.numbers import count, percent, plain, plus_minus, size, time
 
 COMMAND, TIME = "command", "time"
@@ -39,25 +39,25 @@ class Wanted(NamedTuple):
     budget_s: float
 
 
-def lines(book: Book, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
+def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
     """The answer as text. The first command is the reference."""
     rows: dict[str, dict[str, Row]] = {}
-    for row in book.index.rows:
+    for row in results.index.rows:
         rows.setdefault(str(row.parameters[COMMAND]), {})[row.metric] = row
-    pairs = {pair.point: pair for pair in book.index.opposed}
-    points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in book.outcomes}
+    pairs = {pair.point: pair for pair in results.index.opposed}
+    points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in results.outcomes}
     for place, command in enumerate(commands, 1):
         yield f"{place}  {command.name}" if len(commands) > 1 else command.name
         mine = rows.get(command.name, {})
         yield from (f"   {line}" for line in _of_command(command, mine))
         pair = pairs.get(points.get(command.name, ""))
         if place > 1 and pair:
-            yield f"   against 1  {verdict(pair, wanted, book.index.run.seconds)}"
+            yield f"   against 1  {verdict(pair, wanted, results.index.run.seconds)}"
         elif place > 1:
-            reasons = [gap.reason for gap in book.index.run.uncompared if gap.point == points.get(command.name)]
+            reasons = [gap.reason for gap in results.index.run.uncompared if gap.point == points.get(command.name)]
             yield f"   against 1  not compared: {(*reasons, 'it has no number')[0]}"
     yield from _of_outputs(commands)
-    seen = book.index.run.surroundings
+    seen = results.index.run.surroundings
     if seen and (seen.others or 0.0) > MOST_OTHERS:
         yield f"Other programs took {percent(seen.others or 0.0)} of the CPUs' time meanwhile."
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Book, Probe, Toll
+from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
 from tollmeter.report.numbers import DASH, Figure, about, of_toll, time
 from tollmeter.report.tables import beside, per_ms, shared_state
@@ -33,11 +33,11 @@ BEST_KNOWN = {
 MOST_LONERS, MOST_LINES = 2, 9
 
 
-def grouped(book: Book) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
+def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
     """Each group that has a line, in the order of GROUPS; within one as the table has them."""
     members: dict[str, list[Toll]] = {name: [] for name in GROUPS}
-    for toll in book.index.tolls:
-        members[group_of(toll, book.probes)].append(toll)
+    for toll in results.index.tolls:
+        members[group_of(toll, results.probes)].append(toll)
     return tuple((name, tuple(tolls)) for name, tolls in members.items() if tolls)
 
 
@@ -48,14 +48,14 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
     return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
 
 
-def best_known(book: Book) -> tuple[Toll, ...]:
+def best_known(results: Results) -> tuple[Toll, ...]:
     """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
     without a meaning that analysis uses the most expensive single lines."""
-    paid = [toll for toll in book.index.tolls if toll.value is not None and toll.typical]
+    paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
     chosen = []
     for means, most in BEST_KNOWN.items():
-        chosen += _middle([toll for toll in paid if meaning(toll, book.probes) == means], most)
-    loners = [toll for toll in paid if not meaning(toll, book.probes) and _is_single(toll, paid)]
+        chosen += _middle([toll for toll in paid if meaning(toll, results.probes) == means], most)
+    loners = [toll for toll in paid if not meaning(toll, results.probes) and _is_single(toll, paid)]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
 
@@ -109,16 +109,17 @@ class Ladder:
     groups: tuple[tuple[str, tuple[Rung, ...]], ...]
 
 
-def ladder(book: Book) -> Ladder | None:
+def ladder(results: Results) -> Ladder | None:
     """None where no toll has a number."""
-    paid = [toll for toll in book.index.tolls if toll.value is not None and toll.value > 0]
+    paid = [toll for toll in results.index.tolls if toll.value is not None and toll.value > 0]
     if not paid:
         return None
     scale = _Scale.over(paid)
     both = any(shared_state(toll) for toll in paid)
-    known = best_known(book)
+    known = best_known(results)
     groups = tuple(
-        (name, tuple(_rung(toll, scale, both, known=toll in known) for toll in tolls)) for name, tolls in grouped(book)
+        (name, tuple(_rung(toll, scale, both, known=toll in known) for toll in tolls))
+        for name, tolls in grouped(results)
     )
     return Ladder("contended" if both else "in cycles", scale.ticks(), groups)
 

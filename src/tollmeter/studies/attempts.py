@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from tollmeter.model import Book, Clock, Listed, Outcome, Point, Probe, Row, RowOf, Sample, Suite
+from tollmeter.model import Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
 from tollmeter.studies.matching_rows import exits_of, picked
 
 VALID, SUSPECT = 0.03, 0.10
@@ -52,12 +52,12 @@ class Place(NamedTuple):
     tests: tuple[Test, ...]
 
 
-def listing(book: Book) -> tuple[Place, ...]:
+def listing(results: Results) -> tuple[Place, ...]:
     """By place, in the suite's order; empty where the suite lists nothing, or no row has a number."""
-    listed = book.suite.listing if book.suite else ()
-    pairs = [(listed_row, row) for listed_row in listed for row in picked(book, listed_row.row)]
+    listed = results.suite.listing if results.suite else ()
+    pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
-    return tuple(_place(book, pairs, *place) for place in places)
+    return tuple(_place(results, pairs, *place) for place in places)
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
@@ -69,11 +69,11 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-def _place(book: Book, pairs: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
+def _place(results: Results, pairs: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
     own = [(one, row) for one, row in pairs if (row.target, row.abi, row.clock) == (target, abi, clock)]
-    samples = {id(row): _in_turn(outcomes_of(book, row)) for _, row in own}
+    samples = {id(row): _in_turn(outcomes_of(results, row)) for _, row in own}
     usual = _usual_hz(samples.values())
-    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(book, row)) for one, row in own)
+    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(results, row)) for one, row in own)
     return Place(target, abi, clock, usual, tests)
 
 
@@ -150,11 +150,11 @@ def control_around(sample: Sample) -> float:
     return sum(seen) / len(seen) if seen else 0.0
 
 
-def outcomes_of(book: Book, row: Row) -> list[Outcome]:
+def outcomes_of(results: Results, row: Row) -> list[Outcome]:
     """The visits that a row was made of."""
     return [
         outcome
-        for outcome in book.outcomes
+        for outcome in results.outcomes
         if outcome.status == "ok"
         and (outcome.point.probe, outcome.point.abi, outcome.point.target) == (row.probe, row.abi, row.target)
         and outcome.point.values() == row.parameters

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.judgement.verdict import is_known
-from tollmeter.model import Book, Clock, Record, Row, Value
+from tollmeter.model import Clock, Record, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.studies.waiting import Apart, Fit, Observed, Prices, Waits, apart_of, fit, prices_of, shrunk, waits
 
@@ -91,12 +91,12 @@ class Need(NamedTuple):
     within_ns: float = 0.0
 
 
-def attributed(book: Book, first: str, second: str) -> tuple[Attribution, ...]:
+def attributed(results: Results, first: str, second: str) -> tuple[Attribution, ...]:
     """All programs timed under both ABIs in one place by its own clock, or counted under both in a guest; the greatest
     relative difference first."""
-    prices, abis = prices_of(book), (first, second)
+    prices, abis = prices_of(results), (first, second)
     attributions = [
-        attribution for program in _programs(book) for attribution in _attributed(book, program, prices, abis)
+        attribution for program in _programs(results) for attribution in _attributed(results, program, prices, abis)
     ]
     return tuple(sorted(attributions, key=lambda attribution: -abs(attribution.saved_ns) / attribution.first_ns))
 
@@ -119,9 +119,9 @@ class Pair(NamedTuple):
     other: Need
 
 
-def _programs(book: Book) -> Iterator[Timed]:
+def _programs(results: Results) -> Iterator[Timed]:
     """Apart by the probe's choices: another choice is another program."""
-    rows = [row for row in with_meaning(book.index.rows, book.probes, "cpu-time") if row.clock == "hardware"]
+    rows = [row for row in with_meaning(results.index.rows, results.probes, "cpu-time") if row.clock == "hardware"]
     programs: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
     for row in rows:
         point = tuple(sorted(row.parameters.items()))
@@ -131,36 +131,36 @@ def _programs(book: Book) -> Iterator[Timed]:
         yield Timed(probe, target, points)
 
 
-def _counted_by(book: Book, rows: Sequence[Row]) -> Clock:
+def _counted_by(results: Results, rows: Sequence[Row]) -> Clock:
     """Where all were counted: by an emulator of the CPU, or in a guest, where a nanosecond is an instruction."""
-    return "instructions" if all(_count(book, row, "instructions") for row in rows) else "virtual"
+    return "instructions" if all(_count(results, row, "instructions") for row in rows) else "virtual"
 
 
-def _need(book: Book, timed: Row, kind: Clock) -> Need:
+def _need(results: Results, timed: Row, kind: Clock) -> Need:
     """footprint: the bytes that the probe says it reads, else all that is resident."""
-    resident = _beside(book, timed, "resident-peak")
+    resident = _beside(results, timed, "resident-peak")
     return Need(
         time_ns=timed.median,
-        instructions=_count(book, timed, kind),
-        faults=_beside(book, timed, "faults-of-operation"),
-        footprint=_beside(book, timed, "footprint") or resident,
+        instructions=_count(results, timed, kind),
+        faults=_beside(results, timed, "faults-of-operation"),
+        footprint=_beside(results, timed, "footprint") or resident,
         resident=resident,
-        apart=apart_of(book, timed),
+        apart=apart_of(results, timed),
         thin=not is_known(timed),
         within_ns=(timed.high - timed.low) / 2 if timed.high is not None and timed.low is not None else 0.0,
     )
 
 
-def _beside(book: Book, timed: Row, means: str) -> float | None:
+def _beside(results: Results, timed: Row, means: str) -> float | None:
     """The row of that meaning that was measured with this one."""
-    rows = [row for row in with_meaning(book.index.rows, book.probes, means) if _same_point(row, timed)]
+    rows = [row for row in with_meaning(results.index.rows, results.probes, means) if _same_point(row, timed)]
     return next((row.median for row in rows if row.target == timed.target and row.clock == timed.clock), None)
 
 
-def _count(book: Book, timed: Row, kind: Clock) -> float | None:
+def _count(results: Results, timed: Row, kind: Clock) -> float | None:
     """Instructions of one operation: of the probe's first metric, wherever it was counted so."""
-    first = book.probes[timed.probe].metrics[0].name
-    rows = (row for row in book.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
+    first = results.probes[timed.probe].metrics[0].name
+    rows = (row for row in results.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
     return next((row.median for row in rows if _same_point(row, timed)), None)
 
 
@@ -168,13 +168,15 @@ def _same_point(one: Row, other: Row) -> bool:
     return (one.probe, one.abi, one.parameters) == (other.probe, other.abi, other.parameters)
 
 
-def _in_guest(book: Book, timed: Row, abi: str) -> Need | None:
+def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
     """What the point takes in the guest that counts, with the time of the machine itself."""
     like = msgspec.structs.replace(timed, abi=abi)
-    rows = (row for row in with_meaning(book.index.rows, book.probes, "resident-peak") if row.clock == "virtual")
+    rows = (row for row in with_meaning(results.index.rows, results.probes, "resident-peak") if row.clock == "virtual")
     there = next((row for row in rows if _same_point(row, like)), None)
     return (
-        _need(book, msgspec.structs.replace(like, target=there.target, clock="virtual"), "virtual") if there else None
+        _need(results, msgspec.structs.replace(like, target=there.target, clock="virtual"), "virtual")
+        if there
+        else None
     )
 
 
@@ -203,21 +205,21 @@ class Draw(NamedTuple):
         return split(one, other, self.known, self.known.at(point))
 
 
-def _attributed(book: Book, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+def _attributed(results: Results, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
     """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
     both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
-    kind = _counted_by(book, [rows[abi] for rows in both.values() for abi in abis])
-    pairs = {point: _pair(*(_need(book, rows[abi], kind) for abi in abis)) for point, rows in both.items()}
+    kind = _counted_by(results, [rows[abi] for rows in both.values() for abi in abis])
+    pairs = {point: _pair(*(_need(results, rows[abi], kind) for abi in abis)) for point, rows in both.items()}
     draws = [Draw(known_of(needs, (), prices), needs) for needs in _draws(pairs)]
-    yield from _split_all(book, program, draws, abis)
+    yield from _split_all(results, program, draws, abis)
     first = {point: rows for point, rows in program.points.items() if abis[0] in rows and point not in both}
-    seen = {point: [_need(book, row, "instructions") for row in rows.values()] for point, rows in first.items()}
-    there = {point: [_in_guest(book, rows[abis[0]], abi) for abi in abis] for point, rows in first.items()}
+    seen = {point: [_need(results, row, "instructions") for row in rows.values()] for point, rows in first.items()}
+    there = {point: [_in_guest(results, rows[abis[0]], abi) for abi in abis] for point, rows in first.items()}
     pairs = {point: _pair(one, other._replace(time_ns=None)) for point, (one, other) in there.items() if one and other}
     both_draws = zip(_draws(seen), _draws(pairs), strict=True)
     draws = [Draw(known_of(timed, pairs.values(), prices), needs) for timed, needs in both_draws]
-    yield from _split_all(book, program, draws, abis)
+    yield from _split_all(results, program, draws, abis)
 
 
 def _pair(one: Need, other: Need) -> Pair:
@@ -239,14 +241,14 @@ def _draws(sizes: Mapping[Parameters, Sequence[Need]]) -> list[dict[Parameters, 
     return [as_they_are, *({point: list(map(drawn, needs)) for point, needs in sizes.items()} for _ in range(_DRAWS))]
 
 
-def _split_all(book: Book, program: Timed, draws: Sequence[Draw], abis: tuple[str, str]) -> Iterator[Attribution]:
+def _split_all(results: Results, program: Timed, draws: Sequence[Draw], abis: tuple[str, str]) -> Iterator[Attribution]:
     for point, (one, other) in draws[0].needs.items():
         parts, *others = (draw.split(point) for draw in draws)
         yield Attribution(
             probe=program.probe, parameters=dict(point), abis=abis, target=program.target,
             first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
-            levels=_levels(book, one, other), parts=tuple(map(_with_interval, parts, zip(*others, strict=True))),
+            levels=_levels(results, one, other), parts=tuple(map(_with_interval, parts, zip(*others, strict=True))),
             thin=one.thin or other.thin,
         )  # fmt: skip
 
@@ -323,35 +325,36 @@ def _faulted(one: Need, other: Need, prices: Prices) -> Part:
     return Part(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
 
 
-def _levels(book: Book, one: Need, other: Need) -> tuple[str, ...]:
+def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
     """Of which a walk over the whole footprint meets a larger share under the second."""
     if not one.footprint or not other.footprint:
         return ()
-    sizes = {level.level: level.size_bytes for level in book.index.hierarchy if level.size_bytes}
+    sizes = {level.level: level.size_bytes for level in results.index.hierarchy if level.size_bytes}
     share = {name: (min(1.0, size / one.footprint), min(1.0, size / other.footprint)) for name, size in sizes.items()}
     return tuple(name for name, (before, after) in share.items() if after - before > _LEVEL_LOSES)
 
 
-def largest(book: Book) -> tuple[Attribution, ...]:
+def largest(results: Results) -> tuple[Attribution, ...]:
     """The greatest differences of a study's programs, then of its primitives, under its ABI or another; without those
     that have an unknown part or too few visits."""
-    if book.suite is None or not book.suite.program:
+    if results.suite is None or not results.suite.program:
         return ()
-    main = main_abi(book.index.rows, book.index.machine.architecture) or ""
-    about = [book.suite.worth] if book.suite.worth else []
-    others = dict.fromkeys((*about, *(row.abi for row in book.index.rows if row.abi != main)))
+    main = main_abi(results.index.rows, results.index.machine.architecture) or ""
+    about = [results.suite.worth] if results.suite.worth else []
+    others = dict.fromkeys((*about, *(row.abi for row in results.index.rows if row.abi != main)))
     candidates = (
-        [attribution for attribution in attributed(book, main, abi) if attribution.is_whole and not attribution.thin]
+        [attribution for attribution in attributed(results, main, abi) if attribution.is_whole and not attribution.thin]
         for abi in others
     )
     return next(
-        (tuple(sorted(attributions, key=_is_below(book))[:LARGEST]) for attributions in candidates if attributions), ()
+        (tuple(sorted(attributions, key=_is_below(results))[:LARGEST]) for attributions in candidates if attributions),
+        (),
     )
 
 
-def _is_below(book: Book) -> Callable[[Attribution], bool]:
+def _is_below(results: Results) -> Callable[[Attribution], bool]:
     """Whether it is none of the study's programs, at the size that stands in its tables."""
-    programs = [program for program in book.suite.program if not program.primitive] if book.suite else []
+    programs = [program for program in results.suite.program if not program.primitive] if results.suite else []
 
     def is_below(attribution: Attribution) -> bool:
         return not any(attribution.is_of(program.probe, program.parameters) for program in programs)

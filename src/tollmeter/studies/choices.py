@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import Beside, Book, BreakEven, Option, Profile, Row, RowOf, Suite
+from tollmeter.model import Beside, BreakEven, Option, Profile, Results, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.studies.matching_rows import VIRTUAL, matching
 
@@ -60,7 +60,7 @@ class Even:
 # ---- two profiles ---------------------------------------------------------------------------------------------------
 
 
-def pairs(book: Book, suite: Suite) -> list[Pair]:
+def pairs(results: Results, suite: Suite) -> list[Pair]:
     """One for each place that has both."""
     asked = suite.beside
     if asked is None:
@@ -68,17 +68,17 @@ def pairs(book: Book, suite: Suite) -> list[Pair]:
     lefts, rights = (
         {
             (profile.abi, profile.target): profile
-            for profile in book.index.profiles
+            for profile in results.index.profiles
             if not profile.reason and _is(profile, wanted)
         }
         for wanted in (asked.left, asked.right)
     )
-    return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(book, asked, place))
+    return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(results, asked, place))
             for place in lefts if place in rights]  # fmt: skip
 
 
-def _gain_by_rows(book: Book, asked: Beside, place: Place) -> float | None:
-    left, right = _row(book, asked.left, place), _row(book, asked.right, place)
+def _gain_by_rows(results: Results, asked: Beside, place: Place) -> float | None:
+    left, right = _row(results, asked.left, place), _row(results, asked.right, place)
     return gain(left, right) if left and right and is_narrow(left) and is_narrow(right) else None
 
 
@@ -91,18 +91,18 @@ def _is(profile: Profile, wanted: RowOf) -> bool:
 # ---- options --------------------------------------------------------------------------------------------------------
 
 
-def ranked(book: Book, suite: Suite) -> list[Ranked]:
+def ranked(results: Results, suite: Suite) -> list[Ranked]:
     """One for each place where the first option and another have a number, this machine's own ABI first."""
     if not suite.option:
         return []
-    own = (main_abi(book.index.rows, book.index.machine.architecture), HERE)
-    places = dict.fromkeys((row.abi, row.target) for row in matching(book, suite.option[0].row) if row.median)
-    rankings = (_ranked(book, suite.option, place) for place in sorted(places, key=lambda place: place != own))
+    own = (main_abi(results.index.rows, results.index.machine.architecture), HERE)
+    places = dict.fromkeys((row.abi, row.target) for row in matching(results, suite.option[0].row) if row.median)
+    rankings = (_ranked(results, suite.option, place) for place in sorted(places, key=lambda place: place != own))
     return [ranking for ranking in rankings if ranking is not None]
 
 
-def _ranked(book: Book, options: Sequence[Option], place: Place) -> Ranked | None:
-    rows = [(option, row) for option in options if (row := _row(book, option.row, place)) is not None]
+def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked | None:
+    rows = [(option, row) for option in options if (row := _row(results, option.row, place)) is not None]
     if len(rows) < 2:
         return None
     base = rows[0][1]
@@ -120,8 +120,8 @@ def gain(base: Row, row: Row) -> float:
     return row.median / base.median if row.better == "more" else base.median / row.median
 
 
-def _row(book: Book, wanted: RowOf, place: Place) -> Row | None:
-    rows = (row for row in matching(book, wanted) if row.status == "ok" and row.median)
+def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:
+    rows = (row for row in matching(results, wanted) if row.status == "ok" and row.median)
     return next((row for row in rows if (row.abi, row.target) == place), None)
 
 
@@ -132,15 +132,15 @@ _CLOCKS = ("hardware", VIRTUAL)
 """A user-mode emulator's count lacks the kernel's share, which is most of a trap."""
 
 
-def break_evens(book: Book, suite: Suite) -> Iterator[Even]:
+def break_evens(results: Results, suite: Suite) -> Iterator[Even]:
     """Of rows of one place and one clock; the hardware's before an emulator's."""
     asked = suite.break_even
     if asked is None:
         return
-    rows = [row for wanted in (asked.each, *asked.also) for row in matching(book, wanted)]
+    rows = [row for wanted in (asked.each, *asked.also) for row in matching(results, wanted)]
     for each in sorted(rows, key=lambda row: row.clock == VIRTUAL):
         place = each.abi, each.target
-        once, without = (_row(book, wanted, place) for wanted in (asked.once, asked.without))
+        once, without = (_row(results, wanted, place) for wanted in (asked.once, asked.without))
         if not (each.status == "ok" and each.median and once and without and once.median and without.median):
             continue
         if each.clock in _CLOCKS and {once.clock, without.clock} == {each.clock}:

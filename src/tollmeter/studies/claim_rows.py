@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import is_known
-from tollmeter.model import Bend, Book, Lengths, Level, Program, Published, Relative, Row, RowOf, State
+from tollmeter.model import Bend, Lengths, Level, Program, Published, Relative, Results, Row, RowOf, State
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
@@ -50,34 +50,34 @@ class Measured(NamedTuple):
     refuted: str = ""
 
 
-def measured(book: Book, claim: Published) -> Measured:
+def measured(results: Results, claim: Published) -> Measured:
     """By rows of one clock in one place, this machine's own first: another's would be another answer."""
-    number = _bend(book, claim, claim.bend) if claim.bend else _measured(book, claim)
+    number = _bend(results, claim, claim.bend) if claim.bend else _measured(results, claim)
     if number.of is None:
         return number
-    rows = [row for wanted in _wanted(claim) for row in picked(book, wanted, claim.about)]
+    rows = [row for wanted in _wanted(claim) for row in picked(results, wanted, claim.about)]
     used = [row for row in rows if (row.target, row.clock) == (number.of.target, number.of.clock)]
-    return number._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(book, row) for row in used))
+    return number._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(results, row) for row in used))
 
 
 def _wanted(claim: Published) -> list[RowOf]:
     return [wanted for wanted in (claim.row, claim.over, *claim.order) if wanted]
 
 
-def _measured(book: Book, claim: Published) -> Measured:
+def _measured(results: Results, claim: Published) -> Measured:
     if claim.order:
-        return _ordered(book, claim)
+        return _ordered(results, claim)
     if claim.row is None:
         return Measured(gap=claim.missing or "No probe measures this yet.")
-    rows, others = (picked(book, wanted, claim.about) for wanted in (claim.row, claim.over))
+    rows, others = (picked(results, wanted, claim.about) for wanted in (claim.row, claim.over))
     if not rows:
-        return Measured(gap=_why(book, claim, claim.row))
+        return Measured(gap=_why(results, claim, claim.row))
     if claim.over is None:
         rows = _of_one_place(rows)
         alone = Measured(_ranked([_estimate(row) for row in rows]), rows[0].unit, of=rows[0])
-        return _in_turns(book, rows) if claim.unit == TURNS else alone
+        return _in_turns(results, rows) if claim.unit == TURNS else alone
     if not others:
-        return Measured(gap=_why(book, claim, claim.over))
+        return Measured(gap=_why(results, claim, claim.over))
     rows = _of_one_place([row for row in rows if _twin(row, others) is not None])
     ratios = [_ratio(twin, row) for row in rows if (twin := _twin(row, others)) is not None]
     return _of_ratios(ratios, rows[0]) if ratios else Measured(gap=NOT_TOGETHER)
@@ -87,12 +87,12 @@ def _of_ratios(ratios: Sequence[tuple[Estimate, bool]], of: Row) -> Measured:
     return Measured(_ranked([ratio for ratio, _ in ratios]), "ratio", of=of, mixed=any(mixed for _, mixed in ratios))
 
 
-def _ordered(book: Book, claim: Published) -> Measured:
+def _ordered(results: Results, claim: Published) -> Measured:
     """Each row over the one before it, of one place and clock."""
-    several = [picked(book, wanted, claim.about) for wanted in claim.order]
+    several = [picked(results, wanted, claim.about) for wanted in claim.order]
     lacking = next((wanted for wanted, rows in zip(claim.order, several, strict=True) if not rows), None)
     if lacking is not None:
-        return Measured(gap=_why(book, claim, lacking))
+        return Measured(gap=_why(results, claim, lacking))
     first = _of_one_place(several[0])[0]
     chain = [_twin(first, rows) for rows in several]
     rows = [row for row in chain if row is not None]
@@ -123,20 +123,20 @@ def _in_state(row: Row, name: str | None) -> Row | None:
 # ---- where a curve bends ---------------------------------------------------------------------------------------------
 
 
-def _bend(book: Book, claim: Published, bend: Bend) -> Measured:
+def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
     """As a multiple of the cache's size, by the system."""
-    level = next((level for level in book.index.hierarchy if level.level == bend.level), None)
-    system_bytes = level.os_size_bytes if level else _system_bytes(book, bend.level)
+    level = next((level for level in results.index.hierarchy if level.level == bend.level), None)
+    system_bytes = level.os_size_bytes if level else _system_bytes(results, bend.level)
     if not system_bytes:
         return Measured(gap=claim.missing or f"The system does not report the size of {bend.level}.")
     if bend.rate is not None:
-        return _fall(book, claim, bend.rate, system_bytes)
+        return _fall(results, claim, bend.rate, system_bytes)
     return _end_of(level, system_bytes) if level else Measured(gap=f"This run has no measured size of {bend.level}.")
 
 
-def _system_bytes(book: Book, name: str) -> int | None:
+def _system_bytes(results: Results, name: str) -> int | None:
     """Of a data cache by its name: L1d, L2."""
-    caches = (cache for cache in book.index.machine.caches if cache.kind != "instruction")
+    caches = (cache for cache in results.index.machine.caches if cache.kind != "instruction")
     return next((cache.size_bytes for cache in caches if name.rstrip("d") == f"L{cache.level}"), None)
 
 
@@ -147,12 +147,12 @@ def _end_of(level: Level, system_bytes: int) -> Measured:
     return Measured([Estimate(value, low, high)], "ratio", thin=bool(level.few_samples))
 
 
-def _fall(book: Book, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
+def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) -> Measured:
     """The first fall of a rate; of one that is not its cache's, that it is not."""
-    rates = {(row.probe, row.metric, row.abi, row.target): row for row in _of_one_place(picked(book, wanted))}
-    lengths = next((lengths for lengths in book.index.lengths if _is_of(lengths, rates, wanted)), None)
+    rates = {(row.probe, row.metric, row.abi, row.target): row for row in _of_one_place(picked(results, wanted))}
+    lengths = next((lengths for lengths in results.index.lengths if _is_of(lengths, rates, wanted)), None)
     if lengths is None:
-        return Measured(gap=_why(book, claim, wanted))
+        return Measured(gap=_why(results, claim, wanted))
     if not lengths.falls:
         return Measured(unit="ratio", refuted=f"The rate does not fall up to N = {lengths.last_n:,}.")
     fall = lengths.falls[0]
@@ -175,22 +175,22 @@ def _is_of(lengths: Lengths, rates: dict[tuple[str, str, str, str], Row], wanted
 # ---- times in turns --------------------------------------------------------------------------------------------------
 
 
-def _in_turns(book: Book, rows: Sequence[Row]) -> Measured:
-    several = [turns for row in rows if (turns := _turns(book, row)) is not None]
+def _in_turns(results: Results, rows: Sequence[Row]) -> Measured:
+    several = [turns for row in rows if (turns := _turns(results, row)) is not None]
     if not several:
         return Measured(gap=NO_TURNS)
     return _of_ratios(several, rows[0])._replace(unit=TURNS)
 
 
-def in_turns(book: Book, row: Row) -> Estimate | None:
+def in_turns(results: Results, row: Row) -> Estimate | None:
     """A time in turns of the control loop of its place, clock and ABI; None if the run has no such loop."""
-    turns = _turns(book, row)
+    turns = _turns(results, row)
     return turns[0] if turns else None
 
 
-def _turns(book: Book, row: Row) -> tuple[Estimate, bool] | None:
+def _turns(results: Results, row: Row) -> tuple[Estimate, bool] | None:
     loops = [
-        loop for loop in picked(book, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
+        loop for loop in picked(results, RowOf(means=CONTROL_LOOP, abi=row.abi)) if loop.unit == "op/s" and
         (loop.target, loop.clock) == (row.target, row.clock)
     ]  # fmt: skip
     if not loops or row.unit != "ns" or (row.median or 0) <= 0:
@@ -218,18 +218,18 @@ def _of_one_place(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if place and (row.target, row.clock) == place[2:]]
 
 
-def _why(book: Book, claim: Published, wanted: RowOf) -> str:
+def _why(results: Results, claim: Published, wanted: RowOf) -> str:
     """The row's own reason where there is a row; then the claim's; else why the probe was not run there at all."""
-    return own_reason(book, wanted) or claim.missing or _absence(wanted)
+    return own_reason(results, wanted) or claim.missing or _absence(wanted)
 
 
-def timed_by(book: Book, number: Measured) -> str:
+def timed_by(results: Results, number: Measured) -> str:
     """That a time was made by an emulator. What a guest's kernel counts of memory and faults is what it would be."""
     if number.of is None or number.of.clock != VIRTUAL:
         return ""
     if number.of.unit in (*KERNEL_COUNTS, "count"):
         return f"Counted by the kernel of {number.of.target}."
-    return with_mend(f"In virtual time of {number.of.target}.", book)
+    return with_mend(f"In virtual time of {number.of.target}.", results)
 
 
 def _absence(wanted: RowOf) -> str:
@@ -270,26 +270,26 @@ _CLOCKS = {
 _PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
 
 
-def relatives(book: Book) -> tuple[Relative, ...]:
+def relatives(results: Results) -> tuple[Relative, ...]:
     """Programs in the suite's order, memory first; none for a suite of no programs."""
-    suite = book.suite
-    main = main_abi(book.index.rows, book.index.machine.architecture)
+    suite = results.suite
+    main = main_abi(results.index.rows, results.index.machine.architecture)
     if suite is None or main is None:
         return ()
     measures: tuple[Measure, ...] = ("memory", "asked", "time", "instructions", "counted")
     return tuple(
-        _relative(book, program, measure, (abi, main))
+        _relative(results, program, measure, (abi, main))
         for measure in measures
         for program in suite.program
-        for abi in _others(book, program, main)
-        if measure in _measures(book, {abi, main})
+        for abi in _others(results, program, main)
+        if measure in _measures(results, {abi, main})
     )
 
 
-def _measures(book: Book, abis: Collection[str]) -> tuple[Measure, Measure]:
+def _measures(results: Results, abis: Collection[str]) -> tuple[Measure, Measure]:
     """What this run can compare two ABIs by: a user-mode emulator has neither the memory nor the time of a program."""
-    rows = [row for row in book.index.rows if row.abi in abis and row.status == "ok"]
-    timed = {row.clock for row in with_meaning(rows, book.probes, "cpu-time")}
+    rows = [row for row in results.index.rows if row.abi in abis and row.status == "ok"]
+    timed = {row.clock for row in with_meaning(rows, results.probes, "cpu-time")}
     if "hardware" in timed:
         return "memory", "time"
     only_counted = not timed and any(row.clock == COUNTED for row in rows)
@@ -302,21 +302,21 @@ def published_ratio(relative: Relative) -> float | None:
     return 1 + float(match[1].replace("−", "-")) / 100 if match else None
 
 
-def _others(book: Book, program: Program, main: str) -> Iterator[str]:
+def _others(results: Results, program: Program, main: str) -> Iterator[str]:
     """The ABI that the suite is about first."""
-    about = book.suite.worth if book.suite else ""
-    seen = dict.fromkeys(row.abi for row in book.index.rows if row.probe == program.probe and row.abi != main)
+    about = results.suite.worth if results.suite else ""
+    seen = dict.fromkeys(row.abi for row in results.index.rows if row.probe == program.probe and row.abi != main)
     yield from sorted(seen, key=lambda abi: (abi != about, abi))
 
 
-def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> Relative:
+def _relative(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> Relative:
     """abis: of the numerator and of the denominator."""
     abi, main = abis
-    pairs = list(_pairs(book, program, measure, abis))
+    pairs = list(_pairs(results, program, measure, abis))
     bare = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
-                    value=None, low=None, high=None, published=_published(book, program, measure, abi))  # fmt: skip
+                    value=None, low=None, high=None, published=_published(results, program, measure, abi))  # fmt: skip
     if not pairs:
-        return msgspec.structs.replace(bare, reason=_relatives_why(book, program, measure, abis))
+        return msgspec.structs.replace(bare, reason=_relatives_why(results, program, measure, abis))
     row, twin = pairs[0]
     ratio = ratio_of(twin, row)
     thin = measure not in ("instructions", "counted") and not (is_known(row) and is_known(twin))
@@ -325,15 +325,15 @@ def _relative(book: Book, program: Program, measure: Measure, abis: tuple[str, s
     )
 
 
-def _published(book: Book, program: Program, measure: Measure, abi: str) -> str:
+def _published(results: Results, program: Program, measure: Measure, abi: str) -> str:
     """Whether the study describes one ABI alone."""
-    about = (book.suite.worth if book.suite else "") or abi
+    about = (results.suite.worth if results.suite else "") or abi
     return (program.memory if measure in ("memory", "asked") else program.time) if abi == about else ""
 
 
-def _pairs(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
+def _pairs(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> Iterator[tuple[Row, Row]]:
     """This machine itself first, then by name. Each ABI has a user-mode emulator of its own, and all count alike."""
-    ones, others = (_rows(book, program, measure, abi) for abi in abis)
+    ones, others = (_rows(results, program, measure, abi) for abi in abis)
     for one in sorted(ones, key=lambda row: (row.target != HERE, row.target)):
         for other in others:
             together = one.clock == COUNTED or one.target == other.target
@@ -341,12 +341,12 @@ def _pairs(book: Book, program: Program, measure: Measure, abis: tuple[str, str]
                 yield one, other
 
 
-def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[Row]:
+def _rows(results: Results, program: Program, measure: Measure, abi: str) -> Sequence[Row]:
     if measure == "counted":
-        known = book.probes.get(program.probe)
-        rows = [row for row in book.index.rows if known and row.metric == known.metrics[0].name]
+        known = results.probes.get(program.probe)
+        rows = [row for row in results.index.rows if known and row.metric == known.metrics[0].name]
     else:
-        rows = with_meaning(book.index.rows, book.probes, MEANS[measure])
+        rows = with_meaning(results.index.rows, results.probes, MEANS[measure])
     return [
         row
         for row in rows
@@ -357,15 +357,15 @@ def _rows(book: Book, program: Program, measure: Measure, abi: str) -> Sequence[
     ]
 
 
-def _relatives_why(book: Book, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
-    if measure == "asked" and _rows(book, program, "counted", abis[0]):
+def _relatives_why(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
+    if measure == "asked" and _rows(results, program, "counted", abis[0]):
         return f"{program.probe} does not count what it asks of malloc."
     for abi in abis:
-        if _rows(book, program, measure, abi):
+        if _rows(results, program, measure, abi):
             continue
         wanted = RowOf(probe=program.probe, abi=abi, parameters=program.parameters)
-        is_timed = any(row.clock == "hardware" for row in matching(book, wanted))
-        if measure == "time" and not is_timed and book.suite and abi == book.suite.worth and book.suite.mend:
-            return failure(book, wanted) or book.suite.mend
-        return own_reason(book, wanted) or f"This run has no row of {program.probe} for {abi}."
+        is_timed = any(row.clock == "hardware" for row in matching(results, wanted))
+        if measure == "time" and not is_timed and results.suite and abi == results.suite.worth and results.suite.mend:
+            return failure(results, wanted) or results.suite.mend
+        return own_reason(results, wanted) or f"This run has no row of {program.probe} for {abi}."
     return NOT_TOGETHER

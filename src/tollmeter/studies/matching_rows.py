@@ -9,7 +9,7 @@ from math import log
 
 import msgspec
 
-from tollmeter.model import Book, FigureLine, Row, RowOf, StudyFigure
+from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import main_abi, meaning, metric_of
 
@@ -19,23 +19,23 @@ _BLIND: dict[str, tuple[str, ...]] = {"": (COUNTED,), "instructions": ()}
 """Clocks that do not apply to what a claim is about; of the others, neither of an emulator's."""
 
 
-def picked(book: Book, wanted: RowOf | None, about: str = "") -> list[Row]:
+def picked(results: Results, wanted: RowOf | None, about: str = "") -> list[Row]:
     """Rows with a number that match all that is asked; the ABI `native` is the machine's own. A study states times. A
     count of the program's instructions lacks the kernel's and the memory's share, so it is used only where the study
     accepts it. An emulator measures neither a cache nor the time of one machine."""
     blind = _BLIND.get(about, (COUNTED, VIRTUAL))
-    rows = matching(book, wanted) if wanted is not None else []
+    rows = matching(results, wanted) if wanted is not None else []
     return [row for row in rows if row.status == "ok" and row.median is not None and row.clock not in blind]
 
 
-def matching(book: Book, wanted: RowOf) -> list[Row]:
+def matching(results: Results, wanted: RowOf) -> list[Row]:
     """All rows that match, whatever their status and clock."""
-    abi = main_abi(book.index.rows, book.index.machine.architecture) if wanted.abi == "native" else wanted.abi
-    return [row for row in book.index.rows if (abi is None or row.abi == abi) and _matches(book, row, wanted)]
+    abi = main_abi(results.index.rows, results.index.machine.architecture) if wanted.abi == "native" else wanted.abi
+    return [row for row in results.index.rows if (abi is None or row.abi == abi) and _matches(results, row, wanted)]
 
 
-def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
-    metric = metric_of(row, book.probes)
+def _matches(results: Results, row: Row, wanted: RowOf) -> bool:
+    metric = metric_of(row, results.probes)
     return (
         (wanted.probe is None or row.probe == wanted.probe)
         and (wanted.metric is None or row.metric == wanted.metric)
@@ -46,24 +46,24 @@ def _matches(book: Book, row: Row, wanted: RowOf) -> bool:
     )
 
 
-def _rows_or_gaps(book: Book, wanted: RowOf) -> Sequence[Row]:
+def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
     """What is impossible at one length or size is impossible at another; another choice is independent of it."""
     choices = {name: value for name, value in wanted.parameters.items() if isinstance(value, str)}
     anywhere = msgspec.structs.replace(wanted, parameters=choices)
-    return matching(book, wanted) or [row for row in matching(book, anywhere) if row.status == "unsupported"]
+    return matching(results, wanted) or [row for row in matching(results, anywhere) if row.status == "unsupported"]
 
 
-def failure(book: Book, wanted: RowOf) -> str:
+def failure(results: Results, wanted: RowOf) -> str:
     """Why a row of this run has no number; empty where each has one, or the run has none."""
-    failed = next((row for row in _rows_or_gaps(book, wanted) if row.status != "ok" and row.reason), None)
+    failed = next((row for row in _rows_or_gaps(results, wanted) if row.status != "ok" and row.reason), None)
     return f"{failed.probe} gave no number: {failed.reason}." if failed else ""
 
 
-def own_reason(book: Book, wanted: RowOf) -> str:
+def own_reason(results: Results, wanted: RowOf) -> str:
     """Why a row of this run has no number, or one that does not answer; empty where the run has none."""
-    if reason := failure(book, wanted):
+    if reason := failure(results, wanted):
         return reason
-    same = _rows_or_gaps(book, wanted)
+    same = _rows_or_gaps(results, wanted)
     counted = next((row for row in same if row.clock == COUNTED), None)
     if counted is not None:
         return (
@@ -72,11 +72,11 @@ def own_reason(book: Book, wanted: RowOf) -> str:
         )
     virtual = next((row for row in same if row.clock == VIRTUAL), None)
     reason = f"In the virtual time of {virtual.target} there are no caches and no pipeline." if virtual else ""
-    return reason and with_mend(reason, book)
+    return reason and with_mend(reason, results)
 
 
-def with_mend(reason: str, book: Book) -> str:
-    return f"{reason} {book.suite.mend}" if book.suite and book.suite.mend else reason
+def with_mend(reason: str, results: Results) -> str:
+    return f"{reason} {results.suite.mend}" if results.suite and results.suite.mend else reason
 
 
 # ---- guest exits ----------------------------------------------------------------------------------------------------
@@ -86,15 +86,17 @@ OWN_EXITS = 0.5
 HOSTED = "A hypervisor in software stood in between each time: its price, and not the hardware's."
 
 
-def exits_of(book: Book, row: Row) -> float | None:
+def exits_of(results: Results, row: Row) -> float | None:
     """The guest exits of the same point, as its host counts them."""
     point = row.probe, row.abi, row.target, row.parameters
-    beside = (other for other in book.index.rows if (other.probe, other.abi, other.target, other.parameters) == point)
-    return next((other.median for other in beside if meaning(other, book.probes) == "guest-exits"), None)
+    beside = (
+        other for other in results.index.rows if (other.probe, other.abi, other.target, other.parameters) == point
+    )
+    return next((other.median for other in beside if meaning(other, results.probes) == "guest-exits"), None)
 
 
-def is_hosted(book: Book, row: Row) -> bool:
-    return (exits_of(book, row) or 0.0) > OWN_EXITS
+def is_hosted(results: Results, row: Row) -> bool:
+    return (exits_of(results, row) or 0.0) > OWN_EXITS
 
 
 # ---- redrawn lines --------------------------------------------------------------------------------------------------
@@ -103,10 +105,10 @@ Place = tuple[str, str, str]
 """Target, clock and ABI."""
 
 
-def lines(book: Book, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row]]]:
+def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row]]]:
     """Of each place a line for each of the figure's. Two ABIs are two measurements, so their names say which."""
     by_name = {
-        (line.name, place[2]): list(_pairs(book, figure, line, place)) for line in figure.line for place in places
+        (line.name, place[2]): list(_pairs(results, figure, line, place)) for line in figure.line for place in places
     }
     several = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
     return {f"{name}, {abi}" if several else name: pairs for (name, abi), pairs in by_name.items() if pairs}
@@ -118,15 +120,15 @@ def at(figure: StudyFigure, row: Row) -> float:
     return place if isinstance(place, int) else 0
 
 
-def why_none(book: Book, figure: StudyFigure) -> str:
+def why_none(results: Results, figure: StudyFigure) -> str:
     """Why this run draws none of it: the reason of its first row that has one, else that there are too few numbers."""
-    reasons = (own_reason(book, line.row) for line in figure.line)
+    reasons = (own_reason(results, line.row) for line in figure.line)
     return figure.missing or next(filter(None, reasons), "This run has too few numbers for it.")
 
 
-def _pairs(book: Book, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row]]:
-    rows = _rows_of_line(book, figure, line.row, place)
-    others = {at(figure, row): row for row in _rows_of_line(book, figure, line.over, place)} if line.over else {}
+def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row]]:
+    rows = _rows_of_line(results, figure, line.row, place)
+    others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, place)} if line.over else {}
     nearest = min(rows, key=lambda row: abs(log(at(figure, row) / (figure.base or 1.0))), default=None)
     for row in rows:
         other = others.get(at(figure, row)) if line.over else nearest
@@ -134,8 +136,8 @@ def _pairs(book: Book, figure: StudyFigure, line: FigureLine, place: Place) -> I
             yield row, other
 
 
-def _rows_of_line(book: Book, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
+def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: Place) -> list[Row]:
     """Along the axis."""
-    here = [row for row in matching(book, wanted) if (row.target, row.clock, row.abi) == place]
+    here = [row for row in matching(results, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and at(figure, row) > 0]
     return sorted(usable, key=lambda row: at(figure, row))

@@ -13,13 +13,13 @@ from typing import NamedTuple
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import (
     REAL_CLOCKS,
-    Book,
     Claim,
     ClaimVerdict,
     Condition,
     Published,
     Relation,
     Relative,
+    Results,
     Study,
     Suite,
     Tally,
@@ -159,18 +159,18 @@ class Answered(NamedTuple):
     note: str
 
 
-def study(book: Book) -> Study | None:
+def study(results: Results) -> Study | None:
     """None for a run of no study."""
-    suite = book.suite
+    suite = results.suite
     if suite is None or not suite.published:
         return None
-    programs = relatives(book)
-    claims = tuple(answer.claim for answer in answered(book, suite))
+    programs = relatives(results)
+    claims = tuple(answer.claim for answer in answered(results, suite))
     return Study(
         source=suite.source,
         claims=claims,
         relatives=programs,
-        worth=gains(_asked(suite, programs), suite.mend, programs, _by_counts(book, suite)) if suite.worth else "",
+        worth=gains(_asked(suite, programs), suite.mend, programs, _by_counts(results, suite)) if suite.worth else "",
         tally=tally(claims),
     )
 
@@ -181,11 +181,11 @@ def _asked(suite: Suite, programs: Sequence[Relative]) -> str:
     return suite.worth if suite.worth in abis or not abis else abis[0]
 
 
-def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
+def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
     """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
     taken = [
         attribution
-        for attribution in largest(book)
+        for attribution in largest(results)
         if attribution.second_ns is None and attribution.abis[1] == suite.worth and attribution.first_ns
     ]
     return [
@@ -196,18 +196,20 @@ def _by_counts(book: Book, suite: Suite) -> list[tuple[str, float]]:
     ]
 
 
-def answered(book: Book, suite: Suite) -> list[Answered]:
+def answered(results: Results, suite: Suite) -> list[Answered]:
     """One for each published figure, in the study's order."""
-    return [_answered(book, claim) for claim in suite.published]
+    return [_answered(results, claim) for claim in suite.published]
 
 
-def _answered(book: Book, claim: Published) -> Answered:
+def _answered(results: Results, claim: Published) -> Answered:
     """The correction is about the number here: it goes beside a number, and where none can ever be."""
-    measured_number = measured(book, claim)
+    measured_number = measured(results, claim)
     judged = judge(claim, measured_number)
     why = judged.reason if judged.reason not in (measured_number.gap, NO_NUMBER) else ""
     stated = judged.unmet if measured_number.values else ()
-    reasons = tuple(reason for reason in (measured_number.gap, why, timed_by(book, measured_number), *stated) if reason)
+    reasons = tuple(
+        reason for reason in (measured_number.gap, why, timed_by(results, measured_number), *stated) if reason
+    )
     correction = (claim.correction or "").strip() if claim.row is None or measured_number.values else ""
     return Answered(
         judged, measured_number, reasons, " ".join(filter(None, (_free(claim, measured_number), correction)))

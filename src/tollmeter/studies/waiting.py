@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.maths.fits import bounded
-from tollmeter.model import Book, Distances, Row
+from tollmeter.model import Distances, Results, Row
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 
 _OFF, _APART = 0.01, 0.1
@@ -106,15 +106,15 @@ Apart = Sequence[tuple[float, float, float]]
 """Bytes until a line comes again, with the loads of one operation that are foreseen, and the others."""
 
 
-def prices_of(book: Book) -> Prices:
+def prices_of(results: Results) -> Prices:
     """Prices of the machine's main ABI and small pages, which a program gets by default."""
-    rows = [row for row in book.index.rows if row.clock == "hardware"]
-    rows = [row for row in rows if row.abi == main_abi(rows, book.index.machine.architecture) and row.target == HERE]
-    faults = [row for row in with_meaning(rows, book.probes, "price-of-fault")
+    rows = [row for row in results.index.rows if row.clock == "hardware"]
+    rows = [row for row in rows if row.abi == main_abi(rows, results.index.machine.architecture) and row.target == HERE]
+    faults = [row for row in with_meaning(rows, results.probes, "price-of-fault")
               if row.parameters.get("kind") == "anonymous_write"]  # fmt: skip
-    walks = [row for row in with_meaning(rows, book.probes, "latency-of-size")
+    walks = [row for row in with_meaning(rows, results.probes, "latency-of-size")
              if row.parameters.get("pages", "small") == "small"]  # fmt: skip
-    reads = with_meaning(rows, book.probes, "read-bandwidth-of-size")
+    reads = with_meaning(rows, results.probes, "read-bandwidth-of-size")
     return Prices(
         fault_ns=faults[0].median if faults else None,
         load=_curve({_size(row): row.median or 0.0 for row in walks}),
@@ -140,9 +140,9 @@ def _fastest(reads: Sequence[Row]) -> dict[float, float]:
     return fastest
 
 
-def apart_of(book: Book, row: Row) -> Apart | None:
+def apart_of(results: Results, row: Row) -> Apart | None:
     """How far apart the loads of this row's point lie, if an emulator saw them."""
-    measured = (distances for distances in book.distances if _is_of(distances, row) and distances.loads)
+    measured = (distances for distances in results.distances if _is_of(distances, row) and distances.loads)
     return next((distances.loads for distances in measured), None)
 
 

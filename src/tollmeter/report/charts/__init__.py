@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of a book, asked by what metrics mean and never by a probe's name, in the order of a person's questions."""
+"""Charts of a run, selected by what metrics mean and never by a probe's name, in the order of a person's questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from altair.utils.schemapi import debug_mode
 
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.report.charts import (
     alignment,
     answer,
@@ -73,35 +73,35 @@ OF_ALL = (
 LEAST_POINTS = 4
 
 
-def charts(book: Book) -> tuple[Chart, ...]:
+def charts(results: Results) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
     points make no chart: their rows are enough."""
     made: list[Chart] = []
     with debug_mode(False):
-        for place, bench in enumerate(benches(book)):
+        for place, bench in enumerate(benches(results)):
             drawn = [_with_sentence(chart, bench) for chart in _any(bench) if _has_points(chart)]
             made += [_of_bench(chart, bench) if place else chart for chart in drawn]
     return tuple(_unique(made))
 
 
-def save(book: Book, folder: Path) -> tuple[Path, ...]:
+def save(results: Results, folder: Path) -> tuple[Path, ...]:
     """Writes pictures of all charts of a run; the paths, in order. Raises Failure (5) if it cannot."""
-    return pictures(charts(book), [book], folder)
+    return pictures(charts(results), [results], folder)
 
 
-def overlaid(books: tuple[Book, Book], runs: tuple[str, str]) -> Overlay:
-    """All charts of two runs, of what both measured by one kind of clock. runs: their labels."""
-    books = comparable(books)
+def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
+    """All charts of two runs, of what both measured by one kind of clock."""
+    runs = comparable(runs)
     groups: list[tuple[Chart, ...]] = []
     only: tuple[list[str], list[str]] = ([], [])
     with debug_mode(False):
-        for pair in paired(books):
+        for pair in paired(runs):
             both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
             pairs = (tuple(map(_with_sentence, charts, pair)) for charts in both if any(map(_has_points, charts)))
-            groups += [beside((first, second), runs) for first, second in pairs]
+            groups += [beside((first, second), labels) for first, second in pairs]
             for titles, charts in zip(only, alone, strict=True):
                 titles += [chart.title for chart in charts if _has_points(chart)]
-    for titles, places in zip(only, unpaired(books), strict=True):
+    for titles, places in zip(only, unpaired(runs), strict=True):
         titles += [f"all that was measured on {_where(bench)}" for bench in places]
     named = _unique([chart for group in groups for chart in group])
     return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))

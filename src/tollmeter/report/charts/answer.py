@@ -34,7 +34,7 @@ BREAK_EVEN = Subject(
 
 def profiles(bench: Bench) -> Iterator[Chart]:
     """A bar a profile, of the functions that have most of all; the machine's own ABI alone."""
-    taken = [profile for profile in bench.book.index.profiles if profile.target == bench.target and profile.shares]
+    taken = [profile for profile in bench.results.index.profiles if profile.target == bench.target and profile.shares]
     own = [profile for profile in taken if profile.abi == bench.abis[0]]
     if not own:
         return
@@ -55,8 +55,8 @@ def profiles(bench: Bench) -> Iterator[Chart]:
 
 def _change(bench: Bench, own: list[Profile]) -> str:
     """From one to the other of the study's two, in words; else what each has most of."""
-    suite = bench.book.suite
-    pairs_shown = [pair for pair in pairs(bench.book, suite) if pair.left in own] if suite is not None else []
+    suite = bench.results.suite
+    pairs_shown = [pair for pair in pairs(bench.results, suite) if pair.left in own] if suite is not None else []
     if pairs_shown:
         left, right = pairs_shown[0].titles
         return f"From {left} to {right}: {verdict(pairs_shown[0].left, pairs_shown[0].right, pairs_shown[0].gain)}"
@@ -84,8 +84,8 @@ def _bar(profile: Profile, label: str, names: list[str]) -> Iterator[Datum]:
 
 def break_even(bench: Bench) -> Iterator[Chart]:
     """Two lines over the number of things: one rises with each, the other is paid once."""
-    suite = bench.book.suite
-    evens = list(break_evens(bench.book, suite)) if suite is not None and bench.is_first else []
+    suite = bench.results.suite
+    evens = list(break_evens(bench.results, suite)) if suite is not None and bench.is_first else []
     for even in evens[:1]:
         data = [datum for number in _numbers() for datum in _both(even, number)]
         x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=alt.Scale(type="log", nice=False))
@@ -98,7 +98,7 @@ def break_even(bench: Bench) -> Iterator[Chart]:
 
 def _rows(bench: Bench) -> list[Row]:
     """Those that say what each costs."""
-    asked = bench.book.suite.break_even if bench.book.suite else None
+    asked = bench.results.suite.break_even if bench.results.suite else None
     return [row for row in bench.rows if asked and row.probe == asked.each.probe]
 
 
@@ -123,7 +123,7 @@ TIPS = (("label", "program"), ("part", "part"), ("said", "saves"), ("whole", "of
 
 def attribution(bench: Bench) -> Iterator[Chart]:
     """Of the place in which the programs were timed."""
-    attributions = [one for one in largest(bench.book) if one.target == bench.target and bench.clock == "hardware"]
+    attributions = [one for one in largest(bench.results) if one.target == bench.target and bench.clock == "hardware"]
     if not attributions:
         return
     first, second = attributions[0].abis

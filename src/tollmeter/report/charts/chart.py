@@ -15,7 +15,7 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.extras import CHARTS, bring
 from tollmeter.files import write_whole
-from tollmeter.model import Book, Failure, Metric, Outcome, Probe, Row
+from tollmeter.model import Failure, Metric, Outcome, Probe, Results, Row
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
 from tollmeter.report.chart_style import PICTURE_FONT, by_value, config, stacked
@@ -115,7 +115,7 @@ class Bench:
 
     compared: the rows of both runs where two are drawn in one chart. A series then has the same name in both."""
 
-    book: Book
+    results: Results
     target: str
     clock: str
     rows: tuple[Row, ...]
@@ -124,7 +124,7 @@ class Bench:
     @cached_property
     def abis(self) -> tuple[str, ...]:
         """The machine's own ABI first, then the others by name."""
-        first = main_abi(self.rows, self.book.index.machine.architecture)
+        first = main_abi(self.rows, self.results.index.machine.architecture)
         return tuple(sorted({row.abi for row in self.rows}, key=lambda abi: (abi != first, abi)))
 
     @property
@@ -135,16 +135,16 @@ class Bench:
     @property
     def is_first(self) -> bool:
         """Whether it is the one that `benches` puts first: what is drawn once for a run belongs to it."""
-        first = benches(self.book)[0]
+        first = benches(self.results)[0]
         return (first.target, first.clock) == (self.target, self.clock)
 
     @cached_property
     def _main_place(self) -> str | None:
-        rows = self.book.index.rows
+        rows = self.results.index.rows
         return main_place(row.target for row in rows if row.clock == "hardware" and row.status == "ok")
 
     def meaning(self, *wanted: str) -> list[Row]:
-        return [row for row in self.rows if meaning(row, self.book.probes) in wanted]
+        return [row for row in self.rows if meaning(row, self.results.probes) in wanted]
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of the first ABI that has any."""
@@ -175,29 +175,29 @@ class Bench:
         return COUNTED.get(metric.unit, f"instructions of {metric.summary}") if metric else timed
 
     def metric(self, row: Row) -> Metric | None:
-        return metric_of(row, self.book.probes)
+        return metric_of(row, self.results.probes)
 
     def probe(self, row: Row) -> Probe | None:
-        return self.book.probes.get(row.probe)
+        return self.results.probes.get(row.probe)
 
     @cached_property
     def known(self) -> Known:
         """The core's clocks and widths, by all that was measured."""
-        return machine_known(self.book.outcomes)
+        return machine_known(self.results.outcomes)
 
     @cached_property
     def outcomes(self) -> list[Outcome]:
-        return [o for o in self.book.outcomes if o.point.target == self.target and o.clock.kind == self.clock]
+        return [o for o in self.results.outcomes if o.point.target == self.target and o.clock.kind == self.clock]
 
 
-def benches(book: Book) -> list[Bench]:
+def benches(results: Results) -> list[Bench]:
     """The machine itself first, then others by their own clock, then by how much was measured."""
     groups: dict[tuple[str, str], list[Row]] = {}
-    for row in book.index.rows:
+    for row in results.index.rows:
         if row.status == "ok" and row.median is not None and isfinite(row.median):
             groups.setdefault((row.target, row.clock), []).append(row)
     ordered = sorted(groups.items(), key=lambda item: (item[0][1] != "hardware", -len(item[1]), item[0]))
-    made = [Bench(book, target, clock, tuple(rows)) for (target, clock), rows in ordered]
+    made = [Bench(results, target, clock, tuple(rows)) for (target, clock), rows in ordered]
     return sorted(made, key=lambda bench: not bench.is_the_machine)
 
 
@@ -226,21 +226,21 @@ WIDTH = 760
 PNG_SCALE = 2.0
 
 
-def pictures(drawn: Iterable[Chart], books: Sequence[Book], folder: Path) -> tuple[Path, ...]:
-    """Writes NAME.svg and NAME.png of each chart of the books; their paths. Raises Failure (5)."""
+def pictures(drawn: Iterable[Chart], runs: Sequence[Results], folder: Path) -> tuple[Path, ...]:
+    """Writes NAME.svg and NAME.png of each chart of the runs; their paths. Raises Failure (5)."""
     bring(ROOT, CHARTS)
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for chart in drawn:
-            written += _pictures(chart, map(_source, books), folder)
+            written += _pictures(chart, map(_source, runs), folder)
     except OSError as error:
         raise Failure(f"cannot write charts to {folder}: {error.strerror or error}", 5) from error
     return tuple(written)
 
 
-def _source(book: Book) -> str:
-    machine, run = book.index.machine, book.index.run
+def _source(results: Results) -> str:
+    machine, run = results.index.machine, results.index.run
     return f"{machine.cpu} · {machine.kernel} · {run.started[:10]} · tollmeter {run.tollmeter}"
 
 

@@ -64,10 +64,10 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     if "pair" in row.parameters or probe is None:
         return [row]
     metric = next(metric for metric in probe.metrics if metric.name == row.metric)
-    own = {tuple(sorted(outcome.cpus[:2])) for outcome in outcomes_of(bench.book, row)}
+    own = {tuple(sorted(outcome.cpus[:2])) for outcome in outcomes_of(bench.results, row)}
     matrix = matrix_of(Point(row.probe, row.abi, row.target, tuple(row.parameters.items())))
     numbers = pair_numbers(
-        [outcome for outcome in bench.book.outcomes if matrix_of(outcome.point) == matrix], probe, metric
+        [outcome for outcome in bench.results.outcomes if matrix_of(outcome.point) == matrix], probe, metric
     )
     return [_of_pair(row, pair, number) for pair, number in numbers.items() if pair in own] or [row]
 
@@ -98,7 +98,7 @@ def _between(row: Row) -> str:
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
     """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
     panel = panel_by(bench, rows, bench.varying(rows, "pair"))
-    many, topology = len(cpus) > CELLS_WITH_TEXT, bench.book.index.machine.topology
+    many, topology = len(cpus) > CELLS_WITH_TEXT, bench.results.index.machine.topology
     data = tuple(cell for row in rows for cell in _cells(row, panel(row) if panel else "", many))
     want = Heat(
         titles=("CPU", "CPU"),

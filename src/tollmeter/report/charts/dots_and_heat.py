@@ -55,7 +55,7 @@ def rung(row: Row, label: str, text: str) -> Datum:
 
 def level_rungs(bench: Bench) -> list[Datum]:
     """The levels of memory, to compare with; none for a clock that cannot see them."""
-    known = bench.book.index.hierarchy if bench.is_the_machine else ()
+    known = bench.results.index.hierarchy if bench.is_the_machine else ()
     return [_level(level) for level in known if level.latency_ns]
 
 

@@ -38,7 +38,7 @@ def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart 
     drawing = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
     if drawing is None:
         return None
-    described, meant = bench.book.probes.get(probe), bench.metric(rows[0])
+    described, meant = bench.results.probes.get(probe), bench.metric(rows[0])
     summary = meant.summary if meant else metric
     return Chart(f"{probe}-{metric}".replace(".", "-"), f"{probe}: {summary}", described.question if described else "",
                  drawing, (meant.means,) if meant and meant.means else (), (probe,), general=False)  # fmt: skip

@@ -39,7 +39,7 @@ SWITCHES = Subject(
 def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a switch of processes, on one log scale."""
     clock_hz = core_clocks_hz(bench.outcomes).get(bench.target)
-    lines = paid(bench.own(bench.rows), bench.book.probes, clock_hz)
+    lines = paid(bench.own(bench.rows), bench.results.probes, clock_hz)
     rungs = (*level_rungs(bench), *(_toll_rung(row, toll) for row, toll in lines))
     if len(rungs) < 2:
         return

@@ -22,7 +22,7 @@ TIPS = tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % inte
 
 def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
     """The size of each cache that the system reports: a dashed rule with its label at the top."""
-    caches = bench.book.index.machine.caches
+    caches = bench.results.index.machine.caches
     sizes = sorted({(c.level, c.size_bytes) for c in caches if c.kind != "instruction" and c.size_bytes})
     return rules(
         [(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], _reach(rows, "size")
@@ -30,13 +30,15 @@ def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
 
 
 def reported_lines(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
-    lines = sorted({c.line_bytes for c in bench.book.index.machine.caches if c.line_bytes})
+    lines = sorted({c.line_bytes for c in bench.results.index.machine.caches if c.line_bytes})
     return rules([(line, f"OS: line of {size(line)}") for line in lines], _reach(rows, "distance"))
 
 
 def knee_marks(bench: Bench) -> list[alt.Chart]:
     """Each knee with its 95 % interval: a band as wide as the interval, labelled at the bottom."""
-    levels = [level for level in bench.book.index.hierarchy if level.size_bytes and level.size_low and level.size_high]
+    levels = [
+        level for level in bench.results.index.hierarchy if level.size_bytes and level.size_low and level.size_high
+    ]
     if not levels:
         return []
     base = alt.Chart(values([_knee(level, turn) for turn, level in enumerate(levels)]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from tollmeter.model import Book
+from tollmeter.model import Results
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.report.charts.chart import Bench, Chart, benches
 from tollmeter.report.compared_rows import revisions
@@ -29,36 +29,36 @@ class Overlay:
         return tuple(chart for group in self.groups for chart in group)
 
 
-def comparable(books: tuple[Book, Book]) -> tuple[Book, Book]:
+def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
     """Both without the rows of probes whose revisions differ, and without the levels of memory that came of them."""
-    without = revisions(books)
-    first, second = (_without(book, without) for book in books)
+    without = revisions(runs)
+    first, second = (_without(results, without) for results in runs)
     return first, second
 
 
-def _without(book: Book, probes: Collection[str]) -> Book:
-    index = book.index
+def _without(results: Results, probes: Collection[str]) -> Results:
+    index = results.index
     gone = [row for row in index.rows if row.probe in probes]
-    levels = () if with_meaning(gone, book.probes, "latency-of-size") else index.hierarchy
+    levels = () if with_meaning(gone, results.probes, "latency-of-size") else index.hierarchy
     kept = {
         name: tuple(record for record in getattr(index, name) if record.probe not in probes)
         for name in ("rows", "tolls")
     }
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(index, hierarchy=levels, **kept))
+    return msgspec.structs.replace(results, index=msgspec.structs.replace(index, hierarchy=levels, **kept))
 
 
-def paired(books: tuple[Book, Book]) -> list[tuple[Bench, Bench]]:
+def paired(runs: tuple[Results, Results]) -> list[tuple[Bench, Bench]]:
     """Places of two runs with one kind of clock: the machines themselves, and other places of one name."""
-    others = {_place(bench): bench for bench in benches(books[1])}
-    pairs = [(bench, others[_place(bench)]) for bench in benches(books[0]) if _place(bench) in others]
+    others = {_place(bench): bench for bench in benches(runs[1])}
+    pairs = [(bench, others[_place(bench)]) for bench in benches(runs[0]) if _place(bench) in others]
     both = [(*first.rows, *second.rows) for first, second in pairs]
     return [(replace(first, compared=rows), replace(second, compared=rows))
             for (first, second), rows in zip(pairs, both, strict=True)]  # fmt: skip
 
 
-def unpaired(books: tuple[Book, Book]) -> tuple[list[Bench], list[Bench]]:
+def unpaired(runs: tuple[Results, Results]) -> tuple[list[Bench], list[Bench]]:
     """The places that one run alone has."""
-    first, second = benches(books[0]), benches(books[1])
+    first, second = benches(runs[0]), benches(runs[1])
     places = {_place(bench) for bench in first} & {_place(bench) for bench in second}
     return [place for place in first if _place(place) not in places], [
         place for place in second if _place(place) not in places

@@ -48,7 +48,7 @@ UNCOUNTED = "instructions"
 
 def redrawn(bench: Bench) -> Iterator[Chart]:
     """In the suite's order; none for a run of no study."""
-    suite = bench.book.suite
+    suite = bench.results.suite
     for figure in suite.figure if suite is not None and bench.clock != UNCOUNTED else ():
         if figure.drawn in DRAWN:
             yield from DRAWN[figure.drawn](bench, figure)
@@ -56,7 +56,7 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """A row over the one that it is compared with, at each place of the axis."""
-    pairs = lines(bench.book, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
+    pairs = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [row for pairs_of_line in pairs.values() for row, _ in pairs_of_line]
     if not rows:
         return
@@ -133,7 +133,7 @@ ORDER = ("published", "here")
 
 def published(bench: Bench) -> Iterator[Chart]:
     """Once, for the machine itself: claims are of the whole run."""
-    study = bench.book.index.study
+    study = bench.results.index.study
     if study is None or not bench.is_first:
         return
     for unit, title in TITLES.items():
@@ -181,7 +181,7 @@ MOST_FIGURES = 3
 
 def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """The time of each test in multiples of loop A of its own machine and build."""
-    places = [place for place in listed(bench.book) if (place.target, place.clock) == (bench.target, bench.clock)]
+    places = [place for place in listed(bench.results) if (place.target, place.clock) == (bench.target, bench.clock)]
     turns_of = {place.abi: turns for place in places if (turns := list(_measured_ratios(bench, place)))}
     here = [{**d, "series": abi if len(turns_of) > 1 else HERE} for abi, turns in turns_of.items() for d in turns]
     data = [*_published_ratios(bench), *here]
@@ -191,13 +191,13 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
 
 
 def _published_ratios(bench: Bench) -> Iterator[Datum]:
-    for line, build, turns in published_turns(bench.book.suite.listing if bench.book.suite else ()):
+    for line, build, turns in published_turns(bench.results.suite.listing if bench.results.suite else ()):
         yield _published(f"{line.test} {line.what}", BUILDS[build], turns, "turns")
 
 
 def _measured_ratios(bench: Bench, place: Place) -> Iterator[Datum]:
     for test in place.tests:
-        turns = in_turns(bench.book, test.row)
+        turns = in_turns(bench.results, test.row)
         if turns is not None and test.listed.test != place.tests[0].listed.test:
             yield _here(f"{test.listed.test} {test.listed.what}", HERE, turns, "turns")
 
@@ -207,8 +207,8 @@ def _measured_ratios(bench: Bench, place: Place) -> Iterator[Datum]:
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """A function's share of the busy time in each profile, without functions that have no match here."""
-    suite = bench.book.suite
-    here = [pair for pair in pairs(bench.book, suite) if pair.left.target == bench.target] if suite else []
+    suite = bench.results.suite
+    here = [pair for pair in pairs(bench.results, suite) if pair.left.target == bench.target] if suite else []
     if not here or suite is None or suite.beside is None:
         return
     data = [d for share, *parts in suite.beside.busy() if share.here for d in _shares(share, parts, here[0])]
@@ -227,13 +227,13 @@ def _shares(share: PublishedShare, parts: Sequence[float], pair: Pair) -> Iterat
 
 def programs(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     """Memory or time of each program under another ABI, in times what it takes under the machine's own."""
-    study = bench.book.index.study
+    study = bench.results.index.study
     relatives = (
         [relative for relative in study.relatives if relative.measure == figure.axis and not relative.primitive]
         if study
         else []
     )
-    data, suite = [d for relative in relatives for d in _relative(relative)], bench.book.suite
+    data, suite = [d for relative in relatives for d in _relative(relative)], bench.results.suite
     here = {str(d["series"]) for d in data if _is_ours(str(d["series"]))}
     if suite is not None and bench.is_first and here:
         chart = _sides_chart(figure, data, sorted({program.probe for program in suite.program}), log=False)

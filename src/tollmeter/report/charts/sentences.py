@@ -15,7 +15,7 @@ def caption(chart: Chart, bench: Bench) -> str:
     """Its own sentence if it has one, that of the levels of memory where these are its subject, else its two ends."""
     if chart.caption:
         return chart.caption
-    index = bench.book.index
+    index = bench.results.index
     is_of_levels = chart.name in OF_LEVELS and bench.is_the_machine and index.hierarchy
     of_levels = OF_LEVELS[chart.name](index.hierarchy, index.machine) if is_of_levels else ""
     return of_levels or _ends(points(chart))

@@ -77,7 +77,7 @@ def _samples(bench: Bench) -> list[SampleMark]:
 
 
 def _of_visit(outcome: Outcome, bench: Bench) -> Iterator[SampleMark]:
-    probe = bench.book.probes.get(outcome.point.probe)
+    probe = bench.results.probes.get(outcome.point.probe)
     if probe is None or not outcome.samples:
         return
     width = np.array([bench.known.width_for_states(outcome)])
@@ -168,7 +168,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         "distribution",
         f"Every sample of one number: {name}",
         "What is a median made of, and does it have more than one state?",
-        (meaning(row, bench.book.probes) or "",),
+        (meaning(row, bench.results.probes) or "",),
     )
     yield subject.chart(finished(points, 260), [row], _distribution_sentence(name, row, data))
 
@@ -176,25 +176,27 @@ def distribution(bench: Bench) -> Iterator[Chart]:
 def _chosen(bench: Bench) -> Row | None:
     """The first typical one of the best known meanings, by the table of tolls."""
     own = bench.own(bench.rows)
-    places = {(toll.probe, toll.metric, str(toll.parameters)): toll for toll in bench.book.index.tolls if toll.typical}
+    places = {
+        (toll.probe, toll.metric, str(toll.parameters)): toll for toll in bench.results.index.tolls if toll.typical
+    }
     for means in WANTED:
         for row in own:
             named = (row.probe, row.metric, str(row.parameters)) in places
-            if named and row.unit == "ns" and meaning(row, bench.book.probes) == means:
+            if named and row.unit == "ns" and meaning(row, bench.results.probes) == means:
                 return row
     return None
 
 
 def _line(bench: Bench, row: Row) -> str:
     """Its words in the table of tolls."""
-    tolls: Sequence[Toll] = bench.book.index.tolls
+    tolls: Sequence[Toll] = bench.results.index.tolls
     return next(t.toll for t in tolls if (t.probe, t.metric, t.parameters) == (row.probe, row.metric, row.parameters))
 
 
 def _distribution_samples(bench: Bench, row: Row) -> list[Datum]:
     """Costs in ns as read off the clock, with the core's state; the batches of n and 2n of a sample are two."""
-    group = outcomes_of(bench.book, row)
-    metric, probe = metric_of(row, bench.book.probes), bench.probe(row)
+    group = outcomes_of(bench.results, row)
+    metric, probe = metric_of(row, bench.results.probes), bench.probe(row)
     visited = usable_visits(group, probe, bench.known) if group and probe else None
     if not isinstance(visited, PointReadings) or metric is None:
         return []

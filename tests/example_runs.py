@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Books for the tests of the report: a sound machine, hostile names, failed rows, an empty run, an emulated one.
+"""Results for the tests of the report: a sound machine, hostile names, failed rows, an empty run, an emulated one.
 
 The figures are a plausible two-CPU guest's, made by formula and a seeded generator; nothing here was measured."""
 
@@ -15,7 +15,6 @@ import msgspec
 from tollmeter.inference.inferred import inferred
 from tollmeter.model import (
     Better,
-    Book,
     Build,
     Cache,
     Clock,
@@ -30,6 +29,7 @@ from tollmeter.model import (
     Parameter,
     Point,
     Probe,
+    Results,
     Role,
     Row,
     RunInfo,
@@ -430,7 +430,7 @@ def _builds(abis: Iterable[str]) -> tuple[Build, ...]:
     )
 
 
-def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, samples: int = 7) -> Book:
+def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, samples: int = 7) -> Results:
     """A sound two-CPU guest, every family measured for every ABI."""
     rows: list[Row] = []
     for number, abi in enumerate(abis):
@@ -439,20 +439,20 @@ def healthy(abis: tuple[str, ...] = ("x86_64", "ia32"), visits: int = 400, sampl
         rows += _kernel(make) + _arithmetic(make, 1.0 if number == 0 else 0.45)
         rows += _data(make, 1.0 if number == 0 else 0.7) + _alignment(make)
     index = Index(format=1, run=_run(), machine=_machine(), rows=tuple(rows), hierarchy=_levels(), findings=_findings())
-    book = Book(
+    results = Results(
         index=index,
         probes={p.probe: p for p in PROBES},
         builds=_builds(abis),
         outcomes=_outcomes(rows, visits, samples),
         request={"suite": "default", "seed": 4711, "budget_seconds": 120, "cpus": [0, 1]},
     )
-    return derived(book)
+    return derived(results)
 
 
-def small() -> Book:
+def small() -> Results:
     """About 300 rows: the size of a default run."""
-    book = healthy(("x86_64",))
-    return with_rows(book, [row for row in book.index.rows if _is_coarse(row)])
+    results = healthy(("x86_64",))
+    return with_rows(results, [row for row in results.index.rows if _is_coarse(row)])
 
 
 def _is_coarse(row: Row) -> bool:
@@ -468,45 +468,45 @@ def _is_coarse(row: Row) -> bool:
     return "kernel" not in row.parameters or SIZES.index(int(row.parameters["size"])) % 16 == 0
 
 
-def with_index(book: Book, **changes: Any) -> Book:
-    """The book with other values of its index; nothing is derived anew."""
-    return msgspec.structs.replace(book, index=msgspec.structs.replace(book.index, **changes))
+def with_index(results: Results, **changes: Any) -> Results:
+    """The results with other values of its index; nothing is derived anew."""
+    return msgspec.structs.replace(results, index=msgspec.structs.replace(results.index, **changes))
 
 
-def with_run(book: Book, **changes: Any) -> Book:
-    return with_index(book, run=msgspec.structs.replace(book.index.run, **changes))
+def with_run(results: Results, **changes: Any) -> Results:
+    return with_index(results, run=msgspec.structs.replace(results.index.run, **changes))
 
 
-def with_entry(book: Book, **changes: Any) -> Book:
-    """The book with other values in the rows of a system call."""
+def with_entry(results: Results, **changes: Any) -> Results:
+    """The results with other values in the rows of a system call."""
     entry = "kernel.enter_syscall"
-    rows = (msgspec.structs.replace(row, **changes) if row.probe == entry else row for row in book.index.rows)
-    return with_rows(book, rows)
+    rows = (msgspec.structs.replace(row, **changes) if row.probe == entry else row for row in results.index.rows)
+    return with_rows(results, rows)
 
 
-def with_rows(book: Book, rows: Iterable[Row]) -> Book:
-    return derived(with_index(book, rows=tuple(rows)))
+def with_rows(results: Results, rows: Iterable[Row]) -> Results:
+    return derived(with_index(results, rows=tuple(rows)))
 
 
-def derived(book: Book) -> Book:
-    """The book with what follows from its rows and levels, as a run's is."""
-    index = book.index
+def derived(results: Results) -> Results:
+    """The results with what follows from its rows and levels, as a run's is."""
+    index = results.index
     own = native(index.rows, index.machine.architecture)
     index = msgspec.structs.replace(
         index,
-        inferred=inferred(index.rows, book.probes, index.hierarchy, index.machine),
-        tolls=tolls(own, book.probes, index.machine.core_clock_hz),
+        inferred=inferred(index.rows, results.probes, index.hierarchy, index.machine),
+        tolls=tolls(own, results.probes, index.machine.core_clock_hz),
     )
-    return msgspec.structs.replace(book, index=index)
+    return msgspec.structs.replace(results, index=index)
 
 
 ROW_KEYS = Row.__struct_fields__.index("status")
 """The fields before it say what a row is of."""
 
 
-def failed() -> Book:
+def failed() -> Results:
     """Some rows without a number, each for its own reason."""
-    book = healthy(("x86_64",))
+    results = healthy(("x86_64",))
     reasons = {
         "memory.ping_pong": ("unsupported", "needs two CPUs, and this process may use one"),
         "kernel.fault_segv": ("failed", "ended by signal 11 outside its handler"),
@@ -515,19 +515,19 @@ def failed() -> Book:
         "datamodel.virtual_call": ("interrupted", "stopped by the person"),
     }
     rows = []
-    for row in book.index.rows:
+    for row in results.index.rows:
         status, reason = reasons.get(row.probe, ("ok", None))
         if status == "ok":
             rows.append(row)
             continue
         known: dict[str, Any] = {name: getattr(row, name) for name in Row.__struct_fields__[:ROW_KEYS]}
         rows.append(Row(**known, status=status, reason=reason))  # type: ignore[arg-type]
-    return with_rows(book, rows)
+    return with_rows(results, rows)
 
 
-def hostile() -> Book:
+def hostile() -> Results:
     """Every string that comes from outside tries to leave its place."""
-    book = healthy(("x86_64",))
+    results = healthy(("x86_64",))
     machine = _machine(
         host=HOSTILE, cpu=HOSTILE, kernel=f"Linux {HOSTILE}", hypervisor=HOSTILE, facts={HOSTILE: HOSTILE}
     )
@@ -540,9 +540,9 @@ def hostile() -> Book:
                 for m in probe.metrics
             ),
         )
-        for name, probe in book.probes.items()
+        for name, probe in results.probes.items()
     }
-    rows = [_poisoned(row) for row in book.index.rows]
+    rows = [_poisoned(row) for row in results.index.rows]
     finding = Finding(
         name="memory.hostile",
         severity="error",
@@ -551,11 +551,11 @@ def hostile() -> Book:
         remedy="[red]" + HOSTILE + "[/nonsense]",
     )
     index = msgspec.structs.replace(
-        book.index, machine=machine, rows=tuple(rows), findings=(finding,), run=_run(folder=HOSTILE, suite=HOSTILE)
+        results.index, machine=machine, rows=tuple(rows), findings=(finding,), run=_run(folder=HOSTILE, suite=HOSTILE)
     )
-    builds = tuple(msgspec.structs.replace(b, flags=HOSTILE, compiler=HOSTILE) for b in book.builds)
+    builds = tuple(msgspec.structs.replace(b, flags=HOSTILE, compiler=HOSTILE) for b in results.builds)
     hostile = {"suite": HOSTILE, HOSTILE: [HOSTILE]}
-    return derived(msgspec.structs.replace(book, index=index, probes=probes, builds=builds, request=hostile))
+    return derived(msgspec.structs.replace(results, index=index, probes=probes, builds=builds, request=hostile))
 
 
 def _poisoned(row: Row) -> Row:
@@ -571,7 +571,7 @@ def _poisoned(row: Row) -> Row:
     return row
 
 
-def empty() -> Book:
+def empty() -> Results:
     """A run that was stopped before its first visit ended."""
     index = Index(
         format=1,
@@ -579,27 +579,29 @@ def empty() -> Book:
         machine=_machine(core_clock_hz=None, hypervisor=None, caches=()),
         rows=(),
     )
-    return Book(index=index, probes={}, request={"suite": "default"})
+    return Results(index=index, probes={}, request={"suite": "default"})
 
 
-def emulated() -> Book:
+def emulated() -> Results:
     """The same probes on the machine itself and under an emulator that counts instructions."""
-    book = healthy(("x86_64",))
+    results = healthy(("x86_64",))
     make = _Maker("arm-soft", "qemu_user", "instructions")
-    return with_rows(book, [*book.index.rows, *_arithmetic(make, 0.02), *_kernel(make), *_memory(make, SIZES[::8])])
+    return with_rows(
+        results, [*results.index.rows, *_arithmetic(make, 0.02), *_kernel(make), *_memory(make, SIZES[::8])]
+    )
 
 
-def many_cpus(cpus: int = 16) -> Book:
+def many_cpus(cpus: int = 16) -> Results:
     """A machine whose two halves are further from each other than the CPUs within each."""
-    book = healthy(("x86_64",))
-    outcomes = list(book.outcomes)
+    results = healthy(("x86_64",))
+    outcomes = list(results.outcomes)
     for method in ("swap", "flag"):
         for first, second in itertools.combinations(range(cpus), 2):
             near = (first < cpus // 2) == (second < cpus // 2)
             outcomes.append(_pair_visit(len(outcomes), method, (first, second), 48.0 if near else 160.0))
     machine = _machine(cpus=cpus, allowed_cpus=tuple(range(cpus)))
-    index = msgspec.structs.replace(book.index, machine=machine)
-    return msgspec.structs.replace(book, index=index, outcomes=tuple(outcomes))
+    index = msgspec.structs.replace(results.index, machine=machine)
+    return msgspec.structs.replace(results, index=index, outcomes=tuple(outcomes))
 
 
 def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float) -> Outcome:
@@ -616,19 +618,19 @@ def _pair_visit(number: int, method: str, cpus: tuple[int, int], cost_ns: float)
 
 
 SLOWER = 1.25
-"""What each time of `another_machine` is of the small book's."""
+"""What each time of `another_machine` is of the small run's."""
 
 
-def another_machine(**changes: object) -> Book:
+def another_machine(**changes: object) -> Results:
     """A machine with another CPU and kernel, measured over ssh, on which everything takes SLOWER times as long."""
-    book = small()
-    rows = [_slower(row) for row in book.index.rows]
+    results = small()
+    rows = [_slower(row) for row in results.index.rows]
     outcomes = [msgspec.structs.replace(told, point=msgspec.structs.replace(told.point, target="ssh:box"))
-                for told in book.outcomes]  # fmt: skip
+                for told in results.outcomes]  # fmt: skip
     machine = _machine(cpu="Another 9000", kernel="Linux 6.1", core_clock_hz=CLOCK_HZ / SLOWER)
     run = _run(id="2026-11-21-default", folder="runs/2026-11-21-default")
-    index = msgspec.structs.replace(book.index, rows=tuple(rows), machine=machine, run=run)
-    return derived(msgspec.structs.replace(book, index=index, outcomes=tuple(outcomes), **changes))
+    index = msgspec.structs.replace(results.index, rows=tuple(rows), machine=machine, run=run)
+    return derived(msgspec.structs.replace(results, index=index, outcomes=tuple(outcomes), **changes))
 
 
 def _slower(row: Row) -> Row:
@@ -637,6 +639,6 @@ def _slower(row: Row) -> Row:
     return msgspec.structs.replace(row, target="ssh:box", **told)
 
 
-def large() -> Book:
+def large() -> Results:
     """100,000 samples."""
     return healthy(visits=4000, samples=25)
