@@ -14,6 +14,8 @@ from tollmeter.toolchain.accepting import meanings
 START = "README.md"
 MEANINGS = "docs/add-a-probe.md"
 DECISIONS = "docs/decisions/"
+PARTS = ("Context", "Decision", "Consequences")
+MOST_LINES = 60
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -51,6 +53,11 @@ def reached(start: str) -> set[str]:
     return seen
 
 
+def decisions() -> dict[str, int]:
+    """The pages of decisions, with the number that each has in its name."""
+    return {name: int(PurePosixPath(name).name[:4]) for name in under(DECISIONS, ".md")}
+
+
 def test_every_verb_is_told_in_the_readme() -> None:
     offered = verbs()
     assert {"run", "list", "show", "report"} <= set(offered)
@@ -79,18 +86,25 @@ def test_every_link_leads_somewhere() -> None:
     )
 
 
-def test_decisions_are_numbered_without_a_gap() -> None:
-    names = [name.removeprefix(DECISIONS) for name in under(DECISIONS, ".md")]
-    assert names
+def test_decisions_have_a_number_three_parts_and_at_most_60_lines() -> None:
+    numbers = decisions()
+    assert numbers
+    assert len(set(numbers.values())) == len(numbers), "two decisions have one number"
+    for name, number in numbers.items():
+        page = text(name)
+        missing = [part for part in PARTS if f"\n## {part}\n" not in page]
+        assert page.startswith(f"# {number}. "), f"{name} does not begin with '# {number}. '"
+        assert not missing, f"{name} has no heading {' or '.join(missing)}"
+        assert page.count("\n") <= MOST_LINES, f"{name} has over {MOST_LINES} lines; cut what nobody needs"
+
+
+def test_every_decision_that_is_named_has_a_page() -> None:
+    numbers = set(decisions().values())
     hold(
-        f"{DECISIONS}{name} should begin with {number:04}-"
-        for number, name in enumerate(names, 1)
-        if not name.startswith(f"{number:04}-")
-    )
-    hold(
-        f"{DECISIONS}{name} does not begin with a title"
-        for name in names
-        if not text(DECISIONS + name).startswith("# ")
+        f"{name} names decision {number}, which has no page in {DECISIONS}"
+        for name in under("", ".py", ".c", ".cc", ".h", ".md", ".toml", ".mk")
+        for number in re.findall(r"(?:[Dd]ecision |decisions/)(\d+)", text(name))
+        if int(number) not in numbers
     )
 
 

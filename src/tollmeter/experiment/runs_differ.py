@@ -5,7 +5,7 @@ Costs are compared in ns and in cycles of each run's own core clock, and the vie
 of a machine wanders by some per cent from hour to hour, and a history kept in ns took that for scatter between runs.
 
 Rows are grouped by probe and metric, and those whose data exceed the private caches are a group of their own: what
-neighbours leave of a shared cache and of memory differs from run to run (decision 27).
+neighbours leave of a shared cache and of memory differs from run to run (decision 10).
 """
 
 from __future__ import annotations
