@@ -22,9 +22,7 @@ from model.measured import (
 from tollmeter.inference.answers import InferredNumber, YesOrNo
 from tollmeter.inference.associativity import Associativity, associativity, line_bytes
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.prefetch import prefetching
-from tollmeter.inference.tlb import Reach, translation
-from tollmeter.inference.write_policy import write_allocate, write_back
+from tollmeter.inference.properties import Reach, prefetching, translation, write_allocate, write_back
 from tollmeter.model import Level
 
 WITHIN = log(1.1)

@@ -10,12 +10,16 @@ import pytest
 from made import metric, probe, row
 from tollmeter.inference.answers import ratio
 from tollmeter.inference.associativity import associativity, line_bytes
+from tollmeter.inference.curves import jumps
 from tollmeter.inference.load_and_scaling import efficiency, load_curves, slowdown
-from tollmeter.inference.prefetch import prefetching
-from tollmeter.inference.steps import jumps
-from tollmeter.inference.tlb import translation
-from tollmeter.inference.write_policy import write_allocate, write_back
-from tollmeter.inference.yardsticks import widest_load_bytes, yardsticks
+from tollmeter.inference.properties import (
+    prefetching,
+    translation,
+    widest_load_bytes,
+    write_allocate,
+    write_back,
+    yardsticks,
+)
 from tollmeter.model import Level, Probe, Row, Value
 
 KIB = 1 << 10

@@ -17,7 +17,7 @@ from tollmeter.findings._evidence import (
     value_of,
 )
 from tollmeter.inference.hierarchy import disagrees, os_sizes
-from tollmeter.inference.yardsticks import LOADS_PER_CYCLE
+from tollmeter.inference.properties import LOADS_PER_CYCLE
 from tollmeter.model import Evidence, Inference, Level, Results, Row
 from tollmeter.numbers.units import in_percent, short
 

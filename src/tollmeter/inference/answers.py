@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, hypot, log
 
-from tollmeter.model import Probe, Record, Row
+from tollmeter.model import Probe, Record, Row, Value
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.numbers.stats import Estimate
 
 Probes = Mapping[str, Probe]
+Parameters = tuple[tuple[str, Value], ...]
 
 LEAST_ERROR, MOST_ERROR = 0.005, 100.0
 NORMAL_95 = 1.96
@@ -63,9 +64,9 @@ def ratio(above: Row, below: Row) -> Estimate:
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 
-def series(rows: Iterable[Row], axis: str) -> dict[tuple[tuple[str, object], ...], list[Row]]:
+def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
     """Rows by their other parameters, each list in the order of the axis. Rows without it are left out."""
-    by_others: dict[tuple[tuple[str, object], ...], list[Row]] = {}
+    by_others: dict[Parameters, list[Row]] = {}
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != axis))

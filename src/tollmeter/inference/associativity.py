@@ -25,7 +25,7 @@ from tollmeter.inference.answers import (
     rows_meaning,
     series,
 )
-from tollmeter.inference.steps import Jump, jumps
+from tollmeter.inference.curves import Jump, jumps
 from tollmeter.model import Level, Probe, Record, Row
 
 LEAST_RATIO = 1.25
@@ -62,23 +62,23 @@ def associativity(
 
 def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
     """The edges of each series, by the distance of its lines."""
-    edges = {}
+    edges: dict[int, list[Edge]] = {}
     for others, points in series(rows, "lines").items():
         apart = dict(others).get("apart")
         if isinstance(apart, int) and len(points) > 2:
-            edges[apart] = _edges_of(points)
+            counts = [number(row, "lines") for row in points]
+            steps = jumps([log(middle(row)) for row in points], [relative_error(row) for row in points])
+            edges[apart] = [
+                Edge(
+                    latency_ns=exp(step.before),
+                    fits=counts[step.at - 1],
+                    low=counts[step.low - 1],
+                    high=counts[step.high] - 1,
+                )
+                for step in steps
+                if step.after - step.before > log(LEAST_RATIO)
+            ]
     return dict(sorted(edges.items()))
-
-
-def _edges_of(points: Sequence[Row]) -> list[Edge]:
-    steps = jumps([log(middle(row)) for row in points], [relative_error(row) for row in points])
-    counts = [number(row, "lines") for row in points]
-    return [_edge(step, counts) for step in steps if step.after - step.before > log(LEAST_RATIO)]
-
-
-def _edge(step: Jump, counts: Sequence[int]) -> Edge:
-    fits, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
-    return Edge(latency_ns=exp(step.before), fits=fits, low=low, high=high)
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Associativity:
@@ -95,7 +95,13 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
         if ways := _settled(level, edges):
             return ways
         unsettled = unsettled or edges
-    why = _why_unsettled(level, unsettled) if unsettled else _why_no_edge(levels, place, by_pages)
+    why = _why_no_edge(levels, place, by_pages)
+    if unsettled:
+        apart = max(unsettled)
+        why = (
+            f"{unsettled[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its "
+            "capacity agree on a number of ways: its sets are chosen by bits that are not the program's"
+        )
     return Associativity(level=level.level, ways=InferredNumber(why=why))
 
 
@@ -108,20 +114,11 @@ def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Map
     return f"no number of lines was answered by {levels[place].level} alone: {before}"
 
 
-def _why_unsettled(level: Level, edges: Mapping[int, Edge]) -> str:
-    apart = max(edges)
-    return (
-        f"{edges[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its capacity agree "
-        "on a number of ways: its sets are chosen by bits that are not the program's"
-    )
-
-
 def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
     """The edge of the flat piece that has this level's latency, and no other level's more nearly."""
-    latencies = [level.latency_ns for level in levels]
-    own = latencies[place]
+    own = levels[place].latency_ns
     for edge in edges:
-        off = [abs(log(edge.latency_ns / latency)) if latency else inf for latency in latencies]
+        off = [abs(log(edge.latency_ns / level.latency_ns)) if level.latency_ns else inf for level in levels]
         if own and off[place] == min(off) and off[place] < SAME_LATENCY:
             return edge
     return None
@@ -130,14 +127,13 @@ def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
 def _settled(level: Level, edges: Mapping[int, Edge]) -> Associativity | None:
     """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
     longer distance may disagree: translation buffers have sets as well."""
-    shortest_timed = min(edges, default=0)
     for run in _runs(edges):
         ways, way_bytes = round(median(edges[apart].fits for apart in run)), min(run)
-        if len(run) > 1 and _is_capacity(level, ways * way_bytes, at_most=way_bytes == shortest_timed):
-            low, high = (
-                median(ends)
-                for ends in zip(*((edges[distance].low, edges[distance].high) for distance in run), strict=True)
-            )
+        # Where no shorter distance was timed, a way may cover less.
+        off = log(ways * way_bytes / level.size_bytes) if level.size_bytes else inf
+        is_capacity = abs(off) < SAME_CAPACITY or (way_bytes == min(edges) and 0 < off < inf)
+        if len(run) > 1 and is_capacity:
+            low, high = median(edges[apart].low for apart in run), median(edges[apart].high for apart in run)
             answer = InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
             return Associativity(level=level.level, ways=answer)
     return None
@@ -147,24 +143,13 @@ def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
     """Neighbouring distances, each twice the next, whose intervals have a number of lines in common; longest first."""
     runs: list[list[int]] = []
     for apart in sorted(edges, reverse=True):
-        run = runs[-1] if runs else []
-        if run and run[-1] == 2 * apart and _agree([edges[distance] for distance in (*run, apart)]):
-            run.append(apart)
+        together = [edges[distance] for distance in (*(runs[-1] if runs else []), apart)]
+        agree = max(edge.low for edge in together) <= min(edge.high for edge in together)
+        if runs and runs[-1][-1] == 2 * apart and agree:
+            runs[-1].append(apart)
         else:
             runs.append([apart])
     return runs
-
-
-def _agree(edges: Sequence[Edge]) -> bool:
-    return max(edge.low for edge in edges) <= min(edge.high for edge in edges)
-
-
-def _is_capacity(level: Level, capacity: int, *, at_most: bool) -> bool:
-    """Whether this is the level's size. at_most: no shorter distance was timed, so a way may cover less."""
-    if level.size_bytes is None:
-        return False
-    off = log(capacity / level.size_bytes)
-    return abs(off) < SAME_CAPACITY or (at_most and off > 0)
 
 
 # ---- lines -----------------------------------------------------------------------------------------------------------

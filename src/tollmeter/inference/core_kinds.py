@@ -32,35 +32,25 @@ def core_kinds(
         kind=kind_name(measured), cpus=measured.cpus, target=HERE, core_clock_hz=index.machine.core_clock_hz,
         hierarchy=index.hierarchy, tolls=index.tolls,
     )  # fmt: skip
-    others = other_kinds(index.machine.topology, worker).items()
-    seen = [(target, kind, _seen_by(kind, index.machine, clocks_hz.get(target))) for target, kind in others]
-    return (first, *(_answer(target, kind, index.rows, probes, machine) for target, kind, machine in seen))
-
-
-def _seen_by(kind: CoreKind, machine: Machine, clock_hz: float | None) -> Machine:
-    members = set(numbers(kind.cpus))
-    caches = next((kind.caches for kind in machine.kinds if members.intersection(kind.cpus)), machine.caches)
-    return msgspec.structs.replace(machine, caches=caches, core_clock_hz=clock_hz)
-
-
-def _answer(
-    target: str, kind: CoreKind, rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
-) -> KindAnswer:
-    own = [row for row in rows if row.target == target]
-    levels = hierarchy(own, probes, machine)
-    paid = tolls(own, probes, machine.core_clock_hz)
-    return KindAnswer(
-        kind=kind_name(kind), cpus=kind.cpus, target=target, core_clock_hz=machine.core_clock_hz,
-        hierarchy=tuple(levels), tolls=paid, reason="" if levels or paid else _reason(kind, own, machine),
-    )  # fmt: skip
+    answers = [first]
+    for target, kind in other_kinds(index.machine.topology, worker).items():
+        members = set(numbers(kind.cpus))
+        known = (described.caches for described in index.machine.kinds if members.intersection(described.cpus))
+        caches = next(known, index.machine.caches)
+        machine = msgspec.structs.replace(index.machine, caches=caches, core_clock_hz=clocks_hz.get(target))
+        own = [row for row in index.rows if row.target == target]
+        levels, paid = hierarchy(own, probes, machine), tolls(own, probes, machine.core_clock_hz)
+        answers.append(KindAnswer(
+            kind=kind_name(kind), cpus=kind.cpus, target=target, core_clock_hz=machine.core_clock_hz,
+            hierarchy=tuple(levels), tolls=paid, reason="" if levels or paid else _reason(kind, own, machine),
+        ))  # fmt: skip
+    return tuple(answers)
 
 
 def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
-    usable = set(numbers(kind.cpus)).intersection(machine.allowed_cpus)
-    if not usable:
+    if not set(numbers(kind.cpus)).intersection(machine.allowed_cpus):
         return "this process may use none of its CPUs"
-    gap = next((row.reason for row in rows if row.reason), None)
-    if gap:
+    if gap := next((row.reason for row in rows if row.reason), None):
         return gap
     return "its points were not visited within the budget" if rows else "its only CPU is the host process's"
 

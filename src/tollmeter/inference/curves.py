@@ -1,22 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A curve over size as points with noise: its monotone fit, and its flat pieces.
+"""Rows as curves over size, curves as points with noise, and their flat pieces and jumps.
+
+A shared cache serves a size in one visit and not in the next, depending on whether a lap ends before other workloads
+have evicted its lines. Such a row has a `first` and a `second` state, and its own median is only the more frequent one.
+It shows that the cache ends there, and is not the latency of a level: no level of the machine has a latency in between.
 
 Sizes in bytes, values in the unit they come in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import log
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import inf, log
+from statistics import median, median_low
 
+import msgspec
 import numpy as np
 
-from tollmeter.inference.steps import best_cuts, piece_costs
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.maths.fits import nearest_rising
-from tollmeter.model import Record
+from tollmeter.model import Probe, Record, Row, State
+from tollmeter.numbers.meanings import with_meaning
 from tollmeter.numbers.stats import Array
 
+BEST_PAGES_FIRST = ("huge", "small", "local")
+LEAST_POINTS = 5
+DISTURBED = 1.5
+TORN = 2.0
+FAR_FROM_KNEE = 1.5
+"""Ratio of sizes: a size so far from a boundary is served by one level."""
+APART = 1.35
+"""Two states that are closer belong to one level; no two levels are that close (`knees.LEAST_RATIO`)."""
 MOST_SEGMENTS = 9
 RELATIVE_NOISE = 0.02
+CHI_SQUARE_95 = 3.84
+
+
+def size_of(row: Row) -> int:
+    return int(row.parameters["size"])
+
+
+def inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
+    """The rows whose size lies there; those without a size are left out."""
+    sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
+    return [row for row in sized if within[0] <= size_of(row) <= within[1]]
+
+
+def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, list[Row]]:
+    """Latency curves in ns with enough points, by page mode, ordered by size."""
+    curves: dict[str, dict[int, Row]] = defaultdict(dict)
+    for row in with_meaning(rows, probes, "latency-of-size"):
+        if row.unit == "ns" and isinstance(row.parameters.get("size"), int):
+            curves[str(row.parameters.get("pages", ""))].setdefault(size_of(row), row)
+    return {
+        pages: [points[size] for size in sorted(points)]
+        for pages, points in curves.items()
+        if len(points) >= LEAST_POINTS
+    }
+
+
+def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
+    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may predict
+    some of it. A curve that ends early has a lower rank."""
+    farthest = max(size_of(points[-1]) for points in curves.values())
+    complete = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
+    rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
+    return min(complete, key=lambda pages: (rank.get(pages, len(rank)), pages))
+
+
+def both_states(row: Row) -> tuple[State, State] | None:
+    """The two states of the row, where they differ by as much as two levels."""
+    states = {state.state: state for state in row.states}
+    first, second = states.get("first"), states.get("second")
+    return (first, second) if first and second and second.median >= APART * first.median else None
+
+
+def is_mixed(row: Row) -> bool:
+    """Whether its visits were served by two levels, without two modes that so few batches would show."""
+    return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
+
+
+def are_few(rows: Sequence[Row]) -> bool:
+    """Whether more than half of them rest on too few visits for an interval."""
+    return bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
+
+
+def to_fit(rows: Sequence[Row]) -> NoisyCurve:
+    """What levels are fitted to. A size of two states is left out, so that it can be no level, and a knee may lie
+    anywhere in the gap. At the sweep's end the second state stays: that is what lies beyond."""
+    steady = [place for place, row in enumerate(rows) if both_states(row) is None]
+    kept = [rows[place] for place in steady]
+    for row in rows[steady[-1] + 1 if steady else 0 :]:
+        if states := both_states(row):
+            low, middle, high = states[1].low, states[1].median, states[1].high
+            kept.append(msgspec.structs.replace(row, median=middle, low=low, high=high, quartiles=()))
+    return _with_noise(kept if len(kept) >= LEAST_POINTS else rows)
+
+
+def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
+    """Each mixed size at its undisturbed latency, which is at most that of any batch of it or of a larger size: other
+    workloads only add, and a size is at least as far as a smaller one. rows: one sweep, nearest first."""
+    calm, least = [], inf
+    for row in reversed(rows):
+        least = min(least, row.minimum or inf)
+        lowest = {"median": least, "low": least, "high": least * TORN, "quartiles": ()}
+        calm.append(msgspec.structs.replace(row, **lowest) if is_mixed(row) else row)
+    return calm[::-1]
+
+
+def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
+    """The points of a sweep, nearest first, each with the noise that its interval shows."""
+    medians = [row.median or 0.0 for row in rows]
+    values = np.array([_undisturbed(row) for row in rows])
+    # A size is at the least that it or a larger one ever took where that is the first cache's latency and the median is
+    # not: the first cache serves no core but its own, and a busy sibling hyperthread only adds.
+    least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
+    values = np.where((least < APART * least[0]) & (values > APART * least), least, values)
+    lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
+    highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
+    noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
+    visits = max(int(median(row.visits for row in rows)), 1)
+    return curve([size_of(row) for row in rows], values.tolist(), noise, visits)
+
+
+def _undisturbed(row: Row) -> float:
+    """The median, or the lower quartile where half of the samples took 1.5 times as long or more.
+
+    A visit's page colours scatter its latency to both sides, and the median is the middle. Other users of a shared
+    cache only ever add: they evict lines, and a size that fits is timed as if it did not."""
+    middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
+    return lower if 0 < lower < middle / DISTURBED else middle
+
+
+# ---- points with noise -----------------------------------------------------------------------------------------------
 
 
 class NoisyCurve(Record, frozen=True):
@@ -63,3 +180,79 @@ def bic(squares: float, count: int, parameters: int) -> float:
 
     squares are in units of the noise, which is known up to a factor that is at least one."""
     return count * log(max(squares / count, 1.0)) + min(squares, count) + parameters * log(count)
+
+
+# ---- flat pieces and jumps -------------------------------------------------------------------------------------------
+
+
+class Jump(Record, frozen=True):
+    """The series rises between places at-1 and at; between low-1 and low at the earliest, high-1 and high at the latest
+    (95 %). before and after: the levels on its two sides."""
+
+    at: int
+    low: int
+    high: int
+    before: float
+    after: float
+
+
+def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tuple[Jump, ...]:
+    """Where a series that is flat, jumps, and is flat again does jump: by least squares with known errors, as many
+    jumps as the Bayesian information criterion allows. What is fitted only ever rises: that is what caches and buffers
+    do that overflow. values: in order of their axis; errors: standard errors, which scatter beyond them widens."""
+    if not len(values):
+        return ()
+    level, weight = np.asarray(values, float), 1 / np.asarray(errors, float) ** 2
+
+    def means(starts: Sequence[int]) -> list[float]:
+        ends = pairwise([0, *starts, len(level)])
+        return [float(np.average(level[start:end], weights=weight[start:end])) for start, end in ends]
+
+    cost = piece_costs(level, weight)
+    cuts = best_cuts(cost, most + 1)
+    scale = max(min(cut.squares for cut in cuts) / max(len(level) - 2 * len(cuts), 1), 1.0)
+    rising = [cut for cut in cuts if all(before < after for before, after in pairwise(means(cut.starts)))]
+    best = min(rising, key=lambda cut: cut.squares / scale + 2 * len(cut.starts) * log(max(len(level), 2)))
+    ends, levels, rises = [0, *best.starts, len(level)], means(best.starts), []
+    for first, at, end, before, after in zip(ends, ends[1:], ends[2:], levels, levels[1:], strict=False):
+        places = range(first + 1, end)
+        squares = np.array([cost[first, place - 1] + cost[place, end - 1] for place in places])
+        likely = np.flatnonzero(squares <= squares.min() + CHI_SQUARE_95 * scale)
+        low, high = places[int(likely[0])], places[int(likely[-1])]
+        rises.append(Jump(at=at, low=low, high=high, before=before, after=after))
+    return tuple(rises)
+
+
+class Pieces(Record, frozen=True):
+    """squares: what is left about the pieces' means. starts: where each piece but the first begins."""
+
+    squares: float
+    starts: tuple[int, ...]
+
+
+def piece_costs(values: Array, weights: Array) -> Array:
+    """Weighted squares of the piece i..j about its mean; infinite where j < i."""
+    sums = [np.concatenate([[0.0], np.cumsum(term)]) for term in (weights, weights * values, weights * values**2)]
+    total, linear, square = (part[None, 1:] - part[:-1, None] for part in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cost = np.maximum(square - linear**2 / total, 0)
+    return np.asarray(np.where(np.tri(len(values), k=-1, dtype=bool), inf, cost))
+
+
+def best_cuts(cost: Array, most: int) -> list[Pieces]:
+    """The best cut into one piece, two, and so on up to `most`, or as many as there are values: exactly, by dynamic
+    programming over all places of all cuts (Bellman and Roth 1969). The caller chooses the number of pieces, since it
+    knows the cost of a cut."""
+    best = cost[0]
+    back: list[Array] = []
+    cuts = [Pieces(squares=float(best[-1]), starts=())]
+    for _ in range(1, min(most, len(cost))):
+        through = best[:-1, None] + cost[1:, :]
+        back.append(np.argmin(through, axis=0) + 1)
+        best = np.min(through, axis=0)
+        end, starts = len(back[0]), []
+        for choice in reversed(back):
+            end = int(choice[end - 1])
+            starts.append(end)
+        cuts.append(Pieces(squares=float(best[-1]), starts=tuple(reversed(starts))))
+    return cuts

@@ -16,18 +16,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.inference.knees import USUAL_PAGE, CurveFit, Knee, fit_levels
-from tollmeter.inference.reach import (
-    Within,
-    counted,
-    fastest,
-    missing_kernels,
-    reading_reach,
-    reading_rows,
-    without_false_levels,
-)
-from tollmeter.inference.search import LEAST_SIZE_RATIO
-from tollmeter.inference.sweeps import (
+from tollmeter.inference.curves import (
     APART,
     FAR_FROM_KNEE,
     are_few,
@@ -39,6 +28,16 @@ from tollmeter.inference.sweeps import (
     size_of,
     to_fit,
     undisturbed_curve,
+)
+from tollmeter.inference.knees import LEAST_SIZE_RATIO, USUAL_PAGE, CurveFit, Knee, fit_levels
+from tollmeter.inference.reach import (
+    Within,
+    counted,
+    fastest,
+    missing_kernels,
+    reading_reach,
+    reading_rows,
+    without_false_levels,
 )
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
 from tollmeter.numbers.meanings import meaning, native
@@ -66,13 +65,16 @@ class _Evidence:
     reading: Sequence[Sequence[Row]]
     fit: CurveFit
 
-    def mixed_sizes(self, place: int) -> list[Row]:
-        """The sizes that this level serves in some visits only: the first of their states is nearest to its latency."""
-        pairs = [(row, both[0].median) for row in self.sweep if (both := both_states(row))]
-        return [row for row, first in pairs if self._nearest(first) == place]
-
-    def _nearest(self, latency: float) -> int:
-        return int(np.argmin(np.abs(np.log(np.asarray(self.fit.latencies) / latency))))
+    def mixed_sizes(self, place: int) -> list[tuple[int, tuple[State, State]]]:
+        """The sizes that this level serves in some visits only, whose first state is nearest to its latency; with both
+        states."""
+        latencies = np.asarray(self.fit.latencies)
+        mixed = [(size_of(row), states) for row in self.sweep if (states := both_states(row))]
+        return [
+            (size, states)
+            for size, states in mixed
+            if int(np.argmin(np.abs(np.log(latencies / states[0].median)))) == place
+        ]
 
     def bounds(self, place: int) -> Within:
         """Capacities of the level before and of this one; zero and infinity at the ends."""
@@ -95,20 +97,24 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if not curves:
         return ()
     fits = {pages: _fit(sweep, pages, machine) for pages, sweep in curves.items()}
-    curves = {pages: sweep for pages, sweep in curves.items() if _is_possible(fits[pages], sweep)} or curves
-    fits = {pages: fits[pages] for pages in curves}
+    # A fit that joins the first two caches puts its first latency far below all that was measured.
+    curves = {
+        pages: sweep
+        for pages, sweep in curves.items()
+        if fits[pages].latencies[0] > LEAST_OF_FASTEST * min(row.median or inf for row in sweep)
+    } or curves
     best = best_pages(curves)
-    others = [fit for pages, fit in fits.items() if pages != best]
-    joined = _joined(fits[best], others)
-    if best == "small" and "local" in fits:
-        joined = _less_translation(fits[best], fits["local"], curves[best])
-    is_missed = to_fit(curves[best]).values[-1] > MOST_MISSED * joined.latencies[-1]
+    sweep = curves[best]
+    if best == "small" and "local" in curves:
+        joined = _less_translation(fits[best], fits["local"], sweep)
+    else:
+        joined = _joined(fits[best], [fits[pages] for pages in curves if pages != best])
+    is_missed = to_fit(sweep).values[-1] > MOST_MISSED * joined.latencies[-1]
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
-    reading = reading_rows(own, probes)
-    fit = without_false_levels(counted(joined, curves[best], own, probes), curves[best])
-    seen = _Evidence(machine, probes, own, curves[best], reading, fit)
-    names = _names(seen.fit, float(size_of(seen.sweep[-1])), machine)
+    fit = without_false_levels(counted(joined, sweep, own, probes), sweep)
+    seen = _Evidence(machine, probes, own, sweep, reading_rows(own, probes), fit)
+    names = _names(fit, float(size_of(sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
 
 
@@ -127,23 +133,15 @@ def beyond_bytes(machine: Machine) -> float:
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
 
-def _is_possible(fit: CurveFit, rows: Sequence[Row]) -> bool:
-    """Whether the first level is about as fast as the fastest size: a fit that joins the first two caches puts its
-    first latency far below all that was measured."""
-    return fit.latencies[0] > LEAST_OF_FASTEST * min(row.median or inf for row in rows)
-
-
-def _most_levels(rows: Sequence[Row], machine: Machine) -> int:
-    """A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter
-    of single visits looks like one more boundary, and what lies behind that would be called memory."""
-    stated = len(os_sizes(machine))
-    is_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
-    return stated if is_inside and are_few(rows) else 1 + MOST_CACHES
-
-
 def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
-    """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be."""
-    most, page_bytes = _most_levels(rows, machine), USUAL_PAGE if pages == "huge" else machine.page_bytes
+    """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be.
+
+    A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter of
+    single visits looks like one more boundary, and what lies behind that would be called memory."""
+    stated = len(os_sizes(machine))
+    ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
+    most = stated if ends_inside and are_few(rows) else 1 + MOST_CACHES
+    page_bytes = USUAL_PAGE if pages == "huge" else machine.page_bytes
     fit = _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
@@ -210,101 +208,98 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
-    shown = bool(known) and count >= len(known) and farthest >= BEYOND * fit.knees[-1].high
-    if count and (shown or farthest >= beyond_bytes(machine)):
+    is_shown = bool(known) and count >= len(known) and farthest >= BEYOND * fit.knees[-1].high
+    if count and (is_shown or farthest >= beyond_bytes(machine)):
         return [*names, "memory"]
     following = numbers[-1] + 2 if numbers else 1
     name = "L1d" if following == 1 else f"L{following}"
     return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
 
 
-def _agreeing(knee_marks: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
+def _agreeing(knees: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
     """For each knee the number of a level, in order: as many as possible whose size lies in the knee's interval, and
     otherwise the nearest levels first, since other workloads hide the far ones."""
 
     def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
-        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knee_marks, numbers, strict=True)]
+        agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees, numbers, strict=True)]
         return -sum(agree), numbers
 
-    return min(combinations(range(len(known)), len(knee_marks)), key=disagreement)
+    return min(combinations(range(len(known)), len(knees)), key=disagreement)
 
 
 def _level(name: str, place: int, seen: _Evidence) -> Level:
-    fit, within, clock = seen.fit, seen.well_inside(place), seen.machine.core_clock_hz
-    knee = fit.knees[place] if place < len(fit.knees) else None
-    own = within if within[0] < within[1] else seen.bounds(place)
-    reading = reading_reach(seen.reading, own) if place == len(fit.knees) - 1 else None
-    mixed_sizes = seen.mixed_sizes(place)
-    not_apart_from, not_apart_why = _unresolved_from(name, place, seen) if knee else ("", "")
-    size_low, size_high = _size_range(knee, reading, mixed_sizes) if knee and not not_apart_why else (None, None)
-    latency, low, high = _latency(seen, place)
-    few = _few_samples(_plateau(seen, place))
+    within, clock_hz = seen.well_inside(place), seen.machine.core_clock_hz
+    low, high = seen.bounds(place)
+    plateau = [row for row in seen.sweep if low < size_of(row) < high]
+    latency, latency_low, latency_high = _latency(seen.fit, place, plateau)
+    few_samples = sum(row.samples for row in plateau) if are_few(plateau) else 0
     unread = missing_kernels(seen.rows, seen.probes, within)
     reads = None if unread else fastest(seen.reading, within)
     chains = [row for row in seen.rows if meaning(row, seen.probes) == "load-of-chains"]
     at_once = parallelism(_most_inside([row for row in chains if row.status == "ok" and row.unit == "ns"], within))
-    return Level(
+    level = Level(
         level=name,
-        size_bytes=knee.size_bytes if knee and not not_apart_why else None,
-        size_low=size_low,
-        size_high=size_high,
+        size_bytes=None,
+        size_low=None,
+        size_high=None,
         os_size_bytes=_os_size(name, seen.machine),
         latency_ns=latency,
-        latency_cycles=latency * clock / 1e9 if clock else None,
+        latency_cycles=latency * clock_hz / 1e9 if clock_hz else None,
         read_bytes_per_second=reads.rate if reads else None,
         read_by=reads.kernel if reads else None,
         parallelism=at_once,
-        latency_low=None if few else low,
-        latency_high=None if few else high,
-        reading_low=reading[0] if reading else None,
-        reading_high=reading[1] if reading else None,
-        states=_states(mixed_sizes),
-        few_samples=few,
-        not_apart_from=not_apart_from,
-        not_apart_why=not_apart_why,
+        latency_low=None if few_samples else latency_low,
+        latency_high=None if few_samples else latency_high,
+        states=_states([states for _, states in seen.mixed_sizes(place)]),
+        few_samples=few_samples,
         read_low=reads.low if reads else None,
         read_high=reads.high if reads else None,
         read_missing=next(iter(unread.values()), ""),
         parallelism_missing=_why_missing(inside(chains, within)) if at_once is None else "",
     )
+    return level if place == len(seen.fit.knees) else _with_size(level, place, seen)
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of a requested row without a number; empty where there is none."""
-    without = [row.reason or row.status for row in asked if row.status != "ok"]
-    return without[0] if without else "too few counts of chains were measured" if asked else ""
+    """The first reason of a requested row without a number; empty where no row was requested."""
+    reasons = [row.reason or row.status for row in asked if row.status != "ok"]
+    return reasons[0] if reasons else "too few counts of chains were measured" if asked else ""
 
 
-def _unresolved_from(name: str, place: int, seen: _Evidence) -> tuple[str, str]:
-    """The next level, and why this one is not resolved from it; both empty where it is."""
+def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
+    """The level of a cache with its size: the knee's interval, with the sizes that the level serves by turns; and with
+    the end of its reading rate, where that is elsewhere: then the two see different parts of it, and its size is a
+    range. Without a size, the reason and the next level where the knee may belong to both."""
+    knee, within = seen.fit.knees[place], seen.well_inside(place)
+    if place == len(seen.fit.knees) - 1:
+        reading = reading_reach(seen.reading, within if within[0] < within[1] else seen.bounds(place))
+        if reading:
+            level = msgspec.structs.replace(level, reading_low=reading[0], reading_high=reading[1])
+    else:
+        reading = None
     known = [cache.size_bytes for cache in os_sizes(seen.machine)]
-    why = why_merged(seen.fit, place, seen.sweep, _os_size(name, seen.machine), known)
-    following = f"L{_number(name) + 1}" if _number(name) < len(known) or not known else "memory"
-    return (following, why) if why else ("", "")
-
-
-def _size_range(knee: Knee, reading: Within | None, mixed_sizes: Sequence[Row]) -> Within:
-    """The knee's interval, with the sizes that the level serves by turns; and with the end of its reading rate, where
-    that is elsewhere: then the two see different parts of it, and its size is a range."""
-    sizes = [size_of(row) for row in mixed_sizes]
+    if why := _why_merged(seen.fit, place, seen.sweep, level.os_size_bytes, known):
+        number = _number(level.level)
+        following = f"L{number + 1}" if number < len(known) or not known else "memory"
+        return msgspec.structs.replace(level, not_apart_from=following, not_apart_why=why)
+    sizes = [size for size, _ in seen.mixed_sizes(place)]
     low, high = min([knee.low, *sizes]), max([knee.high, *sizes])
     if reading and not (reading[0] <= high and low <= reading[1]):
-        return min(low, reading[0]), max(high, reading[1])
-    return low, high
+        low, high = min(low, reading[0]), max(high, reading[1])
+    return msgspec.structs.replace(level, size_bytes=knee.size_bytes, size_low=low, size_high=high)
 
 
-def _states(mixed_sizes: Sequence[Row]) -> tuple[State, ...]:
-    """What the sizes that a level serves by turns are answered in, in the middle of these sizes."""
-    pairs = filter(None, map(both_states, mixed_sizes))
+def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:
+    """The two states of the sizes that a level serves by turns, in the middle of these sizes."""
     return tuple(
         State(
-            state=both[0].state,
-            share=median(state.share for state in both),
-            median=median(state.median for state in both),
-            low=median(state.low for state in both),
-            high=median(state.high for state in both),
+            state=of_sizes[0].state,
+            share=median(state.share for state in of_sizes),
+            median=median(state.median for state in of_sizes),
+            low=median(state.low for state in of_sizes),
+            high=median(state.high for state in of_sizes),
         )
-        for both in zip(*pairs, strict=True)
+        for of_sizes in zip(*mixed, strict=True)
     )
 
 
@@ -316,42 +311,28 @@ def _number(name: str) -> int:
     return 1 if name == "L1d" else int(name[1:]) if name[1:].isdigit() else 0
 
 
-def _latency(seen: _Evidence, place: int) -> tuple[float, float, float]:
+def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, float, float]:
     """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
-    fitted, spread = seen.fit.latencies[place], seen.fit.spreads[place]
-    on = [row for row in _plateau(seen, place) if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
+    fitted, spread = fit.latencies[place], fit.spreads[place]
+    on = [row for row in plateau if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
-    low, middle, high = (median(float(end or 0) for end in ends) for ends in zip(*map(_interval, on), strict=True))
+    middle = median(float(row.median or 0) for row in on)
+    low, high = (median(float(end or 0) for end in ends) for ends in ([r.low for r in on], [r.high for r in on]))
     return middle, min(low, middle), max(high, middle)
-
-
-def _plateau(seen: _Evidence, place: int) -> list[Row]:
-    low, high = seen.bounds(place)
-    return [row for row in seen.sweep if low < size_of(row) < high]
-
-
-def _few_samples(rows: Sequence[Row]) -> int:
-    """Of all of them, where these are of too few visits."""
-    return sum(row.samples for row in rows) if are_few(rows) else 0
-
-
-def _interval(row: Row) -> tuple[float | None, float | None, float | None]:
-    return row.low, row.median, row.high
 
 
 def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
     """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
-    there = inside(rows, within)
-    if not there:
+    sizes = sorted({size_of(row) for row in inside(rows, within)})
+    if not sizes:
         return []
-    sizes = sorted({size_of(row) for row in there})
     middle = sqrt(max(within[0], 4096.0) * within[1])
     chosen = sizes[-1] if within[1] == inf else min(sizes, key=lambda size: abs(log(size / middle)))
-    return [row for row in there if size_of(row) == chosen]
+    return [row for row in rows if row.parameters.get("size") == chosen]
 
 
-# ---- loads under way at once ----------------------------------------------------------------------------------------
+# ---- loads under way at once -----------------------------------------------------------------------------------------
 
 
 def parallelism(rows: Sequence[Row]) -> float | None:
@@ -364,29 +345,24 @@ def parallelism(rows: Sequence[Row]) -> float | None:
         return None
     chains = np.array(sorted(points), float)
     logs, widths = np.log([points[int(chain)] for chain in chains]), np.log(chains)
-    best = min(_splits(logs, widths), key=lambda split: split[0])
-    return float(np.clip(np.exp(best[1]), 1.0, chains[-1]))
-
-
-def _splits(logs: np.ndarray, widths: np.ndarray) -> list[tuple[float, float]]:
-    """For each number of counts on the falling side: the squares left, and log of L / g there."""
-    splits = []
+    fits = []  # for each number of counts on the falling side: the squares left, and log of L / g
     for falling in range(1, len(logs) + 1):
         latency = float((logs[:falling] + widths[:falling]).mean())
         gap = float(logs[falling:].mean()) if falling < len(logs) else float(logs[-1])
-        fitted = np.maximum(latency - widths, gap)
-        splits.append((float(((logs - fitted) ** 2).sum()), latency - gap))
-    return splits
+        squares = float(((logs - np.maximum(latency - widths, gap)) ** 2).sum())
+        fits.append((squares, latency - gap))
+    _, ratio = min(fits, key=lambda fit: fit[0])
+    return float(np.clip(np.exp(ratio), 1.0, chains[-1]))
 
 
-# ---- knees that may merge two caches --------------------------------------------------------------------------------
+# ---- knees that may merge two caches ---------------------------------------------------------------------------------
 
 WIDER = 1.5
 TOO_FEW = f"fewer than {LEAST_VISITS} visits"
 BLURRED = "the cache use of other workloads hides the boundary"
 
 
-def why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
+def _why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
     """Empty where this knee belongs to one cache. own: the size of that cache by the system, known: the sizes of all,
     in bytes; the system's value withholds a size of few visits, and never makes one."""
     knee = fit.knees[place]
@@ -412,7 +388,7 @@ def _near(knee: Knee, sweep: Sequence[Row]) -> list[Row]:
     return [row for row in sweep if size_of(row) <= knee.high * WIDER]
 
 
-# ---- the system's sizes ---------------------------------------------------------------------------------------------
+# ---- the system's sizes ----------------------------------------------------------------------------------------------
 
 TOLERATED = {"L1d": 0.15}
 TOLERATED_ELSEWHERE = 0.25

@@ -13,11 +13,16 @@ from typing import Any, NamedTuple
 from tollmeter.inference.answers import InferredNumber, YesOrNo
 from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.hierarchy import os_sizes
-from tollmeter.inference.load_and_scaling import LoadCurve, LoadPoint, ScalingShare, efficiency, load_curves, slowdown
-from tollmeter.inference.prefetch import USUAL_LINE, prefetching
-from tollmeter.inference.tlb import translation
-from tollmeter.inference.write_policy import write_allocate, write_back
-from tollmeter.inference.yardsticks import widest_load_bytes, yardsticks
+from tollmeter.inference.load_and_scaling import ScalingShare, efficiency, load_curves, slowdown
+from tollmeter.inference.properties import (
+    USUAL_LINE,
+    prefetching,
+    translation,
+    widest_load_bytes,
+    write_allocate,
+    write_back,
+    yardsticks,
+)
 from tollmeter.model import Inference, InferenceKind, Level, Machine, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning, native
 from tollmeter.numbers.stats import Estimate
@@ -36,8 +41,8 @@ class _Inputs(NamedTuple):
     meanings: frozenset[str]
     line: InferredNumber
 
-    def has(self, *wanted: str) -> bool:
-        return self.meanings.issuperset(wanted)
+    def has(self, *meanings: str) -> bool:
+        return self.meanings.issuperset(meanings)
 
     def line_or_usual(self) -> int:
         return int(self.line.value or USUAL_LINE)
@@ -123,26 +128,25 @@ def _several(seen: _Inputs) -> Iterator[Inference]:
 
 def _load(seen: _Inputs) -> Iterator[Inference]:
     for curve in load_curves(seen.rows, seen.probes):
-        yield from _of_curve(curve, dict(curve.parameters))
+        of = dict(curve.parameters)
+        mix = f"mix {of.get('mix', '')}"
+        idle, loaded = (
+            InferredNumber(value=point.latency_ns, low=point.low, high=point.high)
+            for point in (curve.points[0], curve.points[-1])
+        )
+        yield _of_answer(f"latency beside the least traffic, {mix}", "idle_latency", idle, "ns", parameters=of)
+        yield _of_answer(f"latency beside the most traffic, {mix}", "loaded_latency", loaded, "ns", parameters=of)
+        rise = _estimated(curve.rise)
+        yield _of_answer(
+            f"latency under full traffic, {mix}, against idle", "latency_rise", rise, "ratio", parameters=of
+        )
+        most = InferredNumber(value=curve.points[-1].traffic)
+        yield _of_answer(f"most traffic, {mix}", "most_traffic", most, "B/s", parameters=of)
+        name = f"traffic at which latency turns up, {mix}"
+        yield _of_answer(name, "latency_knee", curve.knee, "B/s", parameters=of)
 
 
 PARTS = (_line, _ways, _translation, _writes, _prefetch, _yardsticks, _several, _load)
-
-
-def _of_curve(curve: LoadCurve, of: dict[str, Value]) -> Iterator[Inference]:
-    mix = f"mix {of.get('mix', '')}"
-    idle, loaded = curve.points[0], curve.points[-1]
-    yield _of_answer(f"latency beside the least traffic, {mix}", "idle_latency", _at(idle), "ns", parameters=of)
-    yield _of_answer(f"latency beside the most traffic, {mix}", "loaded_latency", _at(loaded), "ns", parameters=of)
-    rise = _estimated(curve.rise)
-    yield _of_answer(f"latency under full traffic, {mix}, against idle", "latency_rise", rise, "ratio", parameters=of)
-    yield _of_answer(f"most traffic, {mix}", "most_traffic", InferredNumber(value=loaded.traffic), "B/s", parameters=of)
-    name = f"traffic at which latency turns up, {mix}"
-    yield _of_answer(name, "latency_knee", curve.knee, "B/s", parameters=of)
-
-
-def _at(point: LoadPoint) -> InferredNumber:
-    return InferredNumber(value=point.latency_ns, low=point.low, high=point.high)
 
 
 def _estimated(estimate: Estimate) -> InferredNumber:

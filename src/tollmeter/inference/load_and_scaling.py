@@ -13,15 +13,13 @@ from itertools import pairwise
 
 import msgspec
 
-from tollmeter.inference.answers import InferredNumber, middle, number, ratio, rows_meaning, series
+from tollmeter.inference.answers import InferredNumber, Parameters, middle, number, ratio, rows_meaning, series
 from tollmeter.maths.fits import nearest_rising
-from tollmeter.model import Probe, Record, Row, Value
+from tollmeter.model import Probe, Record, Row
 from tollmeter.numbers.stats import Estimate
 
 KNEE_RISE = 1.5
 LEAST_POINTS = 3
-
-Parameters = tuple[tuple[str, Value], ...]
 
 
 class LoadPoint(Record, frozen=True):
@@ -48,12 +46,12 @@ def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[LoadC
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
     traffic = {_place(row): row for row in rows_meaning(rows, probes, "traffic-beside")}
     for row in rows_meaning(rows, probes, "latency-of-traffic"):
-        beside = traffic.get(_place(row))
-        if beside is not None:
+        if beside := traffic.get(_place(row)):
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
             groups.setdefault(others, []).append((beside, row))
-    enough = [others for others in sorted(groups, key=str) if len(groups[others]) >= LEAST_POINTS]
-    return tuple(_curve(others, groups[others]) for others in enough)
+    return tuple(
+        _curve(others, groups[others]) for others in sorted(groups, key=str) if len(groups[others]) >= LEAST_POINTS
+    )
 
 
 def _place(row: Row) -> tuple[str, Parameters]:
@@ -61,6 +59,7 @@ def _place(row: Row) -> tuple[str, Parameters]:
 
 
 def _curve(parameters: Parameters, pairs: Sequence[tuple[Row, Row]]) -> LoadCurve:
+    """pairs: the traffic and the latency of each pace."""
     ordered = sorted(pairs, key=lambda pair: middle(pair[0]))
     points = tuple(
         LoadPoint(
@@ -68,32 +67,31 @@ def _curve(parameters: Parameters, pairs: Sequence[tuple[Row, Row]]) -> LoadCurv
         )
         for beside, row in ordered
     )
-    return LoadCurve(
-        parameters=parameters, points=points, rise=ratio(ordered[-1][1], ordered[0][1]), knee=_knee(points)
-    )
+    rise = ratio(ordered[-1][1], ordered[0][1])
+    return LoadCurve(parameters=parameters, points=points, rise=rise, knee=_knee(points))
 
 
 def _knee(points: Sequence[LoadPoint]) -> InferredNumber:
     """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do."""
     traffic = [point.traffic for point in points]
-    wanted = points[0].latency_ns * KNEE_RISE
-    at = _crossing(traffic, [point.latency_ns for point in points], wanted)
+    limit = points[0].latency_ns * KNEE_RISE
+    at = _crossing(traffic, [point.latency_ns for point in points], limit)
     if at is None:
         most = max(point.latency_ns for point in points) / points[0].latency_ns
         return InferredNumber(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
-    early = _crossing(traffic, [point.high for point in points], wanted)
-    late = _crossing(traffic, [point.low for point in points], wanted)
+    early = _crossing(traffic, [point.high for point in points], limit)
+    late = _crossing(traffic, [point.low for point in points], limit)
     return InferredNumber(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
 
 
-def _crossing(traffic: Sequence[float], latency: Sequence[float], wanted: float) -> float | None:
+def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) -> float | None:
     """By straight lines between the points of the nearest curve that never falls; None where it stays below."""
     rising = list(nearest_rising(latency))
-    if rising[0] >= wanted:
+    if rising[0] >= limit:
         return traffic[0]
     for (left, below), (right, above) in pairwise(zip(traffic, rising, strict=True)):
-        if above >= wanted:
-            return float(left + (right - left) * (wanted - below) / (above - below))
+        if above >= limit:
+            return float(left + (right - left) * (limit - below) / (above - below))
     return None
 
 
@@ -104,7 +102,7 @@ class ScalingShare(Record, frozen=True):
     """So many instances at one point. of_one: efficiency BW(N) / (N BW(1)) for bandwidth, latency(N) / latency(1) for
     latency."""
 
-    parameters: tuple[tuple[str, Value], ...]
+    parameters: Parameters
     instances: int
     of_one: Estimate
 
@@ -112,27 +110,23 @@ class ScalingShare(Record, frozen=True):
 def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
     """Of each number of instances above one, from rows that mean `bandwidth-of-instances`, of one ABI and target.
     Nothing where one instance alone was not timed."""
-    shares = _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances"))
-    return tuple(msgspec.structs.replace(share, of_one=_divided(share.of_one, share.instances)) for share in shares)
+    shares = []
+    for share in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
+        value, low, high = (end / share.instances for end in (share.of_one.value, share.of_one.low, share.of_one.high))
+        shares.append(msgspec.structs.replace(share, of_one=Estimate(value=value, low=low, high=high)))
+    return tuple(shares)
 
 
 def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
     """How many times as long a load takes among so many chases, from rows that mean `latency-of-instances`."""
-    return tuple(_times_of_one(rows_meaning(rows, probes, "latency-of-instances")))
+    return _times_of_one(rows_meaning(rows, probes, "latency-of-instances"))
 
 
-def _times_of_one(rows: Sequence[Row]) -> list[ScalingShare]:
-    shares = []
-    for others, points in series(rows, "instances").items():
-        alone = next((row for row in points if number(row, "instances") == 1), None)
-        if alone is not None:
-            shares += [
-                ScalingShare(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))  # type: ignore[arg-type]
-                for row in points
-                if row is not alone
-            ]
-    return shares
-
-
-def _divided(estimate: Estimate, by: int) -> Estimate:
-    return Estimate(value=estimate.value / by, low=estimate.low / by, high=estimate.high / by)
+def _times_of_one(rows: Sequence[Row]) -> tuple[ScalingShare, ...]:
+    return tuple(
+        ScalingShare(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))
+        for others, points in series(rows, "instances").items()
+        if (alone := next((row for row in points if number(row, "instances") == 1), None)) is not None
+        for row in points
+        if row is not alone
+    )

@@ -44,13 +44,12 @@ anew about 20 cycles later. What a trap gains or loses is another thing, and mos
 USUAL_HZ = 1e9
 NS_PER_SECOND = 1e9
 
-Key = tuple[str, str, str, tuple[tuple[str, Value], ...]]
 Cache = tuple[str, float, float]
 """Name, and the least and most bytes that it may hold."""
-
-
 Place = tuple[str, str, Value, int]
 """Probe, target, length, and the bytes that an iteration touches."""
+Piece = tuple[int, int]
+"""First and last point of a flat piece."""
 
 
 class Sweep(Record, frozen=True):
@@ -59,8 +58,17 @@ class Sweep(Record, frozen=True):
     rows: tuple[Row, ...]
     footprints: tuple[int, ...]
 
-    def costs_ns(self) -> list[float]:
-        return [cost_ns(row) for row in self.rows]
+    def place(self, at: int) -> Place:
+        row = self.rows[at]
+        return row.probe, row.target, row.parameters[AXIS], self.footprints[at]
+
+
+class _Known(NamedTuple):
+    """What falls are compared with: the time of the hardware's own way, and the greatest cost of branch
+    mispredictions."""
+
+    twins: Mapping[Place, float]
+    guessed_ns: float
 
 
 def lengths(
@@ -73,26 +81,28 @@ def lengths(
     """One for each rate over length that a machine's own clock timed: an emulator has no caches to fall out of."""
     curves = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in curves)
-    caches, twins = _caches(machine, hierarchy), _twins(curves, probes)
-    known = _Known(twins, MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or USUAL_HZ))
+    caches = _caches(machine, hierarchy)
+    guessed_ns = MOST_GUESSED_CYCLES * NS_PER_SECOND / (machine.core_clock_hz or USUAL_HZ)
+    known = _Known(_twins(curves, probes), guessed_ns)
     return tuple(_falls_of(sweep, known, caches if sweep.rows[0].target == place else ()) for sweep in curves)
 
 
 def sweeps(outcomes: Iterable[Outcome], rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[Sweep]:
-    of_points = {outcome.point: outcome.work for outcome in outcomes if outcome.status == "ok"}
-    touched = {
-        (point.probe, point.abi, point.target, tuple(sorted(point.parameters))): work
-        for point, work in of_points.items()
-    }
-    groups: dict[Key, list[Row]] = {}
+    touched: dict[tuple[object, ...], int] = {}
+    for outcome in outcomes:
+        if outcome.status == "ok":
+            point, work = outcome.point, outcome.work
+            name = point.probe, point.abi, point.target, tuple(sorted(point.parameters))
+            touched[name] = int(work.footprint_bytes)
+    groups: dict[tuple[object, ...], list[Row]] = {}
     for row in with_meaning(rows, probes, RATE):
         if row.clock == "hardware" and isinstance(row.parameters.get(AXIS), int):
             groups.setdefault((row.probe, row.abi, row.target, _others(row)), []).append(row)
     made = []
     for group in groups.values():
         ranked = sorted(group, key=lambda row: number(row, AXIS))
-        works = (touched.get((r.probe, r.abi, r.target, tuple(sorted(r.parameters.items())))) for r in ranked)
-        made.append(Sweep(rows=tuple(ranked), footprints=tuple(int(w.footprint_bytes) if w else 0 for w in works)))
+        names = ((row.probe, row.abi, row.target, tuple(sorted(row.parameters.items()))) for row in ranked)
+        made.append(Sweep(rows=tuple(ranked), footprints=tuple(touched.get(name, 0) for name in names)))
     return [sweep for sweep in made if len(sweep.rows) >= LEAST_LENGTHS]
 
 
@@ -114,17 +124,16 @@ def times_as_fast(row: Row, other: Row) -> float:
 # ---- one curve --------------------------------------------------------------------------------------------------
 
 
-class _Known(NamedTuple):
-    """What falls are compared with: the time of the hardware's own way, and the greatest cost of branch
-    mispredictions."""
-
-    twins: Mapping[Place, float]
-    guessed_ns: float
-
-
 def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
-    first, begun = sweep.rows[0], _begin(sweep)
-    points = _curve(sweep.rows[begun:])
+    first = sweep.rows[0]
+    costs_ns = [cost_ns(row) for row in sweep.rows]
+    # Where the cost first is what it is at its least; the last LEAST_LENGTHS points always stay.
+    cheap = next(place for place, cost in enumerate(costs_ns) if cost <= BEGUN * min(costs_ns))
+    begun = min(cheap, len(costs_ns) - LEAST_LENGTHS)
+    rows = sweep.rows[begun:]
+    visits = int(np.median([row.visits for row in rows]))
+    noise = [relative_error(row) for row in rows]
+    points = curve([number(row, AXIS) for row in rows], costs_ns[begun:], noise, max(visits, 1))
     pieces = _levels(points)
     levels = [_level(points, piece) for piece in pieces]
     places = [(begun + start, begun + end) for start, end in pieces]
@@ -139,45 +148,24 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
         last_n=number(sweep.rows[-1], AXIS),
         usual_ns=levels[0],
         falls=tuple(
-            _fall(_Step(sweep, *ends, *costs), known, caches)
+            _fall(sweep, ends, costs, known, caches)
             for ends, costs in zip(pairwise(places), pairwise(levels), strict=True)
         ),
     )
-
-
-def _begin(sweep: Sweep) -> int:
-    """Where the cost first is what it is at its least; the last LEAST_LENGTHS points always stay."""
-    costs = sweep.costs_ns()
-    begun = next(place for place, cost in enumerate(costs) if cost <= BEGUN * min(costs))
-    return min(begun, len(costs) - LEAST_LENGTHS)
-
-
-def _curve(rows: Sequence[Row]) -> NoisyCurve:
-    """Over length: the caches come in only where a fall is to be named."""
-    visits = int(np.median([row.visits for row in rows]))
-    noise = [relative_error(row) for row in rows]
-    return curve([number(row, AXIS) for row in rows], [cost_ns(row) for row in rows], noise, max(visits, 1))
-
-
-Piece = tuple[int, int]
-"""First and last point of a flat piece."""
 
 
 def _levels(points: NoisyCurve) -> list[Piece]:
     """Flat pieces that differ by LEAST_FALL and more, less those that are only the slope between two others."""
     starts = [*segments(points), len(points.sizes)]
     pieces = [(start, end - 1) for start, end in pairwise(starts)]
-    while (weakest := _weakest(points, pieces)) is not None:
+    while len(pieces) > 1:
+        rises = [after / before for before, after in pairwise([_level(points, piece) for piece in pieces])]
+        weakest = min(range(len(rises)), key=rises.__getitem__)
+        if rises[weakest] >= LEAST_FALL:
+            break
         pieces[weakest : weakest + 2] = [(pieces[weakest][0], pieces[weakest + 1][1])]
     inner = [piece for piece in pieces[1:-1] if points.sizes[piece[1]] / points.sizes[piece[0]] >= PLATEAU]
     return [pieces[0], *inner, *(pieces[-1:] if len(pieces) > 1 else [])]
-
-
-def _weakest(points: NoisyCurve, pieces: Sequence[Piece]) -> int | None:
-    levels = [_level(points, piece) for piece in pieces]
-    rises = [after / before for before, after in pairwise(levels)]
-    weakest = min(range(len(rises)), key=rises.__getitem__, default=None)
-    return weakest if weakest is not None and rises[weakest] < LEAST_FALL else None
 
 
 def _level(points: NoisyCurve, piece: Piece) -> float:
@@ -188,28 +176,22 @@ def _level(points: NoisyCurve, piece: Piece) -> float:
 # ---- what a fall is of ------------------------------------------------------------------------------------------
 
 
-class _Step(NamedTuple):
-    """From one flat piece of a sweep to the next, and what an operation costs on both."""
-
-    sweep: Sweep
-    before: Piece
-    after: Piece
-    before_ns: float
-    after_ns: float
-
-
-def _fall(step: _Step, known: _Known, caches: Sequence[Cache]) -> Fall:
-    last, first = step.before[1], step.after[0]
-    rows, touched = step.sweep.rows, (step.sweep.footprints[last], step.sweep.footprints[first])
-    lost = step.after_ns - step.before_ns
-    least = max(known.twins.get(_place(step.sweep, place), 0.0) for place in range(first, step.after[1] + 1))
+def _fall(
+    sweep: Sweep, pieces: tuple[Piece, Piece], costs_ns: tuple[float, float], known: _Known, caches: Sequence[Cache]
+) -> Fall:
+    """From one flat piece of a sweep to the next. costs_ns: of an operation on both."""
+    (_, last), (first, end) = pieces
+    before_ns, after_ns = costs_ns
+    touched = sweep.footprints[last], sweep.footprints[first]
+    lost = after_ns - before_ns
+    least = max(known.twins.get(sweep.place(place), 0.0) for place in range(first, end + 1))
     levels = _ending(touched, caches) if lost <= ALLOWANCE * least else ()
     return Fall(
-        after_n=number(rows[last], AXIS),
-        by_n=number(rows[first], AXIS),
+        after_n=number(sweep.rows[last], AXIS),
+        by_n=number(sweep.rows[first], AXIS),
         after_bytes=touched[0],
         by_bytes=touched[1],
-        slower=step.after_ns / step.before_ns,
+        slower=after_ns / before_ns,
         lost_ns=lost,
         least_ns=least,
         cause="memory" if levels else "length" if 0 < ALLOWANCE * least < lost <= known.guessed_ns else "unknown",
@@ -217,27 +199,22 @@ def _fall(step: _Step, known: _Known, caches: Sequence[Cache]) -> Fall:
     )
 
 
-def _twins(every: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
+def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
     """The least time of one operation the hardware's own way, of all ABIs; waiting for memory is included."""
     least_ns: dict[Place, float] = {}
-    for sweep in every:
+    for sweep in curves:
         first = sweep.rows[0]
         if first.parameters.get(WAY) == own_way(probes[first.probe]):
-            for place, row in enumerate(sweep.rows):
-                if sweep.footprints[place]:
-                    key = _place(sweep, place)
-                    least_ns[key] = min(cost_ns(row), least_ns.get(key, inf))
+            for at, row in enumerate(sweep.rows):
+                if sweep.footprints[at]:
+                    place = sweep.place(at)
+                    least_ns[place] = min(cost_ns(row), least_ns.get(place, inf))
     return least_ns
 
 
 def own_way(probe: Probe) -> str | None:
     """The hardware's: a probe lists its ways with the fastest first. None where it has one way only."""
     return next((parameter.choices[0] for parameter in probe.parameters if parameter.name == WAY), None)
-
-
-def _place(sweep: Sweep, place: int) -> Place:
-    row = sweep.rows[place]
-    return row.probe, row.target, row.parameters[AXIS], sweep.footprints[place]
 
 
 def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:

@@ -18,13 +18,11 @@ import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import middle
-from tollmeter.inference.knees import OF_MODEL, CurveFit, Knee
-from tollmeter.inference.search import LEAST_SIZE_RATIO
-from tollmeter.inference.sweeps import APART, FAR_FROM_KNEE, inside, size_of
+from tollmeter.inference.curves import APART, FAR_FROM_KNEE, inside, size_of
+from tollmeter.inference.knees import LEAST_SIZE_RATIO, OF_MODEL, CurveFit, Knee
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Row
 from tollmeter.numbers.meanings import meaning, with_meaning
-from tollmeter.numbers.stats import Array
 
 Within = tuple[float, float]
 
@@ -45,7 +43,7 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
 def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> dict[str, str]:
     """Kernels that were asked to read well inside a level and have no number at any size there, though this machine
     could give one, each with why: the fastest may be among them."""
-    asked = [row for row in rows if meaning(row, probes) == READING and within[0] <= _size(row) <= within[1]]
+    asked = [row for row in inside(rows, within) if meaning(row, probes) == READING]
     numbered = {_kernel(row) for row in asked if row.status == "ok"}
     return {_kernel(row): row.reason or row.status for row in asked
             if row.status != "unsupported" and _kernel(row) not in numbered}  # fmt: skip
@@ -55,37 +53,29 @@ def _kernel(row: Row) -> str:
     return str(row.parameters.get("kernel"))
 
 
-def _size(row: Row) -> float:
-    size = row.parameters.get("size")
-    return float(size) if isinstance(size, int) else np.nan
-
-
 @dataclass(frozen=True)
 class ReadCurve:
     """A kernel's rate in a level, in bytes a second; low..high is a 95 % interval, None of too few visits."""
 
     rate: float
     kernel: str
-    low: float | None
-    high: float | None
+    low: float | None = None
+    high: float | None = None
 
 
 def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | None:
     """The fastest kernel: medians over the sizes well inside the level, of the rate and of the ends of its interval."""
-    seen = [own for kernel in kernels if (own := inside(kernel, within))]
-    return max(map(_reading, seen), key=lambda reading: reading.rate, default=None)
-
-
-def _reading(own: Sequence[Row]) -> ReadCurve:
-    rate, name = float(np.median([middle(row) for row in own])), _kernel(own[0])
-    if median_low([row.visits for row in own]) < LEAST_VISITS or any(
-        row.low is None or row.high is None for row in own
-    ):
-        return ReadCurve(rate, name, None, None)
-    low, high = (
-        float(np.median([end or rate for end in ends])) for ends in zip(*((r.low, r.high) for r in own), strict=True)
-    )
-    return ReadCurve(rate, name, min(low, rate), max(high, rate))
+    curves = []
+    for own in filter(None, (inside(kernel, within) for kernel in kernels)):
+        rate, name = float(np.median([middle(row) for row in own])), _kernel(own[0])
+        ends = [(row.low, row.high) for row in own if row.low is not None and row.high is not None]
+        if median_low([row.visits for row in own]) < LEAST_VISITS or len(ends) < len(own):
+            curves.append(ReadCurve(rate, name))
+        else:
+            low = float(np.median([low or rate for low, _ in ends]))
+            high = float(np.median([high or rate for _, high in ends]))
+            curves.append(ReadCurve(rate, name, min(low, rate), max(high, rate)))
+    return max(curves, key=lambda curve: curve.rate, default=None)
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:
@@ -96,14 +86,11 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
     from_here = inside(sweep, (within[0], np.inf))
     if not own or len(from_here) < len(own) + LEAST_BEYOND:
         return None
-    slower = _slower(from_here) / float(np.median([1 / middle(row) for row in own]))
+    # Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one.
+    slower = np.exp(nearest_rising([-np.log(middle(row)) for row in from_here]))
+    slower /= float(np.median([1 / middle(row) for row in own]))
     last, first = np.flatnonzero(slower <= SAME_RATE), np.flatnonzero(slower >= OTHER_RATE)
     return (size_of(from_here[last[-1]]), size_of(from_here[first[0]])) if len(last) and len(first) else None
-
-
-def _slower(rows: Sequence[Row]) -> Array:
-    """Time of a byte at each size, by the nearest curve that never falls: no size is read faster than a smaller one."""
-    return np.asarray(np.exp(nearest_rising([-np.log(middle(row)) for row in rows])))
 
 
 # ---- capacity --------------------------------------------------------------------------------------------------------
@@ -127,49 +114,31 @@ def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Ma
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
-        knee, is_same = _counted(row), _visits_agree(row)
-        place = next((at for at, other in enumerate(fit.knees) if _meet(knee, other)), None)
-        if place is None and is_same:
-            place = next((at for at, other in enumerate(fit.knees) if at >= level and _is_before(other, knee)), None)
-            fit = fit if place is None else _replaced(fit, place, knee)
+        low, size, high = row.low or 0.0, row.quartiles[1], row.high or 0.0
+        visits_agree = size <= SAME_COUNT * low
+        # Where visits differ, lines of others are in some of the sets, and the cache may be larger.
+        above = OF_MODEL if visits_agree else OTHERS_IN_SETS
+        knee = Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * above)
+        place = next(
+            (at for at, other in enumerate(fit.knees) if knee.low <= other.high and other.low <= knee.high), None
+        )
+        if place is not None:
+            old = fit.knees[place]
+            is_closer = knee.high / knee.low < old.high / old.low
+        else:
+            smeared = (at for at, other in enumerate(fit.knees)
+                       if at >= level and other.size_bytes < size <= MOST_SMEARED * other.size_bytes)  # fmt: skip
+            place, is_closer = next(smeared, None) if visits_agree else None, True
         if place is not None:
             places.append(place)
-            fit = _with(fit, place, knee)
+            if is_closer:
+                fit = msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
         elif (parted := _parted(fit, knee, sweep)) is not None:
             places.append(parted.knees.index(knee))
             fit = parted
-        if level == 0 and is_same and place:  # no cache ends before the first one
+        if level == 0 and visits_agree and place:  # no cache ends before the first one
             fit, places = without(fit, range(place)), [0]
     return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
-
-
-def _counted(row: Row) -> Knee:
-    """Pages that fit. Where visits differ, lines of others are in some of the sets, and the cache may be larger."""
-    low, size, high = row.low or 0.0, row.quartiles[1], row.high or 0.0
-    above = OF_MODEL if _visits_agree(row) else OTHERS_IN_SETS
-    return Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * above)
-
-
-def _visits_agree(row: Row) -> bool:
-    return row.quartiles[1] <= SAME_COUNT * (row.low or 0.0)
-
-
-def _is_before(other: Knee, knee: Knee) -> bool:
-    return other.size_bytes < knee.size_bytes <= MOST_SMEARED * other.size_bytes
-
-
-def _meet(knee: Knee, other: Knee) -> bool:
-    return knee.low <= other.high and other.low <= knee.high
-
-
-def _with(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
-    """With a boundary in place of another that is known less closely."""
-    old = fit.knees[place]
-    return fit if knee.high / knee.low >= old.high / old.low else _replaced(fit, place, knee)
-
-
-def _replaced(fit: CurveFit, place: int, knee: Knee) -> CurveFit:
-    return msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
 
 
 def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:

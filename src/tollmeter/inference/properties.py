@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Properties of the memory system besides its levels: translation buffers, write policies, prefetching, and how fast
+reading could be. Sizes in bytes, costs in ns, rates in bytes a second."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import exp, inf, log, sqrt
+from statistics import median
+
+from tollmeter.inference.answers import (
+    NORMAL_95,
+    InferredNumber,
+    YesOrNo,
+    absolute_error,
+    middle,
+    number,
+    ratio,
+    relative_error,
+    rows_meaning,
+)
+from tollmeter.inference.curves import Jump, jumps
+from tollmeter.model import Level, Probe, Record, Row
+from tollmeter.numbers.meanings import meaning
+from tollmeter.numbers.stats import Estimate
+
+USUAL_LINE = 64
+
+# ---- translation -----------------------------------------------------------------------------------------------------
+
+# How many translations each buffer holds and what a miss in it costs, from the extra cost of one line a page over as
+# many lines in few pages: nothing while all translations fit, and a step for each buffer that overflows.
+#
+# A step between two numbers of pages shows that the buffer holds the smaller and not the larger. The lines themselves
+# lie in caches. Spread over many pages they are distributed over the sets differently from adjacent lines, and a
+# prefetcher that brings lines in pairs doubles them. So a step no higher than from one cache to the next, at a number
+# of lines that may overflow this cache, is no evidence of translation, and is discarded.
+
+LEAST_POINTS = 4
+LEAST_STEP_NS = 0.4
+NEAR_CAPACITY = (0.3, 2.1)
+HIGHER = 1.2
+
+
+class Buffer(Record, frozen=True):
+    """One level of translation buffers: how many pages it reaches, and what a load pays once it must look further."""
+
+    entries: InferredNumber
+    miss_ns: InferredNumber
+
+
+class Reach(Record, frozen=True):
+    """The buffers found for one page mode, nearest first; none, and why, where they are not resolved."""
+
+    buffers: tuple[Buffer, ...] = ()
+    set_aside: tuple[Buffer, ...] = ()
+    why: str | None = None
+
+
+def translation(
+    rows: Sequence[Row],
+    probes: Mapping[str, Probe],
+    levels: Sequence[Level] = (),
+    pages: str = "small",
+    line_bytes: float = USUAL_LINE,
+) -> Reach:
+    """From rows that mean `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero
+    counts as none."""
+    points = [
+        row
+        for row in rows
+        if meaning(row, probes) == "translation-of-pages"
+        and row.parameters.get("pages") == pages
+        and ((row.status == "ok" and row.median is not None) or (row.status == "unstable" and row.samples > 0))
+    ]
+    points.sort(key=lambda row: number(row, "count"))
+    known = [absolute_error(row) for row in points if row.median is not None]
+    if len(points) < LEAST_POINTS or not known:
+        return Reach(why=f"too few numbers of {pages} pages were timed")
+    usual = median(known)
+    values = [0.0 if row.median is None else middle(row) for row in points]
+    errors = [usual if row.median is None else max(absolute_error(row), usual / 4) for row in points]
+    counts = [number(row, "count") for row in points]
+    steps = [step for step in jumps(values, errors) if step.after - step.before > LEAST_STEP_NS]
+    if not steps:
+        return Reach(why=f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
+    kept: list[Buffer] = []
+    aside: list[Buffer] = []
+    for step in steps:
+        entries, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
+        half = 1.96 * max(errors[step.at - 1], errors[step.at])
+        buffer = Buffer(
+            entries=InferredNumber(value=float(entries), low=float(low), high=float(high)),
+            miss_ns=InferredNumber(value=step.after, low=step.after - half, high=step.after + half),
+        )
+        (aside if _may_be_cache(step, counts[step.at] * line_bytes, levels) else kept).append(buffer)
+    why = None if kept else "every step may be a cache's that overflowed"
+    return Reach(buffers=tuple(kept), set_aside=tuple(aside), why=why)
+
+
+def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
+    """Whether the lines of so many pages may overflow a cache, and the step is no higher than that costs."""
+    for cache, behind in pairwise(levels):
+        if cache.size_bytes and cache.latency_ns and behind.latency_ns:
+            is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
+            if is_near and step.after - step.before <= HIGHER * (behind.latency_ns - cache.latency_ns):
+                return True
+    return False
+
+
+# ---- write policies --------------------------------------------------------------------------------------------------
+
+# Whether the first cache writes back or writes through, and whether a store that misses all caches allocates its line.
+#
+# * A write-through cache sends every store on to the next level. So a store to a set of lines that fit costs much more
+#   than a load of them, and hardly less than a store to lines that do not fit and must travel anyway. In a write-back
+#   cache, a store to lines that fit stays there. Both must hold: loops that their own instructions limit make stores
+#   that fit look as expensive as others, but then they cost no more than loads.
+# * After stores to uncached lines, a chase through the same lines hits where the stores allocated them, and takes as
+#   long as one through other lines where they did not.
+#
+# Beyond the first cache a store crosses a path either way, once it leaves it, and the policies look alike.
+
+THROUGH_BESIDE_MISS = 0.316
+THROUGH_BESIDE_LOAD = 1.75
+NOT_FETCHED = 0.75
+WELL_INSIDE, JUST_INSIDE = 0.75, 1.1
+FAR_BEYOND = 2
+
+
+def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
+    """Of the first cache, from rows that mean `write-policy`, of one ABI and target. ratio: a store that fits over one
+    that does not."""
+    stores = rows_meaning(rows, probes, "write-policy", test="resident")
+    # Stores that do not fit: the furthest beyond the first cache but inside the second, or anywhere beyond an only one.
+    first, second = (*_sizes(levels), inf, inf)[:2]
+    beyond = [row for row in stores if FAR_BEYOND * first <= number(row, "size") <= WELL_INSIDE * second]
+    furthest = max((number(row, "size") for row in beyond), default=0)
+    fits, misses = _inside(stores, levels), [row for row in beyond if 2 * number(row, "size") >= furthest]
+    loads = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="resident"), levels)
+    if not fits or not loads or not misses:
+        return YesOrNo(why="stores were not timed both inside the first cache and well outside of it")
+    beside_miss, beside_load = _over(fits, misses), _over(fits, loads)
+    above = [_above(beside_miss, THROUGH_BESIDE_MISS), _above(beside_load, THROUGH_BESIDE_LOAD)]
+    if False in above:
+        return YesOrNo(holds=True, ratio=beside_miss)
+    if None not in above:
+        return YesOrNo(holds=False, ratio=beside_miss)
+    why = (
+        f"a store that fits costs {beside_load.low:.2f} to {beside_load.high:.2f} times a load, and "
+        f"{beside_miss.low:.2f} to {beside_miss.high:.2f} times a store that does not fit: either policy does that"
+    )
+    return YesOrNo(ratio=beside_miss, why=why)
+
+
+def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
+    """Of the caches together, from the same rows. ratio: stores and a chase through their lines over the same stores
+    and a chase through others."""
+    tests = _inside(rows_meaning(rows, probes, "write-policy", test="reload"), levels)
+    baselines = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="reload"), levels)
+    if not tests or not baselines:
+        return YesOrNo(why="no chase through lines just stored to was timed inside the first cache")
+    seen = _over(tests, baselines)
+    above = _above(seen, NOT_FETCHED)
+    if above is None:
+        why = f"a chase after stores takes {seen.low:.2f} to {seen.high:.2f} times as long as one through other lines"
+        return YesOrNo(ratio=seen, why=f"{why}: too close to decide")
+    return YesOrNo(holds=not above, ratio=seen)
+
+
+def _sizes(levels: Sequence[Level]) -> list[float]:
+    return [level.size_bytes for level in levels if level.size_bytes is not None]
+
+
+def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
+    """The rows of sizes well inside the first cache; where there is none, those that just fit."""
+    first = next(iter(_sizes(levels)), 0.0)
+    for share in (WELL_INSIDE, JUST_INSIDE):
+        if well_inside := [row for row in rows if number(row, "size") <= share * first]:
+            return well_inside
+    return []
+
+
+def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
+    """Medians over several sizes; their errors are as independent as their visits."""
+    value = median(map(middle, above)) / median(map(middle, below))
+    errors = [sqrt(sum(relative_error(row) ** 2 for row in rows)) / len(rows) for rows in (above, below)]
+    wide = exp(NORMAL_95 * sqrt(sum(error**2 for error in errors)))
+    return Estimate(value=value, low=value / wide, high=value * wide)
+
+
+def _above(estimate: Estimate, limit: float) -> bool | None:
+    """None where the interval holds the limit and the value is within an eighth of it."""
+    if estimate.low <= limit <= estimate.high and abs(log(estimate.value / limit)) < log(1.125):
+        return None
+    return estimate.value > limit
+
+
+# ---- prefetching -----------------------------------------------------------------------------------------------------
+
+# The gain of a constant stride over random order, for each direction.
+#
+# Compared are walks over the same places, through more than any cache holds, at strides of a few lines. Below a line,
+# the order matters without any prefetcher, since one line then serves several loads; at one line it matters where lines
+# are fetched in pairs, which has no direction. A walk in page-local order replaces random order if it is faster, so
+# that the cost of translation in random order is not counted as prefetching.
+
+LEAST_GAIN = 1.35
+STRIDES_IN_LINES = (2, 8)
+LIKE_SIZE = 0.7
+
+
+class Help(Record, frozen=True):
+    """holds: whether strides in this direction are prefetched; ratio: random order over it, at `stride` bytes."""
+
+    direction: str
+    verdict: YesOrNo
+    stride: int | None = None
+
+
+def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE) -> tuple[Help, Help]:
+    """Forward and backward, from rows that mean `latency-of-stride`, of one ABI and target."""
+    return _help(rows, probes, "forward", line_bytes), _help(rows, probes, "backward", line_bytes)
+
+
+def _help(rows: Sequence[Row], probes: Mapping[str, Probe], direction: str, line_bytes: int) -> Help:
+    """The best gain over the strides that any prefetcher follows."""
+    least, most = (lines * line_bytes for lines in STRIDES_IN_LINES)
+    walks = [
+        row
+        for row in rows_meaning(rows, probes, "latency-of-stride", order=direction)
+        if least <= number(row, "stride") <= most
+    ]
+    pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
+    if not pairs:
+        why = f"no walk {direction} by a few lines was timed beside one in random order"
+        return Help(direction=direction, verdict=YesOrNo(why=why))
+    largest = max(number(row, "size") for row, _ in pairs)
+    gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
+    best, stride = max(gains, key=lambda gain: gain[0].value)
+    if best.low <= LEAST_GAIN <= best.high:
+        why = f"random order takes {best.low:.2f} to {best.high:.2f} times as long: open memory pages might gain that"
+        return Help(direction=direction, verdict=YesOrNo(ratio=best, why=why), stride=stride)
+    return Help(direction=direction, verdict=YesOrNo(holds=best.value > LEAST_GAIN, ratio=best), stride=stride)
+
+
+def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
+    """The fastest walk over the same bytes whose order no prefetcher can predict."""
+    size, stride = number(walk, "size"), number(walk, "stride")
+    others = rows_meaning(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
+    local = [row for row in rows_meaning(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
+    nearest = max(local, key=lambda row: number(row, "size"), default=None)
+    if others and nearest is not None and number(nearest, "size") >= LIKE_SIZE * size:
+        others.append(nearest)
+    return min(others, key=middle, default=None)
+
+
+# ---- yardsticks ------------------------------------------------------------------------------------------------------
+
+# Reference rates for reading from each level, derived from other measurements. They are no bounds: each may be
+# exceeded.
+#
+# * The first cache: clock x two loads a cycle x width of a load. Cores since 2011 start two of their widest loads a
+#   cycle; a core that starts three narrow ones exceeds it.
+# * Each further level: what its load misses alone would carry, so many lines in flight, each of which takes the level's
+#   latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
+
+LOADS_PER_CYCLE = 2
+WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32, "avx512": 64}
+
+
+class Yardstick(Record, frozen=True):
+    """by: in words, what it is derived from. share: of it that reading reached; None, with why, where one is
+    missing."""
+
+    level: str
+    by: str
+    bytes_per_second: float | None = None
+    share: float | None = None
+    why: str | None = None
+
+
+def yardsticks(
+    levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: float
+) -> tuple[Yardstick, ...]:
+    """One for each level. load_bytes: of the widest load that was timed here; None where it is not known."""
+    return tuple(_yardstick(level, clock_hz, load_bytes, line_bytes) for level in levels)
+
+
+def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
+    """Of the kernels that read here, the widest of those whose width is known."""
+    names = {str(row.parameters.get("kernel")) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
+    return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)
+
+
+def _yardstick(level: Level, clock_hz: float | None, load_bytes: int | None, line_bytes: float) -> Yardstick:
+    if level.level == "L1d":
+        if clock_hz is None or load_bytes is None:
+            why = "the core clock or the width of a load is not known"
+            return Yardstick(level=level.level, by=f"{LOADS_PER_CYCLE} loads a cycle", why=why)
+        by = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle"
+        rate = clock_hz * LOADS_PER_CYCLE * load_bytes
+    else:
+        by = "its load misses alone (parallelism x line / latency)"
+        if not level.parallelism or not level.latency_ns:
+            return Yardstick(level=level.level, by=by, why="its latency or its parallelism was not measured")
+        rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
+    reached = level.read_bytes_per_second
+    if reached is None:
+        why = "its read bandwidth was not measured"
+        return Yardstick(level=level.level, by=by, bytes_per_second=rate, why=why)
+    return Yardstick(level=level.level, by=by, bytes_per_second=rate, share=reached / rate)
