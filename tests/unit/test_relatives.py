@@ -16,8 +16,7 @@ from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
-from tollmeter.studies.claim_rows import relatives
-from tollmeter.studies.gains import gains
+from tollmeter.studies.relatives import gains, relatives
 from tollmeter.studies.study import study
 
 PROBE = probe(

@@ -14,8 +14,8 @@ from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
 from tollmeter.studies.attribution import Attribution, Part
 from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
-from tollmeter.studies.gains import MULTIPLE
 from tollmeter.studies.matching_rows import VIRTUAL
+from tollmeter.studies.relatives import MULTIPLE
 
 TITLES = {
     "memory": "Memory",

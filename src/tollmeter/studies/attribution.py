@@ -6,25 +6,25 @@ A program's time is taken to be
     c I  +  p F  +  a W  +  b S  +  the rest
 
 with I instructions and F page faults of one operation; p is the run's own price of a fault, W what its loads would wait
-for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees (waiting.py).
-Where nobody saw how far apart its loads lie, W is I times the latency of a load anywhere in its footprint, and S is
-nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
-relative errors: c, the time of an instruction that waits for no memory, which is much the same at each size; a and b,
-how much of the waiting is not hidden behind other work, each no more than all. So a part is reported only where its
-numbers were measured, and the parts are never forced to add up: what they leave is `unexplained`."""
+for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees. Where nobody
+saw how far apart its loads lie, W is I times the latency of a load anywhere in its footprint, and S is nothing. What is
+not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of relative errors: c, the
+time of an instruction that waits for no memory; a and b, how much of the waiting is not hidden behind other work, each
+no more than all. So a part is reported only where its numbers were measured, and the parts are never forced to add up:
+what they leave is `unexplained`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from tollmeter.judgement.verdict import is_known
-from tollmeter.model import Clock, Record, Results, Row, Value
-from tollmeter.numbers.meanings import main_abi, with_meaning
-from tollmeter.studies.waiting import Apart, Fit, Observed, Prices, Waits, apart_of, fit, prices_of, shrunk, waits
+from tollmeter.maths.fits import bounded
+from tollmeter.model import Clock, Distances, Record, Results, Row, Value
+from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 
 PartName = Literal["instructions", "faults", "caches", "unexplained"]
 _LEAST_POINTS = 3
@@ -33,7 +33,15 @@ _DRAWS, DEVIATIONS = 20, 1.96
 _LEVEL_LOSES = 0.05
 LARGEST = 3
 """So many differences of a study are taken apart."""
+_OFF, _APART = 0.01, 0.1
+"""What a time is off by, and what an instruction takes more or less at another size: parts of itself."""
+_LINE_BYTES = 64
+_NS_PER_S = 1e9
 Parameters = tuple[tuple[str, Value], ...]
+Apart = Sequence[tuple[float, float, float]]
+"""Bytes until a line comes again, with the loads of one operation that are foreseen, and the others."""
+Waits = tuple[float, float]
+"""ns of an operation: what is foreseen, and all else."""
 
 
 class Part(Record, frozen=True):
@@ -78,8 +86,8 @@ class Attribution(Record, frozen=True):
 
 
 class Need(NamedTuple):
-    """What one operation takes under one ABI; None: not measured. apart: bytes between its loads of a line. thin: its
-    time rests on too few visits. within_ns: half of its time's interval."""
+    """What one operation takes under one ABI; None: not measured. apart: of its loads. thin: its time rests on too few
+    visits. within_ns: half of its time's interval."""
 
     time_ns: float | None
     instructions: float | None
@@ -87,242 +95,93 @@ class Need(NamedTuple):
     footprint: float | None
     resident: float | None
     apart: Apart | None
-    thin: bool = False
-    within_ns: float = 0.0
+    thin: bool
+    within_ns: float
+
+
+Sizes = Mapping[Parameters, Sequence[Need]]
+"""What each size of one program takes, under one ABI or more."""
 
 
 def attributed(results: Results, first: str, second: str) -> tuple[Attribution, ...]:
     """All programs timed under both ABIs in one place by its own clock, or counted under both in a guest; the greatest
-    relative difference first."""
-    prices, abis = prices_of(results), (first, second)
-    attributions = [
-        attribution for program in _programs(results) for attribution in _attributed(results, program, prices, abis)
-    ]
-    return tuple(sorted(attributions, key=lambda attribution: -abs(attribution.saved_ns) / attribution.first_ns))
-
-
-# ---- what was measured --------------------------------------------------------------------------------------------
-
-
-class Timed(NamedTuple):
-    """The sizes of one program that were timed in one place, each under some ABIs."""
-
-    probe: str
-    target: str
-    points: Mapping[Parameters, Mapping[str, Row]]
-
-
-class Pair(NamedTuple):
-    """One size under both ABIs."""
-
-    one: Need
-    other: Need
-
-
-def _programs(results: Results) -> Iterator[Timed]:
-    """Apart by the probe's choices: another choice is another program."""
-    rows = [row for row in with_meaning(results.index.rows, results.probes, "cpu-time") if row.clock == "hardware"]
+    relative difference first. Another choice of a probe is another program."""
     programs: dict[tuple[str, str, Parameters], dict[Parameters, dict[str, Row]]] = {}
-    for row in rows:
-        point = tuple(sorted(row.parameters.items()))
-        choices = tuple((name, value) for name, value in point if isinstance(value, str))
-        programs.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
-    for (probe, target, _), points in programs.items():
-        yield Timed(probe, target, points)
+    for row in with_meaning(results.index.rows, results.probes, "cpu-time"):
+        if row.clock == "hardware":
+            point = tuple(sorted(row.parameters.items()))
+            choices = tuple((name, value) for name, value in point if isinstance(value, str))
+            programs.setdefault((row.probe, row.target, choices), {}).setdefault(point, {})[row.abi] = row
+    prices = prices_of(results)
+    attributions = [
+        each for points in programs.values() for each in _attributed(results, points, prices, (first, second))
+    ]
+    return tuple(sorted(attributions, key=lambda each: -abs(each.saved_ns) / each.first_ns))
 
 
-def _counted_by(results: Results, rows: Sequence[Row]) -> Clock:
-    """Where all were counted: by an emulator of the CPU, or in a guest, where a nanosecond is an instruction."""
-    return "instructions" if all(_count(results, row, "instructions") for row in rows) else "virtual"
+def largest(results: Results) -> tuple[Attribution, ...]:
+    """The greatest differences of a study's programs, at the sizes that its tables have, then of its primitives, under
+    its ABI or another; without those that have an unknown part or too few visits."""
+    suite = results.suite
+    if suite is None or not suite.program:
+        return ()
+    programs = [program for program in suite.program if not program.primitive]
+    main = main_abi(results.index.rows, results.index.machine.architecture) or ""
+    others = (row.abi for row in results.index.rows if row.abi != main)
+    for abi in dict.fromkeys((*filter(None, (suite.worth,)), *others)):
+        complete = [each for each in attributed(results, main, abi) if each.is_whole and not each.thin]
+        complete.sort(key=lambda each: not any(each.is_of(program.probe, program.parameters) for program in programs))
+        if complete:
+            return tuple(complete[:LARGEST])
+    return ()
 
 
-def _need(results: Results, timed: Row, kind: Clock) -> Need:
-    """footprint: the bytes that the probe says it reads, else all that is resident."""
-    resident = _beside(results, timed, "resident-peak")
-    return Need(
-        time_ns=timed.median,
-        instructions=_count(results, timed, kind),
-        faults=_beside(results, timed, "faults-of-operation"),
-        footprint=_beside(results, timed, "footprint") or resident,
-        resident=resident,
-        apart=apart_of(results, timed),
-        thin=not is_known(timed),
-        within_ns=(timed.high - timed.low) / 2 if timed.high is not None and timed.low is not None else 0.0,
-    )
-
-
-def _beside(results: Results, timed: Row, means: str) -> float | None:
-    """The row of that meaning that was measured with this one."""
-    rows = [row for row in with_meaning(results.index.rows, results.probes, means) if _same_point(row, timed)]
-    return next((row.median for row in rows if row.target == timed.target and row.clock == timed.clock), None)
-
-
-def _count(results: Results, timed: Row, kind: Clock) -> float | None:
-    """Instructions of one operation: of the probe's first metric, wherever it was counted so."""
-    first = results.probes[timed.probe].metrics[0].name
-    rows = (row for row in results.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
-    return next((row.median for row in rows if _same_point(row, timed)), None)
-
-
-def _same_point(one: Row, other: Row) -> bool:
-    return (one.probe, one.abi, one.parameters) == (other.probe, other.abi, other.parameters)
-
-
-def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
-    """What the point takes in the guest that counts, with the time of the machine itself."""
-    like = msgspec.structs.replace(timed, abi=abi)
-    rows = (row for row in with_meaning(results.index.rows, results.probes, "resident-peak") if row.clock == "virtual")
-    there = next((row for row in rows if _same_point(row, like)), None)
-    return (
-        _need(results, msgspec.structs.replace(like, target=there.target, clock="virtual"), "virtual")
-        if there
-        else None
-    )
-
-
-# ---- splitting ----------------------------------------------------------------------------------------------------
-
-
-class Known(NamedTuple):
-    """What splits a program's sizes. fits: by size, or why unknown. waits: what a need's loads would wait."""
-
-    fits: Mapping[Parameters, Fit] | str
-    waits: Callable[[Need], Waits]
-    prices: Prices
-
-    def at(self, point: Parameters) -> Fit | str:
-        return self.fits if isinstance(self.fits, str) else self.fits[point]
-
-
-class Draw(NamedTuple):
-    """needs: of both ABIs, by size; known: by the times of the same draw."""
-
-    known: Known
-    needs: Mapping[Parameters, Sequence[Need]]
-
-    def split(self, point: Parameters) -> tuple[Part, ...]:
-        one, other = self.needs[point]
-        return split(one, other, self.known, self.known.at(point))
-
-
-def _attributed(results: Results, program: Timed, prices: Prices, abis: tuple[str, str]) -> Iterator[Attribution]:
+def _attributed(
+    results: Results, points: Mapping[Parameters, Mapping[str, Row]], prices: Prices, abis: tuple[str, str]
+) -> Iterator[Attribution]:
     """Of the sizes that were timed under both from their times. Of the others, whose second ABI ran in a guest alone,
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
-    both = {point: rows for point, rows in program.points.items() if set(abis) <= set(rows)}
-    kind = _counted_by(results, [rows[abi] for rows in both.values() for abi in abis])
-    pairs = {point: _pair(*(_need(results, rows[abi], kind) for abi in abis)) for point, rows in both.items()}
-    draws = [Draw(known_of(needs, (), prices), needs) for needs in _draws(pairs)]
-    yield from _split_all(results, program, draws, abis)
-    first = {point: rows for point, rows in program.points.items() if abis[0] in rows and point not in both}
-    seen = {point: [_need(results, row, "instructions") for row in rows.values()] for point, rows in first.items()}
-    there = {point: [_in_guest(results, rows[abis[0]], abi) for abi in abis] for point, rows in first.items()}
-    pairs = {point: _pair(one, other._replace(time_ns=None)) for point, (one, other) in there.items() if one and other}
-    both_draws = zip(_draws(seen), _draws(pairs), strict=True)
-    draws = [Draw(known_of(timed, pairs.values(), prices), needs) for timed, needs in both_draws]
-    yield from _split_all(results, program, draws, abis)
+    first, second = abis
+    both = {point: (rows[first], rows[second]) for point, rows in points.items() if {*abis} <= {*rows}}
+    by_emulator = all(_count(results, row, "instructions") for rows in both.values() for row in rows)
+    # Without an emulator of the CPU, a guest counts: its nanosecond is an instruction.
+    kind: Clock = "instructions" if by_emulator else "virtual"
+    timed = {point: _alike(*(_need(results, row, kind) for row in rows)) for point, rows in both.items()}
+    draws = [(needs, _split(needs, needs, prices)) for needs in _draws(timed)]
+    yield from _with_intervals(results, points, draws, abis)
+
+    alone = {point: rows for point, rows in points.items() if first in rows and point not in both}
+    seen = {point: [_need(results, row, "instructions") for row in rows.values()] for point, rows in alone.items()}
+    counted = {point: [_in_guest(results, rows[first], abi) for abi in abis] for point, rows in alone.items()}
+    foretold = {
+        point: _alike(one, other._replace(time_ns=None)) for point, (one, other) in counted.items() if one and other
+    }
+    draws = [(needs, _split(needs, of_seen, prices))
+             for needs, of_seen in zip(_draws(foretold), _draws(seen), strict=True)]  # fmt: skip
+    yield from _with_intervals(results, points, draws, abis)
 
 
-def _pair(one: Need, other: Need) -> Pair:
-    """Where only one ABI's loads were seen, the other's objects are scaled by the size of what it walks through."""
-    if one.apart and not other.apart and one.footprint and other.footprint:
-        other = other._replace(apart=shrunk(one.apart, one.footprint / other.footprint))
-    return Pair(one, other)
-
-
-def _draws(sizes: Mapping[Parameters, Sequence[Need]]) -> list[dict[Parameters, list[Need]]]:
-    """The sizes as they are, and then with each time drawn anew from its interval."""
-    random = np.random.default_rng(0)
-
-    def drawn(need: Need) -> Need:
-        off_ns = random.normal(0.0, need.within_ns / DEVIATIONS)
-        return need._replace(time_ns=need.time_ns and max(need.time_ns + off_ns, need.time_ns / 10))
-
-    as_they_are = {point: list(needs) for point, needs in sizes.items()}
-    return [as_they_are, *({point: list(map(drawn, needs)) for point, needs in sizes.items()} for _ in range(_DRAWS))]
-
-
-def _split_all(results: Results, program: Timed, draws: Sequence[Draw], abis: tuple[str, str]) -> Iterator[Attribution]:
-    for point, (one, other) in draws[0].needs.items():
-        parts, *others = (draw.split(point) for draw in draws)
+def _with_intervals(
+    results: Results,
+    points: Mapping[Parameters, Mapping[str, Row]],
+    draws: Sequence[tuple[Sizes, Mapping[Parameters, tuple[Part, ...]]]],
+    abis: tuple[str, str],
+) -> Iterator[Attribution]:
+    """The parts of the times as they are, each with what the draws of the times make of it."""
+    needs, as_they_are = draws[0]
+    for point, (one, other) in needs.items():
+        parts = [
+            part if part.ns is None else msgspec.structs.replace(part, within_ns=DEVIATIONS * float(np.std(drawn)))
+            for place, part in enumerate(as_they_are[point])
+            for drawn in [[split[point][place].ns or 0.0 for _, split in draws[1:]]]
+        ]
+        row = points[point][abis[0]]
         yield Attribution(
-            probe=program.probe, parameters=dict(point), abis=abis, target=program.target,
+            probe=row.probe, parameters=dict(point), abis=abis, target=row.target,
             first_ns=one.time_ns or 0.0, second_ns=other.time_ns,
             memory=other.resident / one.resident if one.resident and other.resident else None,
-            levels=_levels(results, one, other), parts=tuple(map(_with_interval, parts, zip(*others, strict=True))),
-            thin=one.thin or other.thin,
+            levels=_levels(results, one, other), parts=tuple(parts), thin=one.thin or other.thin,
         )  # fmt: skip
-
-
-def _with_interval(part: Part, drawn: Sequence[Part]) -> Part:
-    if part.ns is None:
-        return part
-    return msgspec.structs.replace(part, within_ns=DEVIATIONS * float(np.std([one.ns or 0.0 for one in drawn])))
-
-
-def known_of(seen: Mapping[Parameters, Sequence[Need]], beside: Iterable[Pair], prices: Prices) -> Known:
-    """seen: what was timed, at all sizes. beside: what is to be split and was not. How far apart loads lie is gone by
-    where it is known of all of them: two measures do not fit one program."""
-    every = [need for needs in seen.values() for need in needs]
-    near = all(need.apart for needs in (every, *beside) for need in needs)
-
-    def waited(need: Need) -> Waits:
-        if near:
-            return waits(need.apart or (), prices)
-        return 0.0, (need.instructions or 0.0) * prices.latency(need.footprint or 1.0)
-
-    why = _why_not(every, prices)
-    return Known(why or _fitted(seen, prices, waited), waited, prices)
-
-
-def _why_not(every: Sequence[Need], prices: Prices) -> str:
-    if not all(need.instructions and need.footprint for need in every):
-        return "its instructions were not counted under both ABIs"
-    if not prices.load.sizes:
-        return "this run measured no latency over size"
-    if len({need.footprint for need in every}) < _LEAST_POINTS:
-        return "two sizes of the program or more are needed to distinguish them"
-    return ""
-
-
-def _fitted(
-    seen: Mapping[Parameters, Sequence[Need]], prices: Prices, waited: Callable[[Need], Waits]
-) -> dict[Parameters, Fit]:
-    def observed(need: Need) -> Observed:
-        time_ns = need.time_ns or 0.0
-        computed_ns = time_ns - (need.faults or 0.0) * (prices.fault_ns or 0.0)
-        return Observed(time_ns, computed_ns, need.instructions or 0.0, waited(need))
-
-    return dict(zip(seen, fit([[observed(need) for need in needs] for needs in seen.values()]), strict=True))
-
-
-def split(one: Need, other: Need, known: Known, fitted: Fit | str) -> tuple[Part, ...]:
-    """What the second saves, part by part, and what that leaves."""
-    named = [*_computed(one, other, known, fitted), _faulted(one, other, known.prices)]
-    explained_ns = sum(part.ns for part in named if part.ns is not None)
-    if one.time_ns is None or other.time_ns is None:
-        return (*named, Part(name="unexplained", ns=None, reason="no clock of its own timed the second"))
-    return (*named, Part(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns))
-
-
-def _computed(one: Need, other: Need, known: Known, fitted: Fit | str) -> Iterator[Part]:
-    names: tuple[PartName, PartName] = ("instructions", "caches")
-    if isinstance(fitted, str):
-        yield from (Part(name=name, ns=None, reason=fitted) for name in names)
-        return
-    fewer = (one.instructions or 0.0) - (other.instructions or 0.0)
-    yield Part(name="instructions", ns=fitted.each_ns * fewer)
-    waited = [fitted.waited_ns(known.waits(need)) for need in (one, other)]
-    yield Part(name="caches", ns=waited[0] - waited[1])
-
-
-def _faulted(one: Need, other: Need, prices: Prices) -> Part:
-    if one.faults is None or other.faults is None:
-        return Part(name="faults", ns=None, reason="its faults were not counted under both ABIs")
-    if one.faults == other.faults:
-        return Part(name="faults", ns=0.0)
-    if prices.fault_ns is None:
-        return Part(name="faults", ns=None, reason="this run measured no price of a fault")
-    return Part(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
 
 
 def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
@@ -330,33 +189,219 @@ def _levels(results: Results, one: Need, other: Need) -> tuple[str, ...]:
     if not one.footprint or not other.footprint:
         return ()
     sizes = {level.level: level.size_bytes for level in results.index.hierarchy if level.size_bytes}
-    share = {name: (min(1.0, size / one.footprint), min(1.0, size / other.footprint)) for name, size in sizes.items()}
-    return tuple(name for name, (before, after) in share.items() if after - before > _LEVEL_LOSES)
-
-
-def largest(results: Results) -> tuple[Attribution, ...]:
-    """The greatest differences of a study's programs, then of its primitives, under its ABI or another; without those
-    that have an unknown part or too few visits."""
-    if results.suite is None or not results.suite.program:
-        return ()
-    main = main_abi(results.index.rows, results.index.machine.architecture) or ""
-    about = [results.suite.worth] if results.suite.worth else []
-    others = dict.fromkeys((*about, *(row.abi for row in results.index.rows if row.abi != main)))
-    candidates = (
-        [attribution for attribution in attributed(results, main, abi) if attribution.is_whole and not attribution.thin]
-        for abi in others
-    )
-    return next(
-        (tuple(sorted(attributions, key=_is_below(results))[:LARGEST]) for attributions in candidates if attributions),
-        (),
+    return tuple(
+        name
+        for name, size in sizes.items()
+        if min(1.0, size / other.footprint) - min(1.0, size / one.footprint) > _LEVEL_LOSES
     )
 
 
-def _is_below(results: Results) -> Callable[[Attribution], bool]:
-    """Whether it is none of the study's programs, at the size that stands in its tables."""
-    programs = [program for program in results.suite.program if not program.primitive] if results.suite else []
+# ---- what was measured --------------------------------------------------------------------------------------------
 
-    def is_below(attribution: Attribution) -> bool:
-        return not any(attribution.is_of(program.probe, program.parameters) for program in programs)
 
-    return is_below
+def _need(results: Results, timed: Row, kind: Clock) -> Need:
+    """footprint: the bytes that the probe says it reads, else all that is resident."""
+
+    def beside(means: str) -> float | None:
+        """The row of that meaning that was measured with this one."""
+        rows = with_meaning(results.index.rows, results.probes, means)
+        return next((row.median for row in rows if _point(row) == _point(timed)
+                     and (row.target, row.clock) == (timed.target, timed.clock)), None)  # fmt: skip
+
+    resident = beside("resident-peak")
+    seen = (distances.loads for distances in results.distances if _point(distances) == _point(timed))
+    return Need(
+        time_ns=timed.median,
+        instructions=_count(results, timed, kind),
+        faults=beside("faults-of-operation"),
+        footprint=beside("footprint") or resident,
+        resident=resident,
+        apart=next(filter(None, seen), None),
+        thin=not is_known(timed),
+        within_ns=(timed.high - timed.low) / 2 if timed.high is not None and timed.low is not None else 0.0,
+    )
+
+
+def _count(results: Results, timed: Row, kind: Clock) -> float | None:
+    """Instructions of one operation: of the probe's first metric, wherever it was counted so."""
+    first = results.probes[timed.probe].metrics[0].name
+    rows = (row for row in results.index.rows if row.metric == first and row.clock == kind and row.status == "ok")
+    return next((row.median for row in rows if _point(row) == _point(timed)), None)
+
+
+def _point(row: Row | Distances) -> tuple[str, str, dict[str, Value]]:
+    return row.probe, row.abi, row.parameters
+
+
+def _in_guest(results: Results, timed: Row, abi: str) -> Need | None:
+    """What the point takes in the guest that counts, with the time of the machine itself."""
+    here = msgspec.structs.replace(timed, abi=abi)
+    for row in with_meaning(results.index.rows, results.probes, "resident-peak"):
+        if row.clock == "virtual" and _point(row) == _point(here):
+            return _need(results, msgspec.structs.replace(here, target=row.target, clock="virtual"), "virtual")
+    return None
+
+
+def _alike(one: Need, other: Need) -> tuple[Need, Need]:
+    """Where only one ABI's loads were seen, the other's objects are scaled by the size of what it walks through:
+    between two loads of a line lie the same objects."""
+    if one.apart and not other.apart and one.footprint and other.footprint:
+        by = one.footprint / other.footprint
+        other = other._replace(apart=[(size / by, foreseen, others) for size, foreseen, others in one.apart])
+    return one, other
+
+
+def _draws(sizes: Sizes) -> list[Sizes]:
+    """The sizes as they are, and then with each time drawn anew from its interval."""
+    random = np.random.default_rng(0)
+
+    def drawn(need: Need) -> Need:
+        off_ns = random.normal(0.0, need.within_ns / DEVIATIONS)
+        return need._replace(time_ns=need.time_ns and max(need.time_ns + off_ns, need.time_ns / 10))
+
+    return [sizes, *({point: [*map(drawn, needs)] for point, needs in sizes.items()} for _ in range(_DRAWS))]
+
+
+# ---- splitting ----------------------------------------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    """each_ns: an instruction that waits for nothing. shown: of each kind of waiting, the share that is not hidden."""
+
+    each_ns: float
+    shown: Waits
+
+
+def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[Part, ...]]:
+    """What the second of each pair saves, part by part, and what that leaves. seen: what was timed, at all sizes. How
+    far apart loads lie counts only where it is known of all of them: two measures do not fit one program."""
+    timed = [need for needs in seen.values() for need in needs]
+    near = all(need.apart for needs in (timed, *pairs.values()) for need in needs)
+
+    def waits(need: Need) -> Waits:
+        if near:
+            return prices.waits(need.apart or ())
+        return 0.0, (need.instructions or 0.0) * prices.latency(need.footprint or 1.0)
+
+    unknown = ""
+    if not all(need.instructions and need.footprint for need in timed):
+        unknown = "its instructions were not counted under both ABIs"
+    elif not prices.load.sizes:
+        unknown = "this run measured no latency over size"
+    elif len({need.footprint for need in timed}) < _LEAST_POINTS:
+        unknown = "two sizes of the program or more are needed to distinguish them"
+    fits = {} if unknown else _fit(seen, waits, prices.fault_ns or 0.0)
+    return {point: _parts(one, other, prices, unknown or fits[point], waits) for point, (one, other) in pairs.items()}
+
+
+def _parts(one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]) -> tuple[Part, ...]:
+    """fit: or why unknown."""
+    instructions = Part(name="instructions", ns=None, reason=str(fit))
+    caches = Part(name="caches", ns=None, reason=str(fit))
+    if isinstance(fit, Fit):
+        fewer = (one.instructions or 0.0) - (other.instructions or 0.0)
+        waited = [
+            sum(share * wait for share, wait in zip(fit.shown, waits(need), strict=True)) for need in (one, other)
+        ]
+        instructions = Part(name="instructions", ns=fit.each_ns * fewer)
+        caches = Part(name="caches", ns=waited[0] - waited[1])
+    if one.faults is None or other.faults is None:
+        faults = Part(name="faults", ns=None, reason="its faults were not counted under both ABIs")
+    elif one.faults == other.faults:
+        faults = Part(name="faults", ns=0.0)
+    elif prices.fault_ns is None:
+        faults = Part(name="faults", ns=None, reason="this run measured no price of a fault")
+    else:
+        faults = Part(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
+    if one.time_ns is None or other.time_ns is None:
+        rest = Part(name="unexplained", ns=None, reason="no clock of its own timed the second")
+    else:
+        explained_ns = sum(part.ns for part in (instructions, caches, faults) if part.ns is not None)
+        rest = Part(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns)
+    return instructions, caches, faults, rest
+
+
+def _fit(seen: Sizes, waits: Callable[[Need], Waits], fault_ns: float) -> dict[Parameters, Fit]:
+    """What an instruction takes, and how much of the waiting for memory shows, by the times at several sizes.
+
+    The same work is done under each ABI, so that what an instruction takes is one there; from size to size it differs,
+    as much as mixtures of instructions do. So it is fitted for each size, and held to what it is at the others (ridge
+    regression: Hoerl and Kennard 1970). Were it one for all sizes, a program that computes less and scans more the
+    larger it is would have its waiting taken for computing."""
+    sizes = len(seen)
+    timed = [(place, need) for place, needs in enumerate(seen.values()) for need in needs]
+    instructions = np.array([need.instructions or 0.0 for _, need in timed])
+    time_ns = np.array([need.time_ns or 0.0 for _, need in timed])
+    computed_ns = time_ns - np.array([(need.faults or 0.0) * fault_ns for _, need in timed])
+    # Unknowns: an instruction's time, the shares of both kinds of waiting, and each size's deviation of that time.
+    of_size = np.array(
+        [[need.instructions or 0.0 if size == place else 0.0 for size in range(sizes)] for place, need in timed]
+    )
+    terms = np.column_stack([instructions, [waits(need) for _, need in timed], of_size]) / time_ns[:, None] / _OFF
+    alike = np.hstack([np.zeros((sizes, 3)), np.eye(sizes) / (_APART * float(np.median(computed_ns / instructions)))])
+    solution = bounded(
+        np.vstack([terms, alike]),
+        np.append(computed_ns / time_ns / _OFF, np.zeros(sizes)),
+        [0.0, 0.0, 0.0, *[-np.inf] * sizes],
+        [np.inf, 1.0, 1.0, *[np.inf] * sizes],
+    )
+    each_ns, foreseen, others = map(float, solution[:3])
+    return {
+        point: Fit(each_ns + float(more), (foreseen, others)) for point, more in zip(seen, solution[3:], strict=True)
+    }
+
+
+# ---- waiting --------------------------------------------------------------------------------------------------------
+
+
+class PriceCurve(NamedTuple):
+    """What a load takes, over the bytes until its line comes again, ascending; empty where nothing was measured."""
+
+    sizes: Sequence[float]
+    ns: Sequence[float]
+
+    def beyond_nearest(self, size: float) -> float:
+        """More than where the line is as near as can be: that much is part of any instruction that loads."""
+        return max(0.0, float(np.interp(np.log(size), np.log(self.sizes), self.ns)) - self.ns[0])
+
+
+class Prices(NamedTuple):
+    """What this run found memory to cost. load: of one that wanders; line: of one of those read from end to end."""
+
+    fault_ns: float | None
+    load: PriceCurve
+    line: PriceCurve
+
+    def latency(self, footprint: float) -> float:
+        """Of a load anywhere in the footprint, of which no more is known: the mean of the walk's over all sizes up to
+        it. A program goes anywhere after any share of all its lines with one chance, so that a level holds of its loads
+        what it holds of its bytes."""
+        steps = np.append([size for size in self.load.sizes if size < footprint], footprint)
+        heights = np.interp(np.log(steps), np.log(self.load.sizes), self.load.ns)
+        widths = np.diff(steps, prepend=0.0)
+        return float(np.sum(widths * (heights + np.append(heights[0], heights[:-1])) / 2) / footprint)
+
+    def waits(self, apart: Apart) -> Waits:
+        """Of one operation. Nothing of what is foreseen where no reading was measured."""
+        foreseen = sum(count * self.line.beyond_nearest(size) for size, count, _ in apart) if self.line.sizes else 0.0
+        return foreseen, sum(count * self.load.beyond_nearest(size) for size, _, count in apart)
+
+
+def prices_of(results: Results) -> Prices:
+    """Prices of the machine's main ABI and small pages, which a program gets by default."""
+    rows = [row for row in results.index.rows if row.clock == "hardware"]
+    main = main_abi(rows, results.index.machine.architecture)
+    rows = [row for row in rows if row.abi == main and row.target == HERE]
+    faults = [row.median for row in with_meaning(rows, results.probes, "price-of-fault")
+              if row.parameters.get("kind") == "anonymous_write"]  # fmt: skip
+    walks = {float(row.parameters["size"]): row.median or 0.0
+             for row in with_meaning(rows, results.probes, "latency-of-size")
+             if row.parameters.get("pages", "small") == "small"}  # fmt: skip
+    reads = with_meaning(rows, results.probes, "read-bandwidth-of-size")
+    # The last of each size is of the fastest loop, which lets memory be what is waited for.
+    rates = dict(sorted((float(row.parameters["size"]), row.median) for row in reads if row.median))
+    return Prices(
+        fault_ns=faults[0] if faults else None,
+        load=PriceCurve(sorted(walks), [ns for _, ns in sorted(walks.items())]),
+        line=PriceCurve([*rates], [_LINE_BYTES / rate * _NS_PER_S for rate in rates.values()]),
+    )

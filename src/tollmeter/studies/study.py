@@ -6,7 +6,7 @@ the same sign and another size."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import inf, nextafter
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from tollmeter.model import (
     Condition,
     Published,
     Relation,
-    Relative,
     Results,
     Study,
     Suite,
@@ -27,9 +26,9 @@ from tollmeter.model import (
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.units import short, span, three
 from tollmeter.studies.attribution import largest
-from tollmeter.studies.claim_rows import Measured, measured, relatives, timed_by
-from tollmeter.studies.gains import gains
+from tollmeter.studies.claim_rows import Measured, measured, timed_by
 from tollmeter.studies.matching_rows import HOSTED
+from tollmeter.studies.relatives import gains, relatives
 
 TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, "crossing": 0.25}
 """Where the claim has none of its own. about, crossing: a share of the value, as a factor either way; change: a share
@@ -89,48 +88,29 @@ def in_words(claim: Published) -> str:
     if low == -inf or high == inf:
         strict = relation_of(claim) in ("more", "less", "ordering")
         end, words = (high, ("at most", "less than")) if low == -inf else (low, ("at least", "more than"))
-        return f"{words[strict]} {_plain(end, claim.unit)}"
+        return f"{words[strict]} {three(end) if claim.unit in ('', 'ratio') else short(end, claim.unit)}"
     return f"{three(low)} to {three(high)}" if claim.unit in ("", "ratio") else span(low, high, claim.unit)
-
-
-def _plain(value: float, unit: str) -> str:
-    return three(value) if unit in ("", "ratio") else short(value, unit)
 
 
 def judge_interval(claim: Published, here: float, low: float, high: float) -> Judged:
     """What an interval says of a claim that states something."""
-    ends = bounds(claim)
+    ends, value = bounds(claim), claim.value
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
         return Judged("holds")
     overlaps = low < ends[1] and high > ends[0]
     contains = low < ends[0] and high > ends[1]
-    shares = [_share(claim, number) for number in (low, here, high)]
-    least = min(shares)
-    if not contains and least > 0 and (least if overlaps else shares[1]) >= _LEAST_SHARE:
-        return Judged("same direction", _times(claim, here))
+    if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1 and not contains:
+        # Shares of the published difference from 1.
+        shares = [(number - 1) / (value - 1) for number in (low, here, high)]
+        if min(shares) > 0 and (min(shares) if overlaps else shares[1]) >= _LEAST_SHARE:
+            # Of a change, the change here over the published one; of a multiple, the multiple over the published one.
+            if relation_of(claim) == "change":
+                return Judged("same direction", shares[1])
+            return Judged("same direction", here / value if value > 1 else value / here if here else None)
     if overlaps:
         return Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
     return Judged("does not hold")
-
-
-def _share(claim: Published, number: float) -> float:
-    """Of the published difference from 1; 0 where the claim states no size of an effect."""
-    value = claim.value
-    if claim.unit != "ratio" or relation_of(claim) not in _SCALED or value is None or value == 1:
-        return 0.0
-    return (number - 1) / (value - 1)
-
-
-def _times(claim: Published, here: float) -> float | None:
-    """Of a change, the change here over the published one; of a multiple, the multiple over the published one."""
-    value = claim.value
-    assert value is not None
-    if relation_of(claim) == "change":
-        return (here - 1) / (value - 1)
-    if value > 1:
-        return here / value
-    return value / here if here else None
 
 
 # ---- study ----------------------------------------------------------------------------------------------------------
@@ -166,60 +146,44 @@ def study(results: Results) -> Study | None:
         return None
     programs = relatives(results)
     claims = tuple(answer.claim for answer in answered(results, suite))
+    # The study's ABI, else the one that this run compares with its main one.
+    abis = [relative.abi for relative in programs]
+    about = suite.worth if suite.worth in abis or not abis else abis[0]
     return Study(
         source=suite.source,
         claims=claims,
         relatives=programs,
-        worth=gains(_asked(suite, programs), suite.mend, programs, _by_counts(results, suite)) if suite.worth else "",
+        worth=gains(about, suite.mend, programs, _by_counts(results, suite)) if suite.worth else "",
         tally=tally(claims),
     )
 
 
-def _asked(suite: Suite, programs: Sequence[Relative]) -> str:
-    """The study's ABI, else the one that this run compares with its main one."""
-    abis = [relative.abi for relative in programs]
-    return suite.worth if suite.worth in abis or not abis else abis[0]
-
-
 def _by_counts(results: Results, suite: Suite) -> list[tuple[str, float]]:
     """What the suite's ABI would save of the time of programs, where it was counted and not timed."""
-    taken = [
-        attribution
-        for attribution in largest(results)
-        if attribution.second_ns is None and attribution.abis[1] == suite.worth and attribution.first_ns
-    ]
     return [
         (program.what, attribution.saved_ns / attribution.first_ns)
-        for attribution in taken
+        for attribution in largest(results)
+        if attribution.second_ns is None and attribution.abis[1] == suite.worth and attribution.first_ns
         for program in suite.program
         if not program.primitive and attribution.is_of(program.probe, program.parameters)
     ]
 
 
 def answered(results: Results, suite: Suite) -> list[Answered]:
-    """One for each published figure, in the study's order."""
-    return [_answered(results, claim) for claim in suite.published]
-
-
-def _answered(results: Results, claim: Published) -> Answered:
-    """The correction is about the number here: it goes beside a number, and where none can ever be."""
-    measured_number = measured(results, claim)
-    judged = judge(claim, measured_number)
-    why = judged.reason if judged.reason not in (measured_number.gap, NO_NUMBER) else ""
-    stated = judged.unmet if measured_number.values else ()
-    reasons = tuple(
-        reason for reason in (measured_number.gap, why, timed_by(results, measured_number), *stated) if reason
-    )
-    correction = (claim.correction or "").strip() if claim.row is None or measured_number.values else ""
-    return Answered(
-        judged, measured_number, reasons, " ".join(filter(None, (_free(claim, measured_number), correction)))
-    )
-
-
-def _free(claim: Published, number: Measured) -> str:
-    """Where an emulator counts instructions, entering its kernel costs none."""
-    counted = number.of is not None and number.of.clock == "virtual"
-    return FREE if counted and claim.row and claim.row.means in ENTRIES else ""
+    """One for each published figure, in the study's order. The correction is about the number here: it goes beside a
+    number, and where none can ever be."""
+    answers = []
+    for claim in suite.published:
+        number = measured(results, claim)
+        judged = judge(claim, number)
+        why = judged.reason if judged.reason not in (number.gap, NO_NUMBER) else ""
+        stated = judged.unmet if number.values else ()
+        reasons = tuple(filter(None, (number.gap, why, timed_by(results, number), *stated)))
+        counted = number.of is not None and number.of.clock == "virtual"
+        free = FREE if counted and claim.row and claim.row.means in ENTRIES else ""
+        correction = (claim.correction or "").strip() if claim.row is None or number.values else ""
+        answers.append(Answered(judged, number, reasons, " ".join(filter(None, (free, correction)))))
+    return answers
 
 
 def tally(claims: Iterable[Claim]) -> Tally:
@@ -232,32 +196,25 @@ def judge(claim: Published, number: Measured) -> Claim:
     """here: the middle one of several rows; low, high: the ends of them all, and here where there is no interval."""
     values = number.values
     here = values[(len(values) - 1) // 2].value if values else None
-    low, high = (
-        min((estimate.low for estimate in values), default=None),
-        max((estimate.high for estimate in values), default=None),
-    )
+    low = min((estimate.low for estimate in values), default=None)
+    high = max((estimate.high for estimate in values), default=None)
     if number.thin:
         low = high = here
-    verdict, times, reason = _verdict(claim, number, here, low, high)
+    is_refuted = is_judged(claim) and number.refuted
+    why = "" if is_refuted else _why_not(claim, number)
+    if is_refuted:
+        judged = Judged("does not hold", reason=number.refuted)
+    elif why or here is None or low is None or high is None:
+        judged = Judged("cannot tell", reason=why)
+    else:
+        judged = judge_interval(claim, here, low, high)
     return Claim(
-        what=claim.what, figure=claim.figure, value=claim.value, verdict=verdict, reason=reason, here=here, low=low,
-        high=high, unit=number.unit or claim.unit, holds_at=in_words(claim), times=times,
-        unmet=tuple(filter(None, (_stated(condition) for condition in claim.requires))),
+        what=claim.what, figure=claim.figure, value=claim.value, verdict=judged.verdict, reason=judged.reason,
+        here=here, low=low, high=high, unit=number.unit or claim.unit, holds_at=in_words(claim), times=judged.times,
+        # A condition that no program can restore is stated beside the verdict.
+        unmet=tuple(PREFETCH for condition in claim.requires if condition == "prefetch off"),
         counted=claim.counted and is_judged(claim),
     )  # fmt: skip
-
-
-def _verdict(
-    claim: Published, number: Measured, here: float | None, low: float | None, high: float | None
-) -> Judged:  # fmt: skip
-    if not is_judged(claim) or not number.refuted:
-        why = _why_not(claim, number)
-        if why or here is None or low is None or high is None:
-            return Judged("cannot tell", reason=why)
-    if number.refuted:
-        return Judged("does not hold", reason=number.refuted)
-    assert here is not None and low is not None and high is not None
-    return judge_interval(claim, here, low, high)
 
 
 def _why_not(claim: Published, number: Measured) -> str:
@@ -272,10 +229,8 @@ def _why_not(claim: Published, number: Measured) -> str:
         return SHOWN if claim.relation == "shown" else NO_NUMBER
     if claim.unit and claim.unit != number.unit:
         return f"What was published is in {claim.unit}, and this is in {number.unit}."
-    blocked = next(
-        filter(None, (_blocks(condition, claim, number) for condition in ("own clock", *claim.requires))), ""
-    )
-    return blocked or (MIXED if number.mixed else "")
+    blocked = [_blocks(condition, claim, number) for condition in ("own clock", *claim.requires)]
+    return next(filter(None, blocked), MIXED if number.mixed else "")
 
 
 def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
@@ -287,8 +242,3 @@ def _blocks(condition: Condition, claim: Published, number: Measured) -> str:
     counts = claim.about == "instructions" and condition not in claim.requires
     timed = number.of.clock in REAL_CLOCKS or number.of.unit in _UNTIMED
     return "" if condition != "own clock" or counts or timed else INSTRUCTIONS
-
-
-def _stated(condition: Condition) -> str:
-    """A condition that no program can restore, and that is stated beside the verdict."""
-    return PREFETCH if condition == "prefetch off" else ""

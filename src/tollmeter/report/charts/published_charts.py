@@ -38,8 +38,9 @@ from tollmeter.report.tables import upper
 from tollmeter.studies.attempts import Place, published_turns
 from tollmeter.studies.attempts import listing as listed
 from tollmeter.studies.choices import Pair, pairs
-from tollmeter.studies.claim_rows import TURNS, in_turns, published_ratio
+from tollmeter.studies.claim_rows import TURNS, in_turns
 from tollmeter.studies.matching_rows import at, lines
+from tollmeter.studies.relatives import published_ratio
 
 MOST_LINES = 4
 UNCOUNTED = "instructions"

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a study's programs need under another ABI, relative to the main one, and in one sentence whether that ABI is
+worth it here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.judgement.verdict import is_known
+from tollmeter.model import Program, Relative, Results, Row, RowOf
+from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
+from tollmeter.numbers.units import in_percent
+from tollmeter.studies.matching_rows import COUNTED, NOT_TOGETHER, VIRTUAL, failure, matching, own_reason
+
+Measure = Literal["memory", "asked", "time", "instructions", "counted"]
+
+
+class _Rows(NamedTuple):
+    """means: of the metric; empty for the probe's first one, which counts what it does alone."""
+
+    means: str
+    clocks: Sequence[str]
+
+
+_ROWS: dict[Measure, _Rows] = {
+    "memory": _Rows("resident-peak", ("hardware", VIRTUAL)),
+    "asked": _Rows("asked", (COUNTED,)),
+    "time": _Rows("cpu-time", ("hardware",)),
+    "instructions": _Rows("cpu-time", (VIRTUAL,)),
+    "counted": _Rows("", (COUNTED,)),
+}
+_PER_CENT = re.compile(r"([+−-]?\d+(?:\.\d+)?) %")
+_FLOOR = 0.005
+"""Half a percent rounds to nothing: it is neither saved nor lost."""
+MULTIPLE = 5
+"""From this share on a change is printed as a multiple: +30066 % is unreadable."""
+EMULATED = "It ran under an emulator, whose time is not the target's."
+THIN = f"Its numbers rest on fewer than {LEAST_VISITS} visits each: a longer --budget decides."
+
+
+def relatives(results: Results) -> tuple[Relative, ...]:
+    """Programs in the suite's order, memory first; none for a suite of no programs. The ABI that the suite is about
+    comes first."""
+    suite, rows = results.suite, results.index.rows
+    main = main_abi(rows, results.index.machine.architecture)
+    if suite is None or main is None:
+        return ()
+
+    def others(program: Program) -> list[str]:
+        abis = {row.abi for row in rows if row.probe == program.probe and row.abi != main}
+        return sorted(abis, key=lambda abi: (abi != suite.worth, abi))
+
+    return tuple(
+        _relative(results, program, measure, abi, main)
+        for measure in _ROWS
+        for program in suite.program
+        for abi in others(program)
+        if measure in _measures(results, {abi, main})
+    )
+
+
+def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
+    """What this run can compare two ABIs by: a user-mode emulator has neither the memory nor the time of a program."""
+    rows = [row for row in results.index.rows if row.abi in abis and row.status == "ok"]
+    timed = {row.clock for row in with_meaning(rows, results.probes, "cpu-time")}
+    if "hardware" in timed:
+        return "memory", "time"
+    only_counted = not timed and any(row.clock == COUNTED for row in rows)
+    return ("asked", "counted") if only_counted else ("memory", "instructions")
+
+
+def _relative(results: Results, program: Program, measure: Measure, abi: str, main: str) -> Relative:
+    """Of rows of this machine itself first, then by name. Each ABI has a user-mode emulator of its own, and all count
+    alike. published: only of the ABI that the study describes."""
+    about = (results.suite.worth if results.suite else "") or abi
+    published = program.memory if measure in ("memory", "asked") else program.time
+    bare = Relative(what=program.what, primitive=program.primitive, measure=measure, abi=abi, over=main, target=None,
+                    value=None, low=None, high=None, published=published if abi == about else "")  # fmt: skip
+    numerators, denominators = (_rows(results, program, measure, each) for each in (abi, main))
+    for row in sorted(numerators, key=lambda row: (row.target != HERE, row.target)):
+        for other in denominators:
+            is_together = row.clock == COUNTED or row.target == other.target
+            if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
+                ratio = ratio_of(other, row)
+                thin = measure not in ("instructions", "counted") and not (is_known(row) and is_known(other))
+                return msgspec.structs.replace(
+                    bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
+                )
+    return msgspec.structs.replace(bare, reason=_why_none(results, program, measure, (abi, main)))
+
+
+def _rows(results: Results, program: Program, measure: Measure, abi: str) -> list[Row]:
+    means, clocks = _ROWS[measure]
+    probe = results.probes.get(program.probe)
+    if means:
+        rows = with_meaning(results.index.rows, results.probes, means)
+    else:
+        rows = [row for row in results.index.rows if probe and row.metric == probe.metrics[0].name]
+    return [
+        row for row in rows if (row.probe, row.abi) == (program.probe, abi) and row.clock in clocks
+        and (row.median or 0) > 0 and program.parameters.items() <= row.parameters.items()
+    ]  # fmt: skip
+
+
+def _why_none(results: Results, program: Program, measure: Measure, abis: tuple[str, str]) -> str:
+    if measure == "asked" and _rows(results, program, "counted", abis[0]):
+        return f"{program.probe} does not count what it asks of malloc."
+    for abi in abis:
+        if _rows(results, program, measure, abi):
+            continue
+        wanted = RowOf(probe=program.probe, abi=abi, parameters=program.parameters)
+        is_timed = any(row.clock == "hardware" for row in matching(results, wanted))
+        if measure == "time" and not is_timed and results.suite and abi == results.suite.worth and results.suite.mend:
+            return failure(results, wanted) or results.suite.mend
+        return own_reason(results, wanted) or f"This run has no row of {program.probe} for {abi}."
+    return NOT_TOGETHER
+
+
+def published_ratio(relative: Relative) -> float | None:
+    """Its published change in per cent as a ratio; None where the study gives none."""
+    match = _PER_CENT.search(relative.published)
+    return 1 + float(match[1].replace("−", "-")) / 100 if match else None
+
+
+# ---- worth it -------------------------------------------------------------------------------------------------------
+
+
+def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[tuple[str, float]] = ()) -> str:
+    """What the programs say, without the primitives below them; empty if none was measured. Numbers without an interval
+    decide nothing. mend: how its time could be measured. counted: what it would save by counts, as a share of the time,
+    of fully known programs."""
+    programs = [relative for relative in relatives if relative.abi == abi and not relative.primitive]
+    numbers = [relative for relative in programs if relative.value is not None]
+    memory = [number for number in numbers if number.measure in ("memory", "asked") and not number.thin]
+    time = [relative for relative in numbers if relative.measure == "time" and not relative.thin]
+    if not programs:
+        return ""
+    instructions = [number for number in numbers if number.measure in ("instructions", "counted")]
+    if not memory and not time:
+        why = THIN if numbers else programs[0].reason or mend
+        return f"Whether {abi} is worth it here is unknown. {why}"
+    asked = any(number.measure == "asked" for number in memory)
+    space = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
+    head = f"{_verdict(abi, memory, time)} {space}".rstrip()
+    if time:
+        return f"{head} {_saved(time, 'CPU time')}"
+    if instructions:
+        return f"{head} {_saved(instructions, 'instructions')} {EMULATED}"
+    late = any(relative.measure == "time" for relative in numbers)
+    untimed = next((program.reason for program in programs if program.measure == "time" and program.reason), mend)
+    why = THIN if late else untimed
+    why = why[:1].lower() + why[1:]
+    if not counted:
+        return f"{head} What it would save in time is unknown{' yet' if late else ''}: {why}"
+    ranked = sorted(counted, key=lambda program: -program[1])
+    shares = []
+    for what, share in dict.fromkeys((ranked[0], ranked[-1])):
+        size = "nothing" if abs(share) < _FLOOR else f"{'-' if share < 0 else ''}{in_percent(abs(share))}"
+        shares.append(f"{size} of the time ({what})")
+    return f"{head} By counts it would save {' to '.join(shares)}; its time was not measured: {why}"
+
+
+def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> str:
+    """Without a time it is worth what it saves of memory."""
+    faster = [relative for relative in time if relative.high is not None and relative.high < 1 - _FLOOR]
+    slower = [relative for relative in time if relative.low is not None and relative.low > 1 + _FLOOR]
+    if faster and not slower:
+        return f"{abi} is worth it here, for {_names(faster)}."
+    if faster:
+        return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
+    costs = f": it costs some for {_names(slower)}" if slower else ""
+    but = f", and saves no time{costs}" if time else ""
+    smaller = [relative for relative in memory if (relative.value or 1) < 1 - _FLOOR]
+    if 2 * len(smaller) > len(memory):
+        most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
+        return f"{abi} is worth it here where memory is short{most}{but}."
+    if smaller:
+        return f"{abi} is not worth it here: it saves memory for {_names(smaller)} alone{but}."
+    return f"{abi} is not worth it here." if time else f"{abi} saves no memory here."
+
+
+def _names(several: Sequence[Relative]) -> str:
+    """Some names have commas of their own."""
+    return "; ".join(relative.what for relative in several)
+
+
+def _saved(several: Sequence[Relative], of: str) -> str:
+    """The most and the least of it, by program."""
+    ranked = sorted(several, key=lambda relative: relative.value or 1.0)
+    most, least = ranked[0], ranked[-1]
+    if len(ranked) == 1:
+        return f"It needs {_change(most)} {of} ({most.what})."
+    return f"It needs {_change(most)} ({most.what}) to {_change(least)} {of} ({least.what})."
+
+
+def _change(relative: Relative) -> str:
+    share = (relative.value or 1.0) - 1
+    if abs(share) < _FLOOR:
+        return "as much"
+    if share + 1 >= MULTIPLE:
+        return f"{share + 1:.0f} times the"
+    return f"{in_percent(abs(share))} {'less' if share < 0 else 'more'}"
