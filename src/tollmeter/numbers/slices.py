@@ -2,7 +2,7 @@
 """Slices of profiles: in which the core was contended, which of them make a profile, and how precise it is.
 
 A workload on the sibling hyperthread takes more from some functions than from others: on a guest of two CPUs shares
-moved by up to nine points (docs/decisions/0029-profiles.md)."""
+moved by up to nine points (docs/decisions/0024-attribution-and-profiles.md)."""
 
 from __future__ import annotations
 
