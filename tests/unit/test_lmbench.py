@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import example_runs
 from tollmeter.catalog import read_suite
 from tollmeter.model import Failure, Index, Row, Value
 from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, summary_text, warnings
-from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
+from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS, Difference, Latency, Mean, RowMedian
 from tollmeter.toolchain.build import probe_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,7 +216,7 @@ def test_a_bundle_fills_every_column_that_single_rows_fill() -> None:
     columns = [line.split("\t") for line in summary_text().splitlines() if line.startswith("column")]
     numbers = [column.number for section in SECTIONS for column in section.columns]
     told = {number: cells[-1] for number, cells in zip(numbers, columns, strict=True)}
-    assert all(told[number] for number in numbers if isinstance(number, partial))
+    assert all(told[number] for number in numbers if isinstance(number, Difference | Latency | Mean | RowMedian))
     named = {probe for cells in told.values() for probe in re.findall(r"\w+\.\w+", cells)}
     assert named <= probe_names(ROOT / "probes")
     assert {"kernel.enter_syscall", "memory.copy_bandwidth", "kernel.file_call"} <= named

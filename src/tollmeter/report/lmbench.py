@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -15,15 +14,16 @@ from tollmeter.model import Failure, Index
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
+    Difference,
+    Latency,
+    Mean,
     Number,
+    RowMedian,
     SummaryColumn,
     SummaryLine,
     SummarySection,
     copies,
-    difference,
-    largest_row,
     mhz,
-    of_largest,
     parallel,
     size_of,
 )
@@ -105,63 +105,51 @@ _RESULTS: tuple[tuple[_Result, ...], ...] = (
 
 # ---- written --------------------------------------------------------------------------------------------------------
 
+_Values = dict[ResultLine, tuple[float, float]]
+"""The number and, of the last line of a table, its size in MB."""
+
 
 def result_text(index: Index) -> str:
     """The run as a result file of lmbench, as far as the summary has a column for it."""
     machine = index.machine
     system, release, *_ = [*machine.kernel.split(), "unknown", "unknown"]
     words = [system, machine.host.replace(" ", "-"), release, machine.architecture]
-    heading = f"[lmbench3.0 results for {clean(' '.join(words))}]"
-    return "\n".join([heading, *_written(_values(index))]) + "\n"
-
-
-_Values = dict[ResultLine, tuple[float, float]]
-"""The number and, of the last line of a table, its size in MB."""
+    text = [f"[lmbench3.0 results for {clean(' '.join(words))}]"]
+    values = _values(index)
+    for head in dict.fromkeys(line.head for line in values):
+        lines = {line: value for line, value in values.items() if line.head == head}
+        first = next(iter(lines))
+        if not first.key:
+            text.append(f"{head.replace('NAME', 'peer')} {lines[first][0]:.4f}{first.tail}")
+        else:
+            text += ["", head, *_table(lines), ""]
+    return "\n".join(text) + "\n"
 
 
 def _values(index: Index) -> _Values:
     values: _Values = {}
     for section, results in zip(SECTIONS, _RESULTS, strict=True):
         for column, result in zip(section.columns, results, strict=True):
-            for number, line in _pairs(column.number, result):
+            if isinstance(result, ResultLine):
+                pairs = [(column.number, result)]
+            else:
+                assert isinstance(column.number, Mean)
+                pairs = list(zip((column.number.first, column.number.second), result, strict=True))
+            for number, line in pairs:
                 if value := number(index):
-                    values[line] = (1e6 / value if line.per_second else value, _size_mb(index, number, line))
+                    unit = 1 << 20 if line.least_mb > 4 else 1e6  # lat_mem_rd counts in MiB, all else in megabytes
+                    values[line] = (1e6 / value if line.per_second else value, _size_bytes(index, number) / unit)
     return values
 
 
-def _pairs(number: Number, result: _Result) -> Iterator[tuple[Number, ResultLine]]:
-    if isinstance(result, ResultLine):
-        yield number, result
-    else:
-        assert isinstance(number, partial)
-        yield from zip((number.keywords["first"], number.keywords["second"]), result, strict=True)
-
-
-def _size_mb(index: Index, number: Number, line: ResultLine) -> float:
-    """lat_mem_rd counts in MiB, all else in millions of bytes."""
-    return _size_bytes(index, number) / (1 << 20 if line.least_mb > 4 else 1e6)
-
-
 def _size_bytes(index: Index, number: Number) -> int:
-    given = number.keywords if isinstance(number, partial) else {}
-    if isinstance(number, partial) and number.func is of_largest:
-        row = largest_row(index, given["probe"], given["metric"], given["parameters"])
+    if isinstance(number, RowMedian) and number.largest:
+        row = number.row(index)
         return size_of(row) if row else 0
-    known = given.get("parameters", {})
-    if "size" in known or "message" in known:
-        return int(known.get("size", known.get("message")))
+    if isinstance(number, RowMedian) and not number.parameters.keys().isdisjoint(("size", "message")):
+        return int(number.parameters.get("size", number.parameters.get("message", 0)))
     probe = "memory.parallelism" if number is parallel else "memory.latency"
     return max((size_of(row) for row in index.rows if row.probe == probe and row.median), default=0)
-
-
-def _written(values: _Values) -> Iterator[str]:
-    for head in dict.fromkeys(line.head for line in values):
-        lines = {line: value for line, value in values.items() if line.head == head}
-        first = next(iter(lines))
-        if not first.key:
-            yield f"{head.replace('NAME', 'peer')} {lines[first][0]:.4f}{first.tail}"
-        else:
-            yield from ("", head, *_table(lines), "")
 
 
 def _table(lines: _Values) -> Iterator[str]:
@@ -190,12 +178,12 @@ def read_result(path: Path) -> SummaryLine:
     heading = re.search(r"^\[lmbench\S* results for (\S+) \S+ ([^\s\]]+)", text, re.MULTILINE)
     if heading is None:
         raise Failure(f"{path} is no result file of lmbench: no line begins with '[lmbench3.0 results for'")
-    numbers = tuple(tuple(_mean(text, result) for result in results) for results in _RESULTS)
+    numbers = tuple(tuple(_column_number(text, result) for result in results) for results in _RESULTS)
     host = re.sub(r"\.\d+$", "", path.name)
     return SummaryLine(host, " ".join(heading.groups()), path.resolve().parent.name, numbers)
 
 
-def _mean(text: str, result: _Result) -> float | None:
+def _column_number(text: str, result: _Result) -> float | None:
     lines = (result,) if isinstance(result, ResultLine) else result
     values = [value for line in lines if (value := _number(text, line))]
     return mean(values) if values else None
@@ -240,42 +228,28 @@ _TITLE = """
 
 """
 _NOTHING = "No row of this run is what a column of lmbench means.\n"
-_MILLION, _THOUSAND, _WITH_FRACTION, _LEAST = 1e6, 1e3, 10.0, 1e-3
 _SHORTEST_HEAD = 6
 """Of a number with an exponent, all but its mantissa."""
 
 
 def summary(index: Index, others: Sequence[SummaryLine] = ()) -> str:
-    """A run, and below it in each table the result files of lmbench."""
-    lines = (_line_of(index), *others)
-    sections = (_section(lines, section, place) for place, section in enumerate(SECTIONS))
-    return _TITLE + ("".join(sections) or _NOTHING)
-
-
-def _line_of(index: Index) -> SummaryLine:
+    """A run, and below it in each table the result files of lmbench. A machine without a number of its own has no line,
+    and a table without a machine is left out."""
     machine = index.machine
-    numbers = tuple(tuple(column.number(index) for column in section.columns) for section in SECTIONS)
-    return SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, numbers)
-
-
-def _section(lines: Sequence[SummaryLine], section: SummarySection, place: int) -> str:
-    """A machine without a number of its own has no line, and a table without a machine is left out."""
-    shown = [line for line in lines if _has_any(section, line.numbers[place])]
-    return section.head + "".join(_line(section, line, place) for line in shown) if shown else ""
-
-
-def _has_any(section: SummarySection, numbers: Sequence[float | None]) -> bool:
-    return any(number for column, number in zip(section.columns, numbers, strict=True) if not column.always)
+    own = tuple(tuple(column.number(index) for column in section.columns) for section in SECTIONS)
+    lines = (SummaryLine(machine.host, " ".join(machine.kernel.split()[:2]), machine.cpu, own), *others)
+    text = ""
+    for place, section in enumerate(SECTIONS):
+        columns = [column for column, facts in enumerate(section.columns) if not facts.always]
+        shown = [line for line in lines if any(line.numbers[place][column] for column in columns)]
+        text += section.head + "".join(_line(section, line, place) for line in shown) if shown else ""
+    return _TITLE + (text or _NOTHING)
 
 
 def _line(section: SummarySection, line: SummaryLine, place: int) -> str:
     cells = (_cell(column, number) for column, number in zip(section.columns, line.numbers[place], strict=True))
-    described = f" {_cut(line.description, 23)}" if section is DESCRIBED else ""
-    return f"{clean(line.host)[:9]:<9} {_cut(line.system, 13)}{described}{''.join(cells)}\n"
-
-
-def _cut(text: str, width: int) -> str:
-    return f"{clean(text)[:width]:>{width}}"
+    described = f" {clean(line.description)[:23]:>23}" if section is DESCRIBED else ""
+    return f"{clean(line.host)[:9]:<9} {clean(line.system)[:13]:>13}{described}{''.join(cells)}\n"
 
 
 def _cell(column: SummaryColumn, number: float | None) -> str:
@@ -285,13 +259,12 @@ def _cell(column: SummaryColumn, number: float | None) -> str:
 
 def cut_number(number: float, width: int) -> str:
     """As lmbench's getsummary: K from ten thousand, M from ten million, cut to the column's width."""
-    if number >= 10 * _MILLION:
-        return f"{f'{number / _MILLION:.1f}'[: width - 1]:>{width - 1}}M"
-    if number >= 10 * _THOUSAND:
-        return f"{f'{number / _THOUSAND:.1f}'[: width - 1]:>{width - 1}}K"
-    if number >= _WITH_FRACTION:
+    for unit, letter in ((1e6, "M"), (1e3, "K")):
+        if number >= 10 * unit:
+            return f"{f'{number / unit:.1f}'[: width - 1]:>{width - 1}}{letter}"
+    if number >= 10:
         return f"{f'{number:.1f}'[:width]:>{width}}"
-    if number < _LEAST:
+    if number < 1e-3:
         return f"{number:{width}.{max(0, width - _SHORTEST_HEAD)}e}"
     return f"{number:{width}.{width - 2}f}"
 
@@ -301,52 +274,39 @@ def cut_number(number: float, width: int) -> str:
 
 def summary_text() -> str:
     """What needs more than single rows, such as the line of a cache, is left blank there."""
-    return "".join(line for section in SECTIONS for line in _portable_section(section))
+    lines = []
+    for section in SECTIONS:
+        lines += [f"head\t{line}" for line in section.head.splitlines()]
+        for column in section.columns:
+            shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
+            lines.append(f"column\t{shape}\t{'|'.join(_terms(column.number))}")
+        lines.append("row")
+    return "\n".join(lines) + "\n"
 
 
-def _portable_section(section: SummarySection) -> Iterator[str]:
-    yield from (f"head\t{line}\n" for line in section.head.splitlines())
-    for column in section.columns:
-        yield _portable_column(column)
-    yield "row\n"
-
-
-def _portable_column(column: SummaryColumn) -> str:
-    shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
-    return f"column\t{shape}\t{'|'.join(_column_terms(column.number))}\n"
-
-
-def _column_terms(number: Number) -> Iterator[str]:
+def _terms(number: Number) -> Iterator[str]:
     """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean, and after `sum` for their sum, in which a
     negative unit subtracts."""
-    if number in (mhz, copies):
+    if number is mhz or number is copies:
         yield "mhz" if number is mhz else "one"
-    if not isinstance(number, partial):
-        return
-    given = number.keywords
-    if number.func is difference:
+    elif isinstance(number, Difference):
         yield "sum"
-        yield from _terms(number, 1)
-    elif "first" in given:
-        yield from _column_terms(given["first"])
-        yield from _column_terms(given["second"])
-    elif "name" in given:
-        yield f"level {given['name']}"
-    elif "probe" in given:
-        yield _row(number, 1)
+        yield from _summands(number, 1)
+    elif isinstance(number, Mean):
+        yield from _terms(number.first)
+        yield from _terms(number.second)
+    elif isinstance(number, Latency):
+        yield f"level {number.name}"
+    elif isinstance(number, RowMedian):
+        yield from _summands(number, 1)
 
 
-def _terms(number: Number, sign: int) -> Iterator[str]:
-    assert isinstance(number, partial)
-    if number.func is difference:
-        yield from _terms(number.keywords["number"], sign)
-        yield from _terms(number.keywords["other"], -sign)
+def _summands(number: Number, sign: int) -> Iterator[str]:
+    if isinstance(number, Difference):
+        yield from _summands(number.number, sign)
+        yield from _summands(number.other, -sign)
     else:
-        yield _row(number, sign)
-
-
-def _row(number: partial[float | None], sign: int) -> str:
-    given = number.keywords
-    words = " ".join(f"{name}={value}" for name, value in given["parameters"].items())
-    kind = "largest" if number.func is of_largest else "row"
-    return f"{kind} {sign * given['unit']:g} {given['probe']} {given['metric']} {words}".strip()
+        assert isinstance(number, RowMedian)
+        words = " ".join(f"{name}={value}" for name, value in number.parameters.items())
+        kind = "largest" if number.largest else "row"
+        yield f"{kind} {sign * number.unit:g} {number.probe} {number.metric} {words}".strip()

@@ -7,7 +7,7 @@ last here. docs/lmbench.md lists where a row differs from what lmbench measures.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from statistics import mean
 from typing import NamedTuple
 
@@ -16,8 +16,6 @@ from tollmeter.model import Index, Level, Row, Value
 from tollmeter.model.base import InferenceKind
 
 Number = Callable[[Index], float | None]
-_FORWARD: dict[str, Value] = {"order": "forward", "stride": 128}
-"""The default walk of lat_mem_rd."""
 
 
 class SummaryColumn(NamedTuple):
@@ -49,69 +47,78 @@ class SummaryLine(NamedTuple):
 # ---- where a number comes from ------------------------------------------------------------------------------------
 
 
-def _rows(index: Index, probe: str, parameters: dict[str, Value]) -> list[Row]:
-    """Times of this machine, those of its own ABI first."""
-    rows = [
-        row
-        for row in index.rows
-        if row.probe == probe and row.median and row.clock == "hardware"
-        and parameters.items() <= row.parameters.items()
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: row.abi != index.machine.architecture)
+@dataclass(frozen=True, eq=False)
+class RowMedian:
+    """largest: of the largest buffer that was measured; none where a cache may hold that one."""
+
+    unit: float
+    probe: str
+    metric: str
+    parameters: dict[str, Value]
+    largest: bool = False
+
+    def __call__(self, index: Index) -> float | None:
+        row = self.row(index)
+        return (row.median or 0.0) / self.unit if row else None
+
+    def row(self, index: Index) -> Row | None:
+        """Timed on this machine, of its own ABI if there is one."""
+        least_bytes = beyond_bytes(index.machine) if self.largest else 0
+        rows = [
+            row
+            for row in index.rows
+            if row.probe == self.probe and row.metric == self.metric and row.median and row.clock == "hardware"
+            and self.parameters.items() <= row.parameters.items() and size_of(row) >= least_bytes
+        ]  # fmt: skip
+        own = index.machine.architecture
+        return max(rows, key=lambda row: (size_of(row) if self.largest else 0, row.abi == own), default=None)
 
 
-def _read(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
-    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and row.median]
-    return (rows[0].median or 0.0) / unit if rows else None
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """Of those of two numbers that there are."""
+
+    first: Number
+    second: Number
+
+    def __call__(self, index: Index) -> float | None:
+        values = [value for number in (self.first, self.second) if (value := number(index))]
+        return mean(values) if values else None
 
 
-def us(probe: str, metric: str, **parameters: Value) -> Number:
-    return partial(_read, unit=1e3, probe=probe, metric=metric, parameters=parameters)
-
-
-def ns(probe: str, metric: str, **parameters: Value) -> Number:
-    return partial(_read, unit=1.0, probe=probe, metric=metric, parameters=parameters)
-
-
-def mb(probe: str, **parameters: Value) -> Number:
-    """Millions of bytes a second, as lmbench counts them."""
-    return partial(_read, unit=1e6, probe=probe, metric="rate", parameters=parameters)
-
-
-def of_both(first: Number, second: Number) -> Number:
-    return partial(_of_both, first=first, second=second)
-
-
-def _of_both(index: Index, first: Number, second: Number) -> float | None:
-    """The mean of those that there are."""
-    values = [value for side in (first, second) if (value := side(index))]
-    return mean(values) if values else None
-
-
-def less(number: Number, other: Number) -> Number:
-    return partial(difference, number=number, other=other)
-
-
-def difference(index: Index, number: Number, other: Number) -> float | None:
+@dataclass(frozen=True, eq=False)
+class Difference:
     """None where either is missing, or the difference is lost in their noise."""
-    whole, part = number(index), other(index)
-    return whole - part if whole and part and whole > part else None
+
+    number: Number
+    other: Number
+
+    def __call__(self, index: Index) -> float | None:
+        number, other = self.number(index), self.other(index)
+        return number - other if number and other and number > other else None
 
 
-def over_memory(probe: str, metric: str, unit: float = 1e6, **parameters: Value) -> Number:
-    return partial(of_largest, unit=unit, probe=probe, metric=metric, parameters=parameters)
+@dataclass(frozen=True, eq=False)
+class Latency:
+    """ns of a load at random from a level, which waits for the one before."""
+
+    name: str
+
+    def __call__(self, index: Index) -> float | None:
+        level = resolved_level(index, self.name)
+        return level.latency_ns if level else None
 
 
-def of_largest(index: Index, unit: float, probe: str, metric: str, parameters: dict[str, Value]) -> float | None:
-    """Of the largest buffer that was measured; none where a cache may hold that one."""
-    largest = largest_row(index, probe, metric, parameters)
-    return (largest.median or 0.0) / unit if largest else None
+def resolved_level(index: Index, name: str) -> Level | None:
+    """A level that is resolved from its neighbours, by enough visits for an interval."""
+    levels = (level for level in index.hierarchy if not level.few_samples and not level.not_apart_from)
+    return next((level for level in levels if level.level == name), None)
 
 
-def largest_row(index: Index, probe: str, metric: str, parameters: dict[str, Value]) -> Row | None:
-    least = beyond_bytes(index.machine)
-    rows = [row for row in _rows(index, probe, parameters) if row.metric == metric and size_of(row) >= least]
-    return max(rows, key=size_of, default=None)
+def parallel(index: Index) -> float | None:
+    """Of loads from memory."""
+    memory = resolved_level(index, "memory")
+    return memory.parallelism if memory else None
 
 
 def size_of(row: Row) -> int:
@@ -119,30 +126,13 @@ def size_of(row: Row) -> int:
     return size if isinstance(size, int) else 0
 
 
-def _level(index: Index, name: str) -> Level | None:
-    """A level that is resolved from its neighbours, by enough visits for an interval."""
-    return next(
-        (
-            level_
-            for level_ in index.hierarchy
-            if level_.level == name and not level_.few_samples and not level_.not_apart_from
-        ),
-        None,
-    )
-
-
-def level(name: str) -> Number:
-    return partial(_latency, name=name)
-
-
-def _latency(index: Index, name: str) -> float | None:
-    """ns of a load at random that waits for the one before."""
-    known = _level(index, name)
-    return known.latency_ns if known else None
-
-
 def mhz(index: Index) -> float | None:
     return index.machine.core_clock_hz / 1e6 if index.machine.core_clock_hz else None
+
+
+def copies(index: Index) -> float | None:
+    """lmbench's -P: one copy at a time is what a visit is."""
+    return 1.0 if index.rows else None
 
 
 def inferred(kind: InferenceKind) -> Number:
@@ -152,24 +142,20 @@ def inferred(kind: InferenceKind) -> Number:
     )
 
 
-def parallel(index: Index) -> float | None:
-    """Of loads from memory."""
-    memory = _level(index, "memory")
-    return memory.parallelism if memory else None
+def us(probe: str, metric: str, **parameters: Value) -> Number:
+    return RowMedian(1e3, probe, metric, parameters)
 
 
-def copies(index: Index) -> float | None:
-    """lmbench's -P: one copy at a time is what a visit is."""
-    return 1.0 if index.rows else None
+def mb_of_largest(probe: str, metric: str, **parameters: Value) -> Number:
+    """Millions of bytes a second, as lmbench counts them."""
+    return RowMedian(1e6, probe, metric, parameters, largest=True)
 
 
-def operations(kind: str, *names: str) -> tuple[Number, ...]:
-    return tuple(ns("kernel.operations", "operation", type=kind, op=name, mode="latency") for name in names)
-
-
-def bogo(kind: str) -> Number:
-    """lmbench's elements of an array do not wait for each other."""
-    return ns("kernel.operations", "operation", type=kind, op="bogo", mode="throughput")
+def operations(kind: str, *names: str, mode: str = "latency") -> tuple[Number, ...]:
+    """lmbench's `bogo` is the throughput: its elements of an array do not wait for each other."""
+    return tuple(
+        RowMedian(1.0, "kernel.operations", "operation", {"type": kind, "op": name, "mode": mode}) for name in names
+    )
 
 
 def select(kind: str) -> Number:
@@ -183,11 +169,7 @@ def switch(processes: int, kib: int) -> Number:
         us("kernel.switch", metric, processes=count, footprint=kib << 10, rings=1)
         for metric, count in (("hop", processes), ("hop", 2), ("switch", 2))
     )
-    return net if processes == 2 else less(hop, less(of_two, net))
-
-
-def signal(step: str) -> Number:
-    return us("kernel.signal_self", "round_trip", step=step)
+    return net if processes == 2 else Difference(hop, Difference(of_two, net))
 
 
 def call(channel: str) -> Number:
@@ -197,26 +179,6 @@ def call(channel: str) -> Number:
 
 def library(channel: str) -> Number:
     return us("kernel.call_library", "round_trip", channel=channel, placement="one_cpu")
-
-
-def remote(route: str) -> Number:
-    return us("kernel.remote_call", "round_trip", route=route)
-
-
-def remote_rpc(route: str) -> Number:
-    return us("kernel.remote_library", "round_trip", route=route)
-
-
-def file(act: str, size: int) -> Number:
-    return us("kernel.disk_file", "file", act=act, size=size, medium="disk")
-
-
-def process(how: str) -> Number:
-    return us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
-
-
-def stream(route: str) -> Number:
-    return mb("kernel.stream_bandwidth", route=route, message=65536, placement="one_cpu")
 
 
 # ---- the sections -------------------------------------------------------------------------------------------------
@@ -230,7 +192,7 @@ def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
     return SummarySection(head, tuple(columns))
 
 
-_CATCH = less(signal("deliver"), signal("send_nothing"))
+_CATCH = Difference(*(us("kernel.signal_self", "round_trip", step=step) for step in ("deliver", "send_nothing")))
 """As lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
 _MHZ = SummaryColumn(4, mhz, whole=True, always=True)
 _BASIC = _section(
@@ -260,12 +222,15 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
 """,  # noqa: W291  the blanks are lmbench's
     _MHZ,
     us("kernel.enter_syscall", "round_trip", call="getppid"),
-    of_both(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
+    Mean(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
     *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
     select("tcp"),
-    signal("install"),
+    us("kernel.signal_self", "round_trip", step="install"),
     _CATCH,
-    *map(process, ("fork", "fork_exec", "shell")),
+    *(
+        us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
+        for how in ("fork", "fork_exec", "shell")
+    ),
 )
 
 _INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
@@ -306,7 +271,7 @@ Host                 OS  float  float  float  float
 --------- ------------- ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
     *operations("float", *_REALS),
-    bogo("float"),
+    *operations("float", "bogo", mode="throughput"),
 )
 
 _DOUBLE = _section(
@@ -319,7 +284,7 @@ Host                 OS  double double double double
 --------- ------------- ------  ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
     *operations("double", *_REALS),
-    bogo("double"),
+    *operations("double", "bogo", mode="throughput"),
 )
 
 _SWITCHES = _section(
@@ -359,11 +324,11 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
                                UDP         TCP  conn
 --------- ------------- ----- ----- ----- ----- ----
 """,
-    remote("udp"),
-    remote_rpc("rpc_udp"),
-    remote("tcp"),
-    remote_rpc("rpc_tcp"),
-    remote("connect"),
+    us("kernel.remote_call", "round_trip", route="udp"),
+    us("kernel.remote_library", "round_trip", route="rpc_udp"),
+    us("kernel.remote_call", "round_trip", route="tcp"),
+    us("kernel.remote_library", "round_trip", route="rpc_tcp"),
+    us("kernel.remote_call", "round_trip", route="connect"),
 )
 
 _FILES = _section(
@@ -375,9 +340,13 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
                         Create Delete Create Delete Latency Fault  Fault  selct
 --------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
 """,
-    *(file(act, size) for size in (0, 10240) for act in ("create", "delete")),
+    *(
+        us("kernel.disk_file", "file", act=act, size=size, medium="disk")
+        for size in (0, 10240)
+        for act in ("create", "delete")
+    ),
     us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-    less(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
+    Difference(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
     us("kernel.page_fault", "fault", kind="shared_file"),
     select("plain_file"),
 )
@@ -390,10 +359,13 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
                              UNIX      reread reread (libc) (hand) read write
 --------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
 """,
-    *map(stream, ("pipe", "unix_stream", "tcp")),
-    *(over_memory("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
-    *(over_memory("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
-    *(over_memory(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
+    *(
+        RowMedian(1e6, "kernel.stream_bandwidth", "rate", {"route": route, "message": 65536, "placement": "one_cpu"})
+        for route in ("pipe", "unix_stream", "tcp")
+    ),
+    *(mb_of_largest("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
+    *(mb_of_largest("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
+    *(mb_of_largest(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
 )
 _MEMORY = _section(
     """\
@@ -405,10 +377,11 @@ Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
     _MHZ._replace(blanks=2),
-    SummaryColumn(6, level("L1d")),
-    SummaryColumn(6, level("L2")),
-    SummaryColumn(6, over_memory("memory.stride", "load", 1.0, **_FORWARD)),
-    SummaryColumn(11, level("memory")),
+    SummaryColumn(6, Latency("L1d")),
+    SummaryColumn(6, Latency("L2")),
+    # the default walk of lat_mem_rd
+    SummaryColumn(6, RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)),
+    SummaryColumn(11, Latency("memory")),
 )
 
 _SEMAPHORE = _section(

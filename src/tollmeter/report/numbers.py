@@ -7,13 +7,14 @@ number is a dash."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.verdict import is_known
 from tollmeter.model import Level, Row, State, Toll
-from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS
+from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
 
 DASH = "–"
 MINUS = "−"
@@ -77,12 +78,8 @@ def percent(share: float) -> str:
 
 
 def plus_minus(median: float | None, low: float | None, high: float | None) -> str:
-    if median is None or not math.isfinite(median):
-        return ""
-    half = half_width(median, low, high)
-    if half is None:
-        return ""
-    return f"±{percent(half)}"
+    half = half_width(median, low, high) if median is not None and math.isfinite(median) else None
+    return "" if half is None else f"±{percent(half)}"
 
 
 WIDE = 0.2
@@ -90,16 +87,12 @@ WIDE = 0.2
 
 
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
-    """With its interval: as a percentage; or where that is wide its ends in place of an uncertain middle."""
+    """With its interval: as a percentage; or where that is wide its ends in place of an uncertain middle, with two
+    digits, of a large number three that count."""
     half = half_width(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
-    return Figure(f"{_end(low / step)} to {_end(high / step)}", figure.unit)
-
-
-def _end(value: float) -> str:
-    """An end of a wide interval: two digits, of a large number three that count."""
-    return plain(_rounded(value, 3), 2)
+    return Figure(" to ".join(plain(_rounded(end / step, 3), 2) for end in (low, high)), figure.unit)
 
 
 def two_digits(value: float, unit: str) -> Figure:
@@ -128,58 +121,50 @@ def either(first: float, second: float, unit: str) -> Figure:
     return Figure(f"{smaller.number} {smaller.unit} or {larger.number}", larger.unit)
 
 
-def _scaled(value: float, steps: tuple[tuple[float, str], ...], significant: int, least: float) -> tuple[str, str]:
-    """The largest step of which there is at least this share: with 0.9995, 999.7 ns is 1.00 µs."""
-    for step, name in steps:
-        if abs(value) / step >= least:
-            return plain(value / step, significant), name
-    return plain(value / steps[-1][0], significant), steps[-1][1]
-
-
-def _step(steps: tuple[tuple[float, str], ...], name: str) -> float:
-    return next(step for step, other in steps if other == name)
+def _in_multiples(
+    median: float | None,
+    low: float | None,
+    high: float | None,
+    steps: Steps,
+    *,
+    least: float = ROUNDED_UP,
+    unit: str = "",
+) -> Figure:
+    """In the largest step of which there is at least this share: with 0.9995, 999.7 ns is 1.00 µs."""
+    if median is None or not math.isfinite(median):
+        return NOTHING
+    step, name = next((pair for pair in steps if abs(median) / pair[0] >= least), steps[-1])
+    number = plain(median / step, digits(median, low, high))
+    if steps is SIZES:
+        number = re.sub(r"\.0+$", "", number)
+    return _sure(Figure(number, name + unit), median, low, high, step)
 
 
 def time(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
     """A time given in ns."""
-    if median is None or not math.isfinite(median):
-        return NOTHING
-    number, unit = _scaled(median, TIMES, digits(median, low, high), ROUNDED_UP)
-    return _sure(Figure(number, unit), median, low, high, _step(TIMES, unit))
-
-
-def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
-    """A size given in bytes, in powers of two. Without an interval it is exact, and printed so: 960 KiB, 1500 B."""
-    if median is None or not math.isfinite(median):
-        return NOTHING
-    if low is None or high is None:
-        return _exact_size(median)
-    number, unit = _scaled(median, SIZES, digits(median, low, high), 0.9)
-    if "." in number and not number.split(".")[1].strip("0"):
-        number = number.split(".")[0]
-    return _sure(Figure(number, unit), median, low, high, _step(SIZES, unit))
-
-
-def _exact_size(size_bytes: float) -> Figure:
-    """In the largest unit that needs no rounding; a large odd one is rounded to four digits."""
-    for step, unit in SIZES[:-1]:
-        if abs(size_bytes) >= step:
-            number = plain(size_bytes / step, 4)
-            if float(number.replace(",", "").replace(MINUS, "-")) * step == size_bytes or abs(size_bytes) >= ODD_BYTES:
-                return Figure(_without_idle_zeros(number), unit)
-    return Figure(_without_idle_zeros(plain(size_bytes, 4)), "B")
-
-
-def _without_idle_zeros(number: str) -> str:
-    return number.rstrip("0").rstrip(".") if "." in number else number
+    return _in_multiples(median, low, high, TIMES)
 
 
 def rate(median: float | None, unit: str = "B/s", low: float | None = None, high: float | None = None) -> Figure:
     """A rate a second in decimal units: GB/s, GFLOPS, M/s."""
-    if median is None or not math.isfinite(median):
-        return NOTHING
-    number, prefix = _scaled(median, DECIMALS, digits(median, low, high), ROUNDED_UP)
-    return _sure(Figure(number, prefix + RATES[unit]), median, low, high, _step(DECIMALS, prefix))
+    return _in_multiples(median, low, high, DECIMALS, unit=RATES[unit])
+
+
+def size(median: float | None, low: float | None = None, high: float | None = None) -> Figure:
+    """A size given in bytes, in powers of two. Without an interval it is exact, and printed so: 960 KiB, 1500 B, in the
+    largest unit that needs no rounding; a large odd one is rounded to four digits."""
+    if median is None or not math.isfinite(median) or (low is not None and high is not None):
+        return _in_multiples(median, low, high, SIZES, least=0.9)
+    for step, unit in SIZES[:-1]:
+        if abs(median) >= step:
+            number = plain(median / step, 4)
+            if float(number.replace(",", "").replace(MINUS, "-")) * step == median or abs(median) >= ODD_BYTES:
+                return Figure(without_idle_zeros(number), unit)
+    return Figure(without_idle_zeros(plain(median, 4)), "B")
+
+
+def without_idle_zeros(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def cycles(value: float | None, significant: int = 3) -> str:
@@ -200,9 +185,7 @@ def about(value: float | None) -> str:
     """A count of which only two digits are meant: how many would fit."""
     if value is None or not math.isfinite(value):
         return DASH
-    if 0 < abs(value) < 10:
-        return plain(value, 2)
-    return count(_rounded(value, 2))
+    return plain(value, 2) if 0 < abs(value) < 10 else count(_rounded(value, 2))
 
 
 def quantity(value: float | None, unit: str, low: float | None = None, high: float | None = None) -> Figure:
@@ -260,20 +243,27 @@ def clock_face(seconds: float) -> str:
 # ---- doubt ----------------------------------------------------------------------------------------------------------
 
 HEAPS = ("first", "second")
+"""States of a number that is one of two values in turn."""
 
 
 def of_row(row: Row) -> Figure:
     if not is_known(row):
         return roughly(row.median, row.unit, row.samples)
-    modes = _two_modes(row.states) if row.state in HEAPS else ()
-    return either(*modes, row.unit) if modes else quantity(row.median, row.unit, row.low, row.high)
+    states = row.states if row.state in HEAPS else ()
+    return _one_or_two(row.median, row.low, row.high, row.unit, states)
 
 
 def of_toll(toll: Toll) -> Figure:
     if toll.visits < LEAST_VISITS:
         return roughly(toll.value, toll.unit, toll.samples)
-    modes = _two_modes(toll.states)
-    return either(*modes, toll.unit) if modes else quantity(toll.value, toll.unit, toll.low, toll.high)
+    return _one_or_two(toll.value, toll.low, toll.high, toll.unit, toll.states)
+
+
+def _one_or_two(
+    value: float | None, low: float | None, high: float | None, unit: str, states: Sequence[State]
+) -> Figure:
+    medians = sorted(state.median for state in states if state.state in HEAPS)
+    return either(medians[0], medians[1], unit) if len(medians) == 2 else quantity(value, unit, low, high)
 
 
 def of_level(level: Level) -> Figure:
@@ -304,13 +294,13 @@ def reading_of_level(level: Level) -> Figure:
 
 def cycles_of_level(level: Level) -> str:
     """No more digits than its latency has."""
-    bears = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
-    return cycles(level.latency_cycles, bears)
+    known = 2 if level.few_samples else digits(level.latency_ns or 0.0, level.latency_low, level.latency_high)
+    return cycles(level.latency_cycles, known)
 
 
 def cycles_of_toll(toll: Toll) -> str:
-    few = toll.visits < LEAST_VISITS
-    return cycles(toll.cycles, 2 if few else digits(toll.value or 0.0, toll.low, toll.high))
+    known = 2 if toll.visits < LEAST_VISITS else digits(toll.value or 0.0, toll.low, toll.high)
+    return cycles(toll.cycles, known)
 
 
 def guess(value: float, unit: str) -> Figure:
@@ -322,9 +312,3 @@ def guess(value: float, unit: str) -> Figure:
 def in_a_sentence(figure: Figure) -> str:
     """With the digits of the tables, and without its uncertainty: 130 ns, 114 to 187 ns, about 96 ns."""
     return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
-
-
-def _two_modes(states: Sequence[State]) -> tuple[float, float] | tuple[()]:
-    """What a number is by turns, the less first."""
-    medians = sorted(state.median for state in states if state.state in HEAPS)
-    return (medians[0], medians[1]) if len(medians) == 2 else ()

@@ -18,7 +18,7 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import Evidence, Finding, Level, Machine, Probe, Results, Row, Sample, State, Toll
+from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, State, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.numbers import (
     DASH,
@@ -53,11 +53,10 @@ CLOCKS = {
 }
 """A clock in words; a machine's own needs none."""
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
-GRAVEST_FIRST = ("error", "warning", "note")
+"""By severity, the gravest first."""
 NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
 UNASKED = "it was not asked for there"
 PAGE = "report.html"
-ENDED = ("ok", "settled", "budget")
 
 
 @dataclass(frozen=True)
@@ -97,9 +96,11 @@ class Block:
 
 def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
     """Notes which columns hold an interval."""
-    sure = [any(isinstance(row.cells[place], Figure) and getattr(row.cells[place], "sure", "") for row in rows)
-            for place in range(len(columns))]  # fmt: skip
-    return Table(title, tuple(replace(c, sure=s) for c, s in zip(columns, sure, strict=True)), tuple(rows))
+    noted = [
+        replace(column, sure=any(isinstance(cell := row.cells[place], Figure) and cell.sure for row in rows))
+        for place, column in enumerate(columns)
+    ]
+    return Table(title, tuple(noted), tuple(rows))
 
 
 def without_column(table: Table, gone: int) -> Table:
@@ -140,7 +141,8 @@ def when(results: Results) -> str:
 
 
 def memory_table(results: Results) -> Table | None:
-    """Each level beside what the system says of it; `≠` where the two differ by more than the interval explains."""
+    """Each level beside what the system says of it; `≠` where the two differ by more than the interval explains. Then
+    memory of another node, of the pair of nodes where it is slowest, if it was measured."""
     if not results.index.hierarchy:
         return None
     columns = [
@@ -153,62 +155,56 @@ def memory_table(results: Results) -> Table | None:
         Column("read", True),
         Column("parallel", True, spare=3),
     ]
-    machine = results.index.machine
-    lines = [Line(_level(level, machine), _of_size(level, machine)) for level in results.index.hierarchy]
-    memory = table("Memory", columns, [*lines, *_remote(results)])
-    return memory if any(line.cells[2] for line in memory.rows) else without_column(memory, 2)
-
-
-def _remote(results: Results) -> list[Line]:
-    """Memory of another node, of the pair of nodes where it is slowest; none where it was not measured."""
+    lines = [_level(level, results.index.machine) for level in results.index.hierarchy]
     own = native(results.index.rows, results.index.machine.architecture)
     slowest = slowest_remote(with_meaning(own, results.probes, "latency-of-node"))
-    if slowest is None:
-        return []
-    node, home = (slowest.far.parameters[name] for name in ("node", "home"))
-    note = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
-    return [Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note)]
+    if slowest is not None:
+        node, home = (slowest.far.parameters[name] for name in ("node", "home"))
+        note = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
+        lines.append(Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note))
+    memory = table("Memory", columns, lines)
+    return memory if any(line.cells[2] for line in lines) else without_column(memory, 2)
 
 
-def _of_size(level: Level, machine: Machine) -> str:
-    """How a size is to be read, or why there is none; empty where it is the cache's."""
+def _level(level: Level, machine: Machine) -> Line:
+    """Its note states how a size is to be read, or why there is none; it is empty where the size is the cache's."""
+    left = bytes_left(level, machine)
     if may_be_shared_rest(level, machine):
         last = os_sizes(machine)[-1].level
-        return f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
-    left = bytes_left(level, machine)
-    if left is None:
-        return why_no_size(level)
-    return f"at least {two_digits(left, 'B')} of it are yours now; CPUs outside this machine may use the rest"
-
-
-def why_no_size(level: Level) -> str:
-    """Why a cache has no size; empty where it has one."""
-    return f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
+        note = f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
+    elif left is not None:
+        note = f"at least {two_digits(left, 'B')} of it are yours now; CPUs outside this machine may use the rest"
+    else:
+        note = f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
+    cells = (
+        level.level,
+        size_of_level(level) if level.size_bytes else "",
+        "≠" if disagrees(level, machine) else "",
+        size(level.os_size_bytes) if level.os_size_bytes else "",
+        of_level(level),
+        cycles_of_level(level),
+        reading_of_level(level),
+        plain(level.parallelism, 2) if level.parallelism else DASH,
+    )
+    return Line(cells, note)
 
 
 def no_levels(results: Results) -> str:
-    """Why a run that walked through memory of several sizes has no memory table, and what some of these sizes
-    take, through huge pages where they were measured; empty where it has one, or walked through one size alone."""
-    walks = with_meaning(
-        native(results.index.rows, results.index.machine.architecture), results.probes, "latency-of-size"
-    )
+    """Why a run that walked through memory of several sizes has no memory table, and what a load takes at the largest
+    size within half of each data cache that the system reports and at the largest of all, through huge pages where they
+    were measured; empty where it has one, or walked through one size alone."""
+    machine = results.index.machine
+    walks = with_meaning(native(results.index.rows, machine.architecture), results.probes, "latency-of-size")
     sized = [row for row in walks if isinstance(row.parameters.get("size"), int)]
     walked = [row for row in sized if row.parameters.get("pages") == "huge"] or sized
-    if results.index.hierarchy or len({row.parameters["size"] for row in walked}) < 2:
-        return ""
-    return f"{NO_LEVELS} A load takes {', '.join(_latencies(walked, results.index.machine))}."
-
-
-def _latencies(walked: Sequence[Row], machine: Machine) -> list[str]:
-    """At the largest size within half of each data cache that the system reports, and at the largest of all."""
     by_size = {int(row.parameters["size"]): row for row in walked}
-    reached = [
-        max((size for size in by_size if size <= cache.size_bytes / 2), default=0)
-        for cache in machine.caches
-        if cache.kind != "instruction"
-    ]
-    shown = sorted({size for size in reached if size} | {max(by_size)})
-    return [f"{in_a_sentence(of_row(by_size[bytes_]))} in {size(bytes_)}" for bytes_ in shown]
+    if results.index.hierarchy or len(by_size) < 2:
+        return ""
+    caches = [cache for cache in machine.caches if cache.kind != "instruction"]
+    reached = {max((size for size in by_size if size <= cache.size_bytes / 2), default=0) for cache in caches}
+    shown = sorted(reached - {0} | {max(by_size)})
+    latencies = [f"{in_a_sentence(of_row(by_size[bytes_]))} in {size(bytes_)}" for bytes_ in shown]
+    return f"{NO_LEVELS} A load takes {', '.join(latencies)}."
 
 
 def unread(results: Results) -> tuple[str, ...]:
@@ -221,19 +217,6 @@ def unread(results: Results) -> tuple[str, ...]:
             loads[level.parallelism_missing or UNASKED].append(level.level)
     named = (("read bandwidth", reads), ("parallelism", loads))
     return tuple(f"No {name} of {', '.join(levels)}: {why}." for name, gaps in named for why, levels in gaps.items())
-
-
-def _level(level: Level, machine: Machine) -> tuple[Cell, ...]:
-    return (
-        level.level,
-        size_of_level(level) if level.size_bytes else "",
-        "≠" if disagrees(level, machine) else "",
-        size(level.os_size_bytes) if level.os_size_bytes else "",
-        of_level(level),
-        cycles_of_level(level),
-        reading_of_level(level),
-        plain(level.parallelism, 2) if level.parallelism else DASH,
-    )
 
 
 BESIDE = 2
@@ -249,8 +232,12 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
     both = any(shared_state(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
     columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
-    without = [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
-    return table("Tolls", columns, [*(_toll(toll, both) for toll in paid), *without])
+    lines = [
+        Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)
+        for toll in paid
+    ]
+    lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
+    return table("Tolls", columns, lines)
 
 
 def brief(table: Table | None) -> Table | None:
@@ -263,13 +250,8 @@ def brief(table: Table | None) -> Table | None:
     return bare if 2 * len(with_figure) >= len(table.rows) else without_column(bare, BESIDE)
 
 
-def _toll(toll: Toll, both: bool) -> Line:
-    """both: whether what it becomes on a shared core has a column, in place of the cycles."""
-    return Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)
-
-
 def beside(toll: Toll, *, both: bool) -> Figure | str:
-    """The column next to the time: the time on a contended core, or in cycles."""
+    """The column next to the time. both: the time on a contended core, if some toll has one; else in cycles."""
     if not both:
         return cycles_of_toll(toll)
     shared = shared_state(toll)
@@ -289,7 +271,7 @@ def per_ms(ns: float) -> float:
 
 def findings(results: Results) -> tuple[Finding, ...]:
     """The gravest first, in their own order among equals."""
-    return tuple(sorted(results.index.findings, key=lambda finding: GRAVEST_FIRST.index(finding.severity)))
+    return tuple(sorted(results.index.findings, key=lambda finding: list(SIGNS).index(finding.severity)))
 
 
 def with_sizes(named: str, results: Results) -> str:
@@ -334,24 +316,22 @@ def discarded(results: Results) -> Discarded:
     by_probe: dict[str, list[Sequence[Sample]]] = {}
     for outcome in results.outcomes:
         by_probe.setdefault(outcome.point.probe, []).append(outcome.samples)
-    return {name: _discarded(visits, results.probes.get(name)) for name, visits in by_probe.items()}
-
-
-def _discarded(visits: Sequence[Sequence[Sample]], probe: Probe | None) -> tuple[int, Counter[str]]:
-    reasons = Counter[str]()
-    for some in parts(visits):
-        if probe is None:
-            break
-        why = disturbances(Taken(some), [probe] * len(some)).tolist()
-        reasons.update(reason for place in why if (reason := REASONS[place]))
-    return sum(map(len, visits)), reasons
+    counts = {}
+    for name, visits in by_probe.items():
+        probe, reasons = results.probes.get(name), Counter[str]()
+        for samples in parts(visits):
+            if probe is None:
+                break
+            why = disturbances(Taken(samples), [probe] * len(samples)).tolist()
+            reasons.update(reason for place in why if (reason := REASONS[place]))
+        counts[name] = sum(map(len, visits)), reasons
+    return counts
 
 
 def discarded_in_words(aside: Discarded) -> str:
     """Of all probes together; empty where no sample was taken."""
-    taken, why = sum(taken for taken, _ in aside.values()), Counter[str]()
-    for _, of_probe in aside.values():
-        why.update(of_probe)
+    taken = sum(taken for taken, _ in aside.values())
+    why = sum((of_probe for _, of_probe in aside.values()), Counter[str]())
     causes = f" ({', '.join(reason for reason, _ in why.most_common(2))})" if why else ""
     return f"{count(why.total())} of {count(taken)} samples discarded{causes}" if taken else ""
 
@@ -368,7 +348,7 @@ def steadiness(results: Results) -> str:
 
 def sureness(results: Results) -> str:
     """What was discarded and why, and how steady the machine was."""
-    return "; ".join(part for part in (discarded_in_words(discarded(results)), steadiness(results)) if part)
+    return "; ".join(filter(None, (discarded_in_words(discarded(results)), steadiness(results))))
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
@@ -391,13 +371,14 @@ def missing(results: Results) -> str:
 def unfinished(results: Results) -> str:
     """Why the run is not complete; empty where it ended by itself, converged or with its budget spent."""
     sentences = {
+        **dict.fromkeys(("ok", "settled", "budget"), ""),
         "interrupted": "It was stopped before its end: what is here was measured until then.",
         "measuring": "It was cut off while it measured: what is here was kept until then.",
     }
     status = results.index.run.status
-    return (
-        "" if status in ENDED or is_under_way(results.index.run) else sentences.get(status, f"It ended as: {status}.")
-    )
+    if is_under_way(results.index.run):
+        return ""
+    return sentences.get(status, f"It ended as: {status}.")
 
 
 def report_path(results: Results) -> str | None:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 from rich.console import Console
 from rich.text import Text
 
 from tollmeter.report.numbers import Figure
-from tollmeter.report.tables import Cell, Line, Table, without_column
+from tollmeter.report.tables import Table, without_column
 from tollmeter.root import typed
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
 NUMBER = re.compile(r"(?<![\w/.-])([+-]?\d[\d.,]*) (?=[\w%])")
 """With the blank before its unit. No part of a path: that may be longer than a line."""
 CODE = re.compile(r"`([^`]+)`")
-WHOLE = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
+UNDIVIDED = re.compile(r"`[^`]+`|(?<!\w)'[^']*'(?!\w)")
 """A command, or a quoted word of one. An apostrophe follows a letter, and opens nothing."""
 
 
@@ -32,8 +33,8 @@ def bound(text: str) -> str:
 
 def wrap(text: str, width: int, *, first: int = 0, hanging: int = 0) -> list[str]:
     """first, hanging: indents of the first and of other lines. A longer word or command stays whole."""
-    held = WHOLE.sub(lambda match: match[0].replace(" ", UNBROKEN), bound(spoken(text)))
-    broken = textwrap.wrap(held, width, initial_indent=" " * first, subsequent_indent=" " * hanging,
+    joined = UNDIVIDED.sub(lambda match: match[0].replace(" ", UNBROKEN), bound(spoken(text)))
+    broken = textwrap.wrap(joined, width, initial_indent=" " * first, subsequent_indent=" " * hanging,
                            break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return [line.replace(UNBROKEN, " ") for line in broken]
 
@@ -93,28 +94,27 @@ def table_lines(table: Table, width: int) -> list[Text]:
     """Columns three blanks apart, fewer where it is narrow; then columns that can be spared go, the most spare first,
     and columns of words give way and are wrapped. A number is never broken."""
     while _least_width(table, width * 2 // 5) > width and any(column.spare for column in table.columns):
-        table = _without_spare(table)
+        table = without_column(table, max(range(len(table.columns)), key=lambda place: table.columns[place].spare))
     columns = [_column(table, place) for place in range(len(table.columns))]
     widths = [max(map(len, column)) for column in columns]
     gap = next((gap for gap in (3, 2) if _total(widths, gap) <= width), 1)
     least = {place: _longest_word(columns[place]) for place in range(len(widths)) if _is_words(table, place)}
     _give_way(widths, least, width - _total([], gap), gap)
-    lines = [_head(table, widths, gap)]
-    for place, row in enumerate(table.rows):
-        lines += _row(row, [column[place + 1] for column in columns], widths, gap, width)
+    head = Text(table.title.ljust(widths[0] + INDENT), style="bold")
+    for column, (name, *_), wide in zip(table.columns[1:], columns[1:], widths[1:], strict=True):
+        head.append(" " * gap)
+        head.append(name.rstrip().ljust(wide) if column.name else " " * wide, style="not bold dim")
+    head.rstrip()
+    lines = [head]
+    for row, *cells in zip(table.rows, *(column[1:] for column in columns), strict=True):
+        lines += _row([cell.rstrip() for cell in cells], clean(row.note), widths, gap, width)
     return lines
 
 
 def _least_width(table: Table, words: int) -> int:
     """The width with words at most as wide as stated, and one blank between columns."""
-    whole = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
-    least = [min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(whole)]
-    return _total(least, 1)
-
-
-def _without_spare(table: Table) -> Table:
-    gone = max(range(len(table.columns)), key=lambda place: table.columns[place].spare)
-    return without_column(table, gone)
+    widths = [max(map(len, _column(table, place))) for place in range(len(table.columns))]
+    return _total([min(wide, words) if _is_words(table, place) else wide for place, wide in enumerate(widths)], 1)
 
 
 def _is_words(table: Table, place: int) -> bool:
@@ -145,72 +145,37 @@ def _total(widths: Sequence[int], gap: int) -> int:
 def _column(table: Table, place: int) -> list[str]:
     """Heading and cells as text of one width: numbers, units and intervals each below each other."""
     cells = [row.cells[place] for row in table.rows]
-    parts = [_parts(cell) for cell in cells]
-    wide = [max((len(part[index]) for part in parts if len(part) > 1), default=0) for index in range(3)]
-    right = table.columns[place].right
-    texts = [_aligned(part, wide) for part in parts]
-    most = max([len(text) for text in texts] + [len(table.columns[place].name)])
-    figures = any(isinstance(cell, Figure) for cell in cells)
-    return [
-        _pad(table.columns[place].name, most, right and not wide[2]),
-        *(_pad(text, most, right and not (figures and wide[2])) for text in texts),
+    figures = [cell for cell in cells if isinstance(cell, Figure)]
+    number, unit, sure = (max((len(getattr(figure, part)) for figure in figures), default=0)
+                          for part in ("number", "unit", "sure"))  # fmt: skip
+    texts = [table.columns[place].name]
+    for cell in cells:
+        if isinstance(cell, Figure):
+            interval = f" {cell.sure:<{sure}}" if sure else ""
+            texts.append(f"{cell.number:>{number}} {cell.unit:<{unit}}{interval}")
+        else:
+            texts.append(clean(cell))
+    most = max(map(len, texts))
+    is_right = table.columns[place].right and not sure
+    return [text.rjust(most) if is_right else text.ljust(most) for text in texts]
+
+
+def _row(cells: Sequence[str], note: str, widths: Sequence[int], gap: int, width: int) -> list[Text]:
+    """One line, more where words are wrapped, which are set in there, so that they are no row of their own; a note is
+    at its end, or below where it does not fit."""
+    wrapped = [
+        [cell] if len(cell) <= wide else textwrap.wrap(cell, wide, subsequent_indent=" " * INDENT)
+        for cell, wide in zip(cells, widths, strict=True)
     ]
-
-
-def _parts(cell: Cell) -> tuple[str, ...]:
-    if isinstance(cell, Figure):
-        return cell.number, cell.unit, cell.sure
-    return (clean(cell),)
-
-
-def _aligned(part: tuple[str, ...], wide: Sequence[int]) -> str:
-    if len(part) == 1:
-        return part[0]
-    number, unit, sure = part
-    return f"{number:>{wide[0]}} {unit:<{wide[1]}}" + (f" {sure:<{wide[2]}}" if wide[2] else "")
-
-
-def _pad(text: str, width: int, right: bool) -> str:
-    return text.rjust(width) if right else text.ljust(width)
-
-
-def _head(table: Table, widths: Sequence[int], gap: int) -> Text:
-    line = Text(table.title.ljust(widths[0] + INDENT), style="bold")
-    for place, column in enumerate(table.columns[1:], start=1):
-        name = _column(table, place)[0].rstrip()
-        line.append(" " * gap).append(
-            name.ljust(widths[place]) if column.name else " " * widths[place], style="not bold dim"
-        )
-    return _trimmed(line)
-
-
-def _row(row: Line, cells: Sequence[str], widths: Sequence[int], gap: int, width: int) -> list[Text]:
-    """One line, more where words are wrapped; a note is at its end, or below where it does not fit."""
-    wrapped = [_in_column(cell, wide) for cell, wide in zip(cells, widths, strict=True)]
-    lines = [_line([cell[turn] if turn < len(cell) else "" for cell in wrapped], widths, gap, turn)
-             for turn in range(max(map(len, wrapped)))]  # fmt: skip
-    note = clean(row.note)
+    lines = []
+    for turn, pieces in enumerate(zip_longest(*wrapped, fillvalue="")):
+        line = Text(" " * INDENT)
+        for place, (piece, wide) in enumerate(zip(pieces, widths, strict=True)):
+            line.append(" " * gap if place else "")
+            line.append(piece.ljust(wide), style="bold yellow" if piece.strip() == "≠" and not turn else "")
+        line.rstrip()
+        lines.append(line)
     if note and len(lines) == 1 and len(lines[0]) + gap + len(note) <= width:
         lines[0].append(" " * gap).append(note, style="dim")
         note = ""
     return [*lines, *(Text(" " * (INDENT * 2) + more, style="dim") for more in wrap(note, width - INDENT * 2))]
-
-
-def _in_column(cell: str, wide: int) -> list[str]:
-    """The further lines of words are set in, so that they are no row of their own."""
-    if len(cell.rstrip()) <= wide:
-        return [cell.rstrip()]
-    return textwrap.wrap(cell.rstrip(), wide, subsequent_indent=" " * INDENT) or [""]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], gap: int, turn: int) -> Text:
-    line = Text(" " * INDENT)
-    for place, (cell, wide) in enumerate(zip(cells, widths, strict=True)):
-        line.append(" " * gap if place else "")
-        line.append(cell.ljust(wide), style="bold yellow" if cell.strip() == "≠" and not turn else "")
-    return _trimmed(line)
-
-
-def _trimmed(line: Text) -> Text:
-    line.rstrip()
-    return line

@@ -6,13 +6,14 @@ The page draws the ladder without a script: places on the log scale are shares o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
-from tollmeter.report.numbers import DASH, Figure, about, of_toll, time
+from tollmeter.report.numbers import DASH, Figure, about, of_toll, time, without_idle_zeros
 from tollmeter.report.tables import beside, per_ms, shared_state
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
@@ -52,22 +53,15 @@ def best_known(results: Results) -> tuple[Toll, ...]:
     """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
     without a meaning that analysis uses the most expensive single lines."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
-    chosen = []
+    chosen: list[Toll] = []
     for means, most in BEST_KNOWN.items():
-        chosen += _middle([toll for toll in paid if meaning(toll, results.probes) == means], most)
-    loners = [toll for toll in paid if not meaning(toll, results.probes) and _is_single(toll, paid)]
+        alike = [toll for toll in paid if meaning(toll, results.probes) == means]
+        number = min(most, len(alike))
+        chosen += [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
+    lines_of = Counter(toll.probe for toll in paid)
+    loners = [toll for toll in paid if not meaning(toll, results.probes) and lines_of[toll.probe] == 1]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
-
-
-def _middle(tolls: Sequence[Toll], most: int) -> list[Toll]:
-    """So many of a ranked list, evenly spaced."""
-    count = min(most, len(tolls))
-    return [tolls[len(tolls) * (2 * place + 1) // (2 * count)] for place in range(count)]
-
-
-def _is_single(toll: Toll, tolls: Sequence[Toll]) -> bool:
-    return sum(other.probe == toll.probe for other in tolls) == 1
 
 
 # ---- ladder ---------------------------------------------------------------------------------------------------------
@@ -110,60 +104,41 @@ class Ladder:
 
 
 def ladder(results: Results) -> Ladder | None:
-    """None where no toll has a number."""
+    """None where no toll has a number. The scale has whole decades of nanoseconds, each with a line, and words for as
+    many as have room."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.value > 0]
     if not paid:
         return None
-    scale = _Scale.over(paid)
+    exponents = [math.log10(toll.value) for toll in paid if toll.value]
+    first, last = math.floor(min(exponents)), math.ceil(max(exponents))
+    decades = range(first, max(last, first + 1) + 1)
+    every = -(-len(decades) // MOST_TICKS)
+    ticks = tuple(
+        (_at(10.0**decade, decades), "" if place % every else _power(decade)) for place, decade in enumerate(decades)
+    )
     both = any(shared_state(toll) for toll in paid)
     known = best_known(results)
     groups = tuple(
-        (name, tuple(_rung(toll, scale, both, known=toll in known) for toll in tolls))
-        for name, tolls in grouped(results)
+        (name, tuple(_rung(toll, decades, both, toll in known) for toll in tolls)) for name, tolls in grouped(results)
     )
-    return Ladder("contended" if both else "in cycles", scale.ticks(), groups)
+    return Ladder("contended" if both else "in cycles", ticks, groups)
 
 
-def _rung(toll: Toll, scale: _Scale, both: bool, *, known: bool) -> Rung:
+def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
     if toll.value is None:
         return Rung(toll.toll, None, DASH, DASH, DASH, f"no number: {toll.reason}", known)
-    fit = about(per_ms(toll.value))
-    return Rung(toll.toll, scale.mark(toll), of_toll(toll), beside(toll, both=both), fit, toll.note, known)
+    firm = toll.visits >= LEAST_VISITS
+    low, high = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
+    mark = Mark(_at(toll.value, decades), _at(low, decades), _at(high, decades), firm)
+    return Rung(toll.toll, mark, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value)), toll.note, known)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """Whole decades of nanoseconds, as exponents of ten."""
-
-    first: int
-    last: int
-
-    @classmethod
-    def over(cls, tolls: Sequence[Toll]) -> _Scale:
-        values = [toll.value for toll in tolls if toll.value]
-        first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-        return cls(first, max(last, first + 1))
-
-    def mark(self, toll: Toll) -> Mark:
-        value = toll.value or 0.0
-        firm = toll.visits >= LEAST_VISITS
-        low, high = (toll.low, toll.high) if firm else (value, value)
-        return Mark(self._at(value), self._at(low or value), self._at(high or value), firm)
-
-    def ticks(self) -> tuple[tuple[str, str], ...]:
-        """Every decade a line; words for as many as have room."""
-        decades = range(self.first, self.last + 1)
-        every = -(-len(decades) // MOST_TICKS)
-        return tuple(
-            (self._at(10.0**decade), "" if place % every else _power(decade)) for place, decade in enumerate(decades)
-        )
-
-    def _at(self, ns: float) -> str:
-        share = (math.log10(ns) - self.first) / (self.last - self.first) if ns > 0 else 0.0
-        return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"
+def _at(ns: float, decades: range) -> str:
+    """The place on the scale."""
+    share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
+    return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"
 
 
 def _power(decade: int) -> str:
     figure = time(10.0**decade)
-    number = figure.number.rstrip("0").rstrip(".") if "." in figure.number else figure.number
-    return f"{number} {figure.unit}"
+    return f"{without_idle_zeros(figure.number)} {figure.unit}"
