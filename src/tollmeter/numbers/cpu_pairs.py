@@ -30,7 +30,7 @@ MOST_VISITS = 6
 """Of a pair whose interval is wide."""
 _NEIGHBOURS = 10
 """Visits before and after one that show the machine's state at that moment: 25 ms. Of a guest whose cost drifts by 8 %
-in 20 s, two visits of a pair then differ by 3 % in place of 10 (decision 46)."""
+in 20 s, two visits of a pair then differ by 3 % in place of 10 (decision 38)."""
 _LEAST_FOR_STATES = 160
 _PASSES = 8
 """Of two visits of each pair, each pass halves the part of the state that is taken for the pair's."""

@@ -97,7 +97,7 @@ as they do. All counts are even, so that n and 2n come first equally often."""
 
 OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
 """Of a pair of many CPUs. Two visits of a pair differ by 2 to 4 % with these, and by as much with four times as long
-batches (decision 46)."""
+batches (decision 38)."""
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
