@@ -13,7 +13,7 @@ import pytest
 
 from fakes import sha256, tree
 from tollmeter.cli.main import main
-from tollmeter.library import places, reuse
+from tollmeter.library import places, resume
 from tollmeter.store.journal import NAME, read
 
 STUDY = """
@@ -73,9 +73,9 @@ def test_another_executable_or_an_old_run_is_not_taken(root: Path, capfd: pytest
     made["kernel.enter"]["sha256"] = sha256(changed)
     (abi / "manifest.json").write_text(json.dumps(made))
     assert studied(root, capfd)[0] == {"kernel.other"}
-    long_ago = time.time() - reuse.MOST_AGE_S - 60
+    long_ago = time.time() - resume.MOST_AGE_S - 60
     os.utime(_default(root) / NAME, (long_ago, long_ago))
-    assert list(reuse._recent()) == []
+    assert list(resume._recent()) == []
 
 
 def test_another_priority_is_another_measurement(root: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,7 @@ import pytest
 
 from probes.visiting import ROOT, all_points, build_broken, cost, describe, executable, in_turns, visit, visits
 from tollmeter.catalog import Executable
-from tollmeter.library.profiling import take_all
-from tollmeter.library.sampled import ProfilePoint
+from tollmeter.library.profiling import ProfilePoint, take_all
 from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
 from tollmeter.targets.profiling_visit import Asked

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tollmeter.library import addresses, interleaved_profiles
+from tollmeter.library import looking, profiling
 from tollmeter.library.looking import look
 from tollmeter.library.prepare import for_measuring, seconds_for_visits
-from tollmeter.library.profiling import profile_suite
-from tollmeter.library.sampled import SPENT, STOPPED, Over, ProfilePoint, Slice
+from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, Slice, profile_suite
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
 from tollmeter.store.profile_files import keep, kept
 from tollmeter.targets import profiling_visit
@@ -67,8 +66,8 @@ def test_what_is_looked_at_ends_with_the_budget_and_with_a_ctrl_c(
     every: Any = wanted(16, 64, 256)
     ready: Any = Ready(Request(msgspec.structs.replace(SUITE, modelled=CACHE), 40.0))
     stopping: Any = Asked(asked)
-    monkeypatch.setattr(addresses, "wanted_by", lambda *_: every)
-    monkeypatch.setattr(addresses, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
+    monkeypatch.setattr(looking, "wanted_by", lambda selects, _: every if selects else [])
+    monkeypatch.setattr(looking, "model", lambda one, _: Modelled("float.dot", "a", "t", one.point.values()))
     look(ready, tmp_path, time.monotonic() + left_s, stopping, quiet=True)
     assert [one.reason for one in kept(tmp_path, Modelled)] == [why] * 3
 
@@ -80,7 +79,7 @@ def test_profiles_end_with_a_ctrl_c_between_two_slices(monkeypatch: pytest.Monke
         taken.append(one)
         raise Failure("no timer here")
 
-    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
+    monkeypatch.setattr(profiling, "sampled", sampled)
     stopped: Over = lambda: STOPPED if taken else None  # noqa: E731
     profile_suite(tmp_path, wanted(16, 64, target="local"), 1.0, lambda _: None, {}, over=stopped)
     assert len(taken) == 1
@@ -90,16 +89,16 @@ def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "program").write_bytes(b"it")
-    (tmp_path / addresses.DISTANCES).write_bytes(b"what looks")
+    (tmp_path / looking.DISTANCES).write_bytes(b"what looks")
     known, new = wanted(16, 64, path=str(tmp_path / "program"))
-    monkeypatch.setattr(addresses, "_EMULATOR", tmp_path)
-    monkeypatch.setattr(addresses, "_KEPT", tmp_path / "kept")
-    monkeypatch.setattr(addresses, "open_here", nobody_is_asked)
-    monkeypatch.setattr(addresses, "measure_distances", nobody_is_asked)
-    stored = tmp_path / "kept" / addresses._fingerprint(known)
+    monkeypatch.setattr(looking, "_EMULATOR", tmp_path)
+    monkeypatch.setattr(looking, "_KEPT", tmp_path / "kept")
+    monkeypatch.setattr(looking, "open_here", nobody_is_asked)
+    monkeypatch.setattr(looking, "measure_distances", nobody_is_asked)
+    stored = tmp_path / "kept" / looking._fingerprint(known)
     stored.mkdir(parents=True)
     keep(stored, Distances, [Distances("float.dot", "a", "t", {}, ((64.0, 0.5, 0.5),))])
-    assert [addresses.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
+    assert [looking.distances(one, lambda: SPENT).reason for one in (known, new)] == [None, SPENT]
 
 
 def nobody_is_asked(*_: object) -> None:

@@ -14,9 +14,9 @@ import pytest
 import made
 from screens import screens
 from tollmeter.catalog import Executable
-from tollmeter.library.addresses import model
+from tollmeter.library.looking import model
 from tollmeter.library.places import ROOT, suites
-from tollmeter.library.sampled import ProfilePoint
+from tollmeter.library.profiling import ProfilePoint
 from tollmeter.model import Build, CacheModel, Modelled, Point, Published, Results, Select, Suite
 from tollmeter.report.length_sections import sections
 from tollmeter.store.profile_files import keep, kept

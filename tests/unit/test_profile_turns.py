@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from tollmeter.catalog import Executable
-from tollmeter.library import interleaved_profiles
-from tollmeter.library.interleaved_profiles import SLICE_MS, InterleavedProfiles
-from tollmeter.library.profiling import profile_suite
-from tollmeter.library.sampled import SPENT, ProfilePoint, Sampled, Slice
+from tollmeter.library import profiling
+from tollmeter.library.profiling import (
+    SLICE_MS,
+    SPENT,
+    InterleavedProfiles,
+    ProfilePoint,
+    Sampled,
+    Slice,
+    profile_suite,
+)
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
 from tollmeter.store.profile_files import kept
@@ -37,7 +43,7 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def inlined(self, _: int) -> None: ...
 
-    monkeypatch.setattr(interleaved_profiles, "Symbols", Named)
+    monkeypatch.setattr(profiling, "Symbols", Named)
 
 
 class Machine:
@@ -56,7 +62,7 @@ class Machine:
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
-    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
+    monkeypatch.setattr(profiling, "sampled", machine.sampled)
     found = InterleavedProfiles(asked_for(points), Sampling(TURNS * SLICE_MS))
     found.take(lambda _: None)
     return found.profiles()
@@ -114,7 +120,7 @@ def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch)
             raise Failure("no timer here")
         return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
+    monkeypatch.setattr(profiling, "sampled", sampled)
     found = InterleavedProfiles(asked_for(3), Sampling(500))
     found.take(lambda _: None)
     assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
@@ -123,7 +129,7 @@ def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("named")
 def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
-    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
+    monkeypatch.setattr(profiling, "sampled", machine.sampled)
     counted = asked_for(1, "qemu-user:mipsel")
     profile_suite(tmp_path, [*asked_for(1), *counted], 1.5, lambda _: None, {})
     times = [ms for _, ms in machine.asked]
@@ -142,7 +148,7 @@ def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
         return machine.sampled(wanted, sampling)
 
-    monkeypatch.setattr(interleaved_profiles, "sampled", sampled)
+    monkeypatch.setattr(profiling, "sampled", sampled)
     with pytest.raises(KeyboardInterrupt):
         profile_suite(tmp_path, asked_for(5), 1.0, lambda _: None, {})
     assert [bool(one.reason) for one in kept(tmp_path, Profile)] == [False] * 4 + [True]
@@ -152,7 +158,7 @@ def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPa
 def test_no_slice_is_begun_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a busy program one turn of fifteen points took 15 s."""
     machine = Machine(())
-    monkeypatch.setattr(interleaved_profiles, "sampled", machine.sampled)
+    monkeypatch.setattr(profiling, "sampled", machine.sampled)
     found = InterleavedProfiles(asked_for(3), Sampling(TURNS * SLICE_MS))
     found.take(lambda _: None, lambda: SPENT if len(machine.asked) >= 2 else None)
     assert len(machine.asked) == 2

@@ -12,10 +12,8 @@ import msgspec
 import pytest
 
 from tollmeter.catalog import Executable
-from tollmeter.library import sampled
-from tollmeter.library.interleaved_profiles import LEAST_TURNS
-from tollmeter.library.profiling import take_all
-from tollmeter.library.sampled import ProfilePoint
+from tollmeter.library import profiling
+from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
@@ -155,7 +153,7 @@ def test_where_rows_say_the_gain_it_is_theirs_and_each_profile_says_how_it_was_m
 def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, object]) -> Profile:
     """What comes of a stream, as if an executable had printed it."""
     stream = seal([{"k": "visit", "work": {"operations": 4}}, *records])
-    monkeypatch.setattr(sampled, "profiled", lambda *_: ProfiledVisit(Ended(stream, 0, None), {}))
+    monkeypatch.setattr(profiling, "profiled", lambda *_: ProfiledVisit(Ended(stream, 0, None), {}))
     probe = Probe(probe="any.probe", question="?", revision=1, metrics=())
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")

@@ -23,8 +23,9 @@ from tollmeter.findings import carried
 from tollmeter.library import places, timed
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
-from tollmeter.library.measure import interrupted
 from tollmeter.library.options import Options
+from tollmeter.library.prepare import sealed_head
+from tollmeter.library.resume import interrupted
 from tollmeter.library.timed import TimeOptions
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
 from tollmeter.model import Build, ClockReading, Failure, Results
@@ -147,11 +148,14 @@ def measured(
 ) -> tuple[timed.Timed, Results]:
     commands = commands_of(texts or ("true", "true"), (), EVERY_SET, None)
     options = options._replace(out=folder / "run", words=("true", "true"))
-    first = base().head(commands)
+    on = base()
+    first = sealed_head(on.machine, on.clock, [on.probe(commands)], [on.build])
     with Journal.create(folder / "run", timed._request(commands, options, "x86_64"), first) as journal:
-        jobs = timed._Jobs(commands, options)
-        made = timed._Timing(jobs, process, journal, base(), stopping or Stopping(), now=lambda: process.now_s)
-        done = made.to_the_end(lambda *_: None)
+        jobs, _ = timed._jobs(commands, options)
+        timing = timed._Timing(
+            jobs, options, process, journal, on, stopping=stopping or Stopping(), now=lambda: process.now_s
+        )
+        done = timing.to_the_end(lambda *_: None)
     return done, open_run(folder / "run")
 
 

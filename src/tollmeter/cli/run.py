@@ -71,8 +71,9 @@ def run(
 
 def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
-    from tollmeter.library.measure import interrupted, measured, resumed
+    from tollmeter.library.measure import measured, resumed
     from tollmeter.library.prepare import prepared
+    from tollmeter.library.resume import interrupted
 
     observing = _observing(options.quiet)
     if resume is None:
@@ -121,11 +122,11 @@ def _cpus(plan: Plan, point: Point) -> str:
 
 
 def _plan(options: Options, resume: str | None) -> Plan:
-    from tollmeter.library.measure import interrupted
     from tollmeter.library.prepare import prepared
+    from tollmeter.library.resume import interrupted
 
     if resume is None:
         return prepared(options, may_install=False).plan
     half = interrupted(resume, options, may_start=False)
-    print_notice(f"{len(half.work.done)} visits of {half.folder} are done already, and count")
+    print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
     return half.plan

@@ -18,7 +18,6 @@ from tollmeter.model import (
     Distances,
     Failure,
     Index,
-    Machine,
     Modelled,
     Outcome,
     Probe,
@@ -77,7 +76,9 @@ def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
     """Runs that are to be seen together, each without its visits until they are asked for: those of two runs of 1 GB
     take 150 MB each. Raises Failure as `open_two`."""
     check_different(folders)
-    return tuple(msgspec.structs.replace(open_run(one), outcomes=Visits(one, _without_broken)) for one in folders)
+    return tuple(
+        msgspec.structs.replace(open_run(folder), outcomes=Visits(folder, _without_broken)) for folder in folders
+    )
 
 
 def check_different(folders: Sequence[Path]) -> None:
@@ -99,66 +100,64 @@ def _kept(folder: Path, made_of: str) -> Index | None:
 
 
 def make(contents: Contents, request: Request, folder: Path) -> Results:
-    """Everything that is derived, from all that was recorded."""
+    """Everything that is derived, from all that was recorded: rows, the run's verdict, the machine, findings."""
     from tollmeter.experiment.evidence import unseen_share
     from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.convergence import missing, sentence, settlement
-    from tollmeter.judgement.opposed import opposed, uncompared
+    from tollmeter.judgement.convergence import budget_beyond, missing, sentence, settlement
+    from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
     from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_relations
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes, outcomes = _machine(contents, folder), _probes(contents.head), _without_broken(contents.outcomes)
-    _check_described(outcomes, probes, folder)
-    # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
-    precision = _of_rows(request)
+    machine, probes, outcomes = contents.head.machine, _probes(contents.head), _without_broken(contents.outcomes)
+    if machine is None:
+        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
+    for outcome in outcomes:
+        if outcome.point.probe not in probes:
+            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
+    precision = _row_precision(request)
     known = machine_known(outcomes, learned(request), precision)
+    # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
-    made: list[Row] = []
+
+    bare_rows: list[Row] = []
     wanted: list[tuple[Sequence[Outcome], float]] = []
     for points, scattered in in_parts(outcomes, probes, known):
-        made += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
+        bare_rows += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
         wanted += missing(points, probes, scattered)
-    rows = with_relations(table(made, outcomes, probes, known), outcomes, machine.topology)
-    levels = hierarchy(rows, probes, machine)
-    run = msgspec.structs.replace(_run_info(contents, request, folder), unseen_share=unseen_share(outcomes, probes))
+    rows = with_relations(table(bare_rows, outcomes, probes, known), outcomes, machine.topology)
+    against = {pair.point: pair.against for pair in request.pairs}
+    ratios = opposed(outcomes, against, probes, known, request.precision)
+
+    run = _recorded(contents, request, folder)
     done = settlement(outcomes, wanted, known, run.seconds)
     run = msgspec.structs.replace(
-        run, points=done.points, settled=done.settled, timed_share=done.timed_share, shared_share=done.shared_share,
-        limited=done.limited, summary=sentence(done, rows, precision, request.budget_seconds),
+        run, unseen_share=unseen_share(outcomes, probes), points=done.points, settled=done.settled,
+        timed_share=done.timed_share, shared_share=done.shared_share, limited=done.limited,
+        summary=sentence(done, rows, precision, request.budget_seconds),
+        uncompared=uncompared(outcomes, against, probes, ratios),
     )  # fmt: skip
-    pairs = {pair.point: pair.against for pair in request.pairs}
-    ratios = opposed(outcomes, pairs, probes, known, request.precision)
-    run = msgspec.structs.replace(
-        run, verdict=verdict(run, rows), uncompared=uncompared(outcomes, pairs, probes, ratios)
-    )  # fmt: skip
-    run = msgspec.structs.replace(
-        run, enough_s=_enough_s(run, outcomes, len({*pairs, *pairs.values()}), request.budget_seconds)
-    )
-    fallen = lengths(outcomes, rows, probes, machine, levels)
+    run = msgspec.structs.replace(run, verdict=verdict(run, rows))
+    more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
+    if run.verdict != "interrupted" and more_s < inf:
+        budget_s = request.budget_seconds + (_MARGIN * more_s - run.seconds)
+        run = msgspec.structs.replace(run, enough_s=budget_beyond(request.budget_seconds, budget_s))
+
+    levels = hierarchy(rows, probes, machine)
     derived = Index(
-        format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=tuple(levels), lengths=fallen,
-        inferred=inferred(rows, probes, levels, machine),
-        tolls=tolls(native(rows, machine.architecture), probes, clock_hz),
-        opposed=ratios, profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
+        format=INDEX_FORMAT, run=run, machine=machine, rows=rows, hierarchy=levels,
+        lengths=lengths(outcomes, rows, probes, machine, levels), inferred=inferred(rows, probes, levels, machine),
+        tolls=tolls(native(rows, machine.architecture), probes, clock_hz), opposed=ratios,
+        profiles=kept(folder, Profile), modelled=kept(folder, Modelled),
     )  # fmt: skip
     derived = msgspec.structs.replace(derived, kinds=core_kinds(derived, probes, outcomes, known.clocks_hz))
     return _judged(_results(contents.head, outcomes, request, derived))
-
-
-def _enough_s(run: RunInfo, outcomes: Sequence[Outcome], points: int, budget_s: float) -> float | None:
-    """Of a run that was not stopped: its budget and more time for visits. points: that stand against each other."""
-    from tollmeter.judgement.convergence import budget_beyond
-    from tollmeter.judgement.opposed import seconds_wanted
-
-    more_s = _MARGIN * seconds_wanted(outcomes, run.uncompared, points, run) - run.seconds
-    return budget_beyond(budget_s, budget_s + more_s) if run.verdict != "interrupted" and more_s < inf else None
 
 
 def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:
@@ -199,17 +198,17 @@ def _of_known_rows(results: Results) -> Results:
     from tollmeter.inference.inferred import inferred
     from tollmeter.judgement.verdict import is_known
 
-    whole = results.index
-    rows = tuple(row for row in whole.rows if is_known(row))
-    if len(rows) == len(whole.rows):
+    index, probes = results.index, results.probes
+    rows = tuple(row for row in index.rows if is_known(row))
+    if len(rows) == len(index.rows):
         return results
-    levels = hierarchy(rows, results.probes, whole.machine)
-    properties = inferred(rows, results.probes, levels, whole.machine)
-    index = msgspec.structs.replace(whole, rows=rows, hierarchy=tuple(levels), inferred=properties)
+    levels = hierarchy(rows, probes, index.machine)
+    properties = inferred(rows, probes, levels, index.machine)
+    index = msgspec.structs.replace(index, rows=rows, hierarchy=levels, inferred=properties)
     return msgspec.structs.replace(results, index=index)
 
 
-def _of_rows(request: Request) -> float:
+def _row_precision(request: Request) -> float:
     """What is wanted of a row: where points stand against each other, what was asked is wanted of their ratio."""
     return PRECISION if request.against else request.precision
 
@@ -237,10 +236,11 @@ def remembered(results: Results, before: Learned) -> Remembered:
 
 
 def _rows_remembered(results: Results, before: Learned) -> dict[str, Cost]:
+    from tollmeter.experiment.precision import NORMAL
     from tollmeter.numbers.known import Known, row_name
     from tollmeter.numbers.readings import NS_PER_SECOND, RATES, is_time
 
-    rows_by_run = {}
+    costs, known = {}, Known(learned=before)
     for row in results.index.rows:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
@@ -248,19 +248,12 @@ def _rows_remembered(results: Results, before: Learned) -> dict[str, Cost]:
             name = row_name(row, row.state)
             cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
             clock_hz = results.index.machine.core_clock_hz if is_time(row.unit) else None
-            error = _own_error(row, Known(learned=before).runs_sd(name))
-            rows_by_run[name] = Cost(cost, error, clock_hz or 0.0, not is_time(row.unit))
-    return rows_by_run
-
-
-def _own_error(row: Row, runs_sd: float) -> float:
-    """The standard error by the run's own visits. The row's interval holds what runs differ by as well: were that left
-    in, the runs would seem to explain their differences themselves."""
-    from tollmeter.experiment.precision import NORMAL
-
-    assert row.low and row.high
-    whole = log(row.high / row.low) / 2 / NORMAL
-    return sqrt(max(0.0, whole**2 - runs_sd**2))
+            # The row's interval holds between-run variance too: were that left in the standard error, the runs would
+            # seem to explain their differences themselves.
+            interval_error = log(row.high / row.low) / 2 / NORMAL
+            own_error = sqrt(max(0.0, interval_error**2 - known.runs_sd(name) ** 2))
+            costs[name] = Cost(cost, own_error, clock_hz or 0.0, not is_time(row.unit))
+    return costs
 
 
 TABLES = ("rows", "samples", "tolls", "findings", "machines")
@@ -285,33 +278,18 @@ def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     return tuple(visit for visit in outcomes if visit.status != "interrupted" or visit.point not in visited)
 
 
-def _machine(contents: Contents, folder: Path) -> Machine:
-    if contents.head.machine is None:
-        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
-    return contents.head.machine
-
-
-def _check_described(outcomes: tuple[Outcome, ...], probes: dict[str, Probe], folder: Path) -> None:
-    for outcome in outcomes:
-        if outcome.point.probe not in probes:
-            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
-
-
-def _run_info(contents: Contents, request: Request, folder: Path) -> RunInfo:
+def _recorded(contents: Contents, request: Request, folder: Path) -> RunInfo:
+    """What the journal and the request say of the run; the rest is derived."""
+    session, damage = contents.session, ""
+    if lost := contents.damage:
+        streams = f"{len(lost)} streams of the journal are" if len(lost) > 1 else "One stream of the journal is"
+        damage = f"{streams} damaged and left out ({lost[0]})."
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started,
-        seconds=contents.session.seconds or _seconds_so_far(contents.outcomes),
-        seed=request.seed, status=contents.session.status, tollmeter=request.tollmeter, folder=str(folder),
-        precision=_of_rows(request), surroundings=contents.session.surroundings, narrowed=request.narrowed,
-        reused=request.reused, damage=_damage(contents.damage),
+        seconds=session.seconds or _seconds_so_far(contents.outcomes), seed=request.seed, status=session.status,
+        tollmeter=request.tollmeter, folder=str(folder), precision=_row_precision(request),
+        surroundings=session.surroundings, narrowed=request.narrowed, reused=request.reused, damage=damage,
     )  # fmt: skip
-
-
-def _damage(lost: Sequence[str]) -> str:
-    if not lost:
-        return ""
-    several = f"{len(lost)} streams of the journal are" if len(lost) > 1 else "One stream of the journal is"
-    return f"{several} damaged and left out ({lost[0]})."
 
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:

@@ -1,22 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Further measurements of a suite after the run, in the remaining budget: profiles, a modelled cache, stack distances.
-Each that did not fit is reported."""
+Each that did not fit is reported.
+
+The latter two are what an emulator that sees the addresses of a program says of it: the misses of a study's cache on a
+machine without it, and the stack distances of a program's loads, that is the misses of each cache, whatever its size.
+Stored in the run's folder beside the journal: these are properties of the program alone, and no time. Stack distances
+are as exact as a count, so the result for one executable is stored beside the emulator's files and not measured
+again."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from tollmeter.conduct import Stopping
 from tollmeter.library.derive import learned
+from tollmeter.library.places import ROOT
 from tollmeter.library.prepare import Prepared
-from tollmeter.library.sampled import SPENT, STOPPED
+from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, profile_suite, read_profile, wanted_by
+from tollmeter.model import CacheModel, Distances, Failure, Modelled, Record
 from tollmeter.notices import Counting, notify
+from tollmeter.plan.points import Ground
+from tollmeter.store.profile_files import keep, kept
+from tollmeter.targets.profiling_visit import DISTANCES, MISSES, measure_distances, model_misses
+from tollmeter.toolchain.abis import open_here
 
+T = TypeVar("T", bound=Record)
 PROFILE_S, _LEAST_PROFILE_S = 1.75, 0.5
 """Time of each profile of a suite: some 17,000 samples in 14 slices; half of them still give a share to 1.1 points."""
 _TURNS = 1.5
 """Of all its slices a profile may get half as many again."""
+_LASTS_MS, _MODEL_LASTS_MS = 20, 50
+_EMULATOR = ROOT / "build/emulator"
+_KEPT = _EMULATOR / "distances"
 
 
 def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, quiet: bool) -> None:
@@ -25,25 +48,111 @@ def look(ready: Prepared, folder: Path, until_s: float, stopping: Stopping, *, q
     def over() -> str | None:
         return STOPPED if stopping.asked else SPENT if time.monotonic() >= until_s else None
 
-    from tollmeter.library.addresses import model_suite, take_distances
-    from tollmeter.library.profiling import profile_suite, wanted_by
-    from tollmeter.plan.points import Ground
-
     suite, request = ready.request.suite, ready.request
-    place = Ground(ready.catalog, ready.machine, request.abis)
-    if wanted := wanted_by(suite.profile, place):
+    ground = Ground(ready.catalog, ready.machine, request.abis)
+    if wanted := wanted_by(suite.profile, ground):
         left_s = (until_s - time.monotonic()) / len(wanted) / _TURNS
         seconds = min(PROFILE_S, max(_LEAST_PROFILE_S, left_s))
-        profile_suite(
-            folder, wanted, seconds, (lambda _: None) if quiet else notify, learned(request).widths, over=over
-        )
+        report = (lambda _: None) if quiet else notify
+        profile_suite(folder, wanted, seconds, report, learned(request).widths, over=over)
     if suite.modelled:
+        cache: CacheModel = suite.modelled
+
+        def modelled(point: ProfilePoint) -> Modelled:
+            why = over()
+            return _unmodelled(point, why) if why else model(point, cache)
+
         with Counting("points in a modelled cache") as count:
-            model_suite(folder, suite.modelled, place, over, _silently if quiet else count)
+            points = wanted_by(cache.select, ground)
+            _take(points, folder, Modelled, modelled, _silently if quiet else count)
     if suite.worth:
         with Counting("programs whose loads were looked at") as count:
-            take_distances(folder, suite, place, over, _silently if quiet else count)
+            points = _sized_programs(wanted_by(suite.select, ground), ground)
+            _take(points, folder, Distances, lambda point: distances(point, over), _silently if quiet else count)
 
 
 def _silently(done: int, total: int) -> None:
     """Prints nothing, for --quiet."""
+
+
+def _take(
+    points: Sequence[ProfilePoint], folder: Path, form: type[T], take: Callable[[ProfilePoint], T],
+    report: Callable[[int, int], None],
+) -> None:  # fmt: skip
+    """Stores those that are done, also after a Ctrl-C. report: called with the number of points done, and of all."""
+    taken: list[T] = []
+    try:
+        for done, point in enumerate(points):
+            report(done, len(points))
+            taken.append(take(point))
+    finally:
+        if taken:
+            keep(folder, form, taken)
+
+
+def model(wanted: ProfilePoint, cache: CacheModel) -> Modelled:
+    """One point. What went wrong is its reason: it keeps no other from being modelled."""
+    target = wanted.point.target
+    try:
+        open_here(ROOT, target, (MISSES,)).close()
+        modelled = model_misses(target, wanted.command(), _MODEL_LASTS_MS, cache, _EMULATOR)
+        last, work = read_profile(modelled.ended)
+    except (Failure, OSError) as error:
+        return _unmodelled(wanted, str(error))
+    operations = last.iterations * (work.operations or 1.0)
+    return msgspec.structs.replace(
+        _unmodelled(wanted, None), misses=modelled.misses / operations, flushes=modelled.flushes / operations
+    )
+
+
+def _unmodelled(wanted: ProfilePoint, reason: str | None) -> Modelled:
+    point = wanted.point
+    return Modelled(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values(), reason=reason)
+
+
+def _sized_programs(points: Sequence[ProfilePoint], ground: Ground) -> list[ProfilePoint]:
+    """Every program that is counted at several sizes, as attribution of its time requires. Another choice is another
+    program."""
+    probes = ground.catalog.probes()
+    programs = {}
+    for wanted in points:
+        point = wanted.point
+        is_program = any(metric.means == "cpu-time" for metric in probes[point.probe].metrics)
+        if is_program and point.target.startswith("qemu-user:"):
+            choices = (pair for pair in point.parameters if isinstance(pair[1], str))
+            programs[wanted] = (point.probe, point.abi, *choices)
+    sizes = Counter(programs.values())
+    return [wanted for wanted, program in programs.items() if sizes[program] > 1]
+
+
+def distances(wanted: ProfilePoint, over: Over) -> Distances:
+    """The distances of one point, or why there are none. Once time is over, only stored results are returned."""
+    point = wanted.point
+    empty = Distances(probe=point.probe, abi=point.abi, target=point.target, parameters=point.values())
+    late = over()
+    try:
+        if not late:  # make alone takes 0.5 s beside busy programs, and some suites have 32 points
+            open_here(ROOT, point.target, (DISTANCES,)).close()
+        stored = _KEPT / _fingerprint(wanted)
+        with contextlib.suppress(Failure):  # a damaged file is written again
+            if known := kept(stored, Distances):
+                return known[0]
+        if late:
+            return msgspec.structs.replace(empty, reason=late)
+        measured = measure_distances(point.target, wanted.command(), _LASTS_MS, _EMULATOR)
+        last, work = read_profile(measured.ended)
+        operations = last.iterations * (work.operations or 1.0)
+        loads = tuple((size, foreseen / operations, others / operations) for size, foreseen, others in measured.loads)
+        result = msgspec.structs.replace(empty, loads=loads)
+        stored.mkdir(parents=True, exist_ok=True)
+        keep(stored, Distances, [result])
+        return result
+    except (Failure, OSError) as error:
+        return msgspec.structs.replace(empty, reason=late or str(error))
+
+
+def _fingerprint(wanted: ProfilePoint) -> str:
+    """Of all that the answer is made of: the program, what it is asked, and what looks at it."""
+    of = [Path(wanted.executable.path).read_bytes(), (_EMULATOR / DISTANCES).read_bytes()]
+    asked = repr((wanted.point.target, wanted.point.parameters, _LASTS_MS)).encode()
+    return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in (*of, asked))).hexdigest()[:32]

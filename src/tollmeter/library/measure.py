@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
+import re
+import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -14,30 +15,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.judgement import convergence, opposed
 from tollmeter.library import places
 from tollmeter.library.derive import learned
-from tollmeter.library.looking import look
-from tollmeter.library.options import Options, names
-from tollmeter.library.peer import serving
-from tollmeter.library.prepare import (
-    LONGEST_FOLDER,
-    Prepared,
-    ResumedFrom,
-    budget_of,
-    check_machine,
-    folder_for_files,
-    for_measuring,
-    head_of,
-    same_machine,
-    same_plan,
-    used,
-)
-from tollmeter.library.reuse import Reused, reused
-from tollmeter.library.wanted import ProbeRequest, selects_of
-from tollmeter.library.workloads import with_workloads
+from tollmeter.library.options import Options
+from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, for_measuring, head_of, used
+from tollmeter.library.resume import Interrupted, reused
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
@@ -45,16 +31,20 @@ from tollmeter.numbers.cpu_pairs import wide_pairs
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
+from tollmeter.protocol import clean
 from tollmeter.starting import realtime_priority
-from tollmeter.store.journal import Journal, Session, read
-from tollmeter.store.request import Request, places_of, read_request
+from tollmeter.store.journal import Journal, Session
+from tollmeter.store.request import Request
 from tollmeter.studies import attempts
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.profiling_visit import ending_at
-from tollmeter.targets.ways import LOCAL, clocked
+from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.ways import LOCAL
 
 _LEAST_S, _LEAST_SHARE = 2.0, 0.1
+_PEER_STARTS_S, _PEER_ENDS_S = 20.0, 5.0
+_MOST_BYTES = 4096
 
 ELSEWHERE = "ssh:"
 """Targets of that kind measure on another machine."""
@@ -76,10 +66,10 @@ class _Work(NamedTuple):
     plan: Plan
     machine: Machine
     executables: Mapping[tuple[str, str], Executable]
+    learned: Learned
     done: Sequence[Outcome] = ()
     seconds_before: float = 0.0
     built_s: float = 0.0
-    learned: Learned = Learned()
 
 
 def measured(
@@ -92,123 +82,30 @@ def measured(
     earlier = reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
-        taken = _copied_visits(earlier, journal) if earlier else ()
-        work = _Work(ready.plan, ready.machine, executables, taken, built_s=ready.built_s, learned=learned(request))
+        if earlier:
+            notify(earlier.sentence)
+            for stream in earlier.streams:
+                journal.append(stream)
+        taken = earlier.outcomes if earlier else ()
+        work = _Work(ready.plan, ready.machine, executables, learned(request), taken, built_s=ready.built_s)
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(_placed(work, request, journal), journal, options, observing, stopping)
+        done = _go(work, request, journal, options, _Eyes(observing, stopping))
     if done.session.status != "interrupted":
+        from tollmeter.library.looking import look
+
         until_s = done.began + for_measuring(request.budget_seconds)
         with ending_at(until_s):
             look(ready, folder, until_s, stopping, quiet=options.quiet)
     return done
 
 
-def _copied_visits(earlier: Reused, journal: Journal) -> Sequence[Outcome]:
-    """The other run's visits, now in this journal too."""
-    notify(earlier.sentence)
-    for stream in earlier.streams:
-        journal.append(stream)
-    return earlier.outcomes
-
-
-class Interrupted(NamedTuple):
-    """A run that was interrupted, or whose budget was spent, with what is still to be done of it."""
-
-    folder: Path
-    work: _Work
-    request: Request
-
-    @property
-    def plan(self) -> Plan:
-        return self.work.plan
-
-
-def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
-    """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
-    2 if it is no run, requests more than it states, or names an untyped target; 5 if this machine or the build differs
-    from the run's."""
-    fixed = (
-        options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
-        options.all_points, options.trust,
-    )  # fmt: skip
-    if any(fixed) or options.seed is not None:
-        raise Failure(
-            "--resume takes what to measure from the run. It accepts only --budget, --format, --dry-run, --quiet "
-            "and --beside, and the run's own --target, --clock, --peer and --folder"
-        )
-    folder = places.find_run(name)
-    request, contents = read_request(folder), read(folder)
-    if request.settings:
-        raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
-    _check_typed(folder, request, options)
-    if request.is_of_commands:
-        raise Failure(f"{folder} is a run of `toll time`, whose commands are started only where they are typed")
-    _check_commands(folder, request)
-    recorded = check_machine(folder, request, contents)
-    wanted = ProbeRequest(selects_of(request.suite), request.against)
-    catalog = places.made_ready(request.abis, request.targets, wanted, may_start, may_start=may_start)
-    catalog = with_workloads(catalog, request.suite, request.abis, may_start=may_start)
-    machine = same_machine(folder, request, recorded, catalog) if may_start else recorded
-    plan, executables = same_plan(folder, request, contents, ResumedFrom(catalog, machine))
-    budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
-    plan = msgspec.structs.replace(plan, budget_seconds=budget)
-    work = _Work(plan, machine, executables, contents.outcomes, contents.session.seconds, learned=learned(request))
-    return Interrupted(folder, work, request)
-
-
-def _check_typed(folder: Path, request: Request, options: Options) -> None:
-    """A run's folder is untrusted: places that it names must be typed as well. Raises Failure (2)."""
-    own = str(folder_for_files(options.folder)) if options.folder else ""
-    typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
-    if typed != (_elsewhere(request.targets), request.peer, request.folder):
-        words = shlex.join(places_of(request)) or "no --target, --clock, --peer or --folder"
-        raise Failure(
-            f"{folder} was begun with {words}: type the same beside --resume, since a run's folder may come from "
-            "another machine and connects to nothing by itself"
-        )
-
-
-def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
-    return () if {*targets} <= {LOCAL} else tuple(targets)
-
-
-def _check_commands(folder: Path, request: Request) -> None:
-    """A run's folder is untrusted: workload commands come from this checkout's suites. Raises Failure (2)."""
-    ours = [workload for suite in places.suites().values() for workload in suite.workload]
-    strange = next((workload for workload in request.suite.workload if workload not in ours), None)
-    if strange:
-        raise Failure(
-            f"{folder}: no suite of this checkout has the commands of its workload {strange.name}, and a run that is "
-            "resumed starts no others: begin a new run with the suite's file"
-        )
-
-
 def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> MeasuredRun:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
-        return _go(_placed(half.work, half.request, journal), journal, options, observing, stopping)
-
-
-def _placed(work: _Work, request: Request, journal: Journal) -> _Work:
-    """The plan with a folder for the probes' files, and the other end of a network where one was requested."""
-    own = journal.folder.resolve()
-    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
-    return work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=request.peer))
-
-
-def _go(work: _Work, journal: Journal, options: Options, observing: Observing, stopping: Stopping) -> MeasuredRun:
-    began = time.monotonic()
-    serving_ones = (made for made in work.executables.values() if made.probe.serves and made.target == LOCAL)
-    # One that is linked with a library has its services besides all others.
-    ends = [made.path for made in sorted(serving_ones, key=lambda made: not made.probe.library)]
-    with _watched(work.plan, options, stopping) as watch, serving(work.plan.peer, ends) as peer:
-        work = work._replace(plan=msgspec.structs.replace(work.plan, peer=peer))
-        # Neither what was built nor waiting for another run's end is measured time.
-        started = options.began + work.built_s + time.monotonic() - began
-        session = _conducted(work, journal, _Eyes(observing, stopping, watch), started)
-        return MeasuredRun(journal.folder, session, started)
+        work = _Work(half.plan, half.machine, half.executables, learned(half.request), half.done, half.seconds)
+        return _go(work, half.request, journal, options, _Eyes(observing, stopping))
 
 
 class _Eyes(NamedTuple):
@@ -216,7 +113,25 @@ class _Eyes(NamedTuple):
 
     observing: Observing
     stopping: Stopping
-    watch: Watch | None
+    watch: Watch | None = None
+
+
+def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes: _Eyes) -> MeasuredRun:
+    began = time.monotonic()
+    own = journal.folder.resolve()
+    folder = request.folder or (str(own) if len(os.fsencode(own)) <= LONGEST_FOLDER else "")
+    servers = [made for made in work.executables.values() if made.probe.serves and made.target == LOCAL]
+    # One that is linked with a library has its services besides all others.
+    servers.sort(key=lambda made: not made.probe.library)
+    with (
+        _watched(work.plan, options, eyes.stopping) as watch,
+        serving(request.peer, [made.path for made in servers]) as peer,
+    ):
+        work = work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=peer))
+        # Neither what was built nor waiting for another run's end is measured time.
+        started = options.began + work.built_s + time.monotonic() - began
+        session = _conducted(work, journal, eyes._replace(watch=watch), started)
+        return MeasuredRun(journal.folder, session, started)
 
 
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
@@ -277,6 +192,52 @@ def _left_s(plan: Plan, began: float) -> float:
     """Of the budget, since the command began. The shortest is for one look at the cheapest points."""
     least = min(_LEAST_S, _LEAST_SHARE * plan.budget_seconds)
     return max(least, plan.budget_seconds - (time.monotonic() - began))
+
+
+# ---- the other end of a network -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serving(host: str, executables: Sequence[str]) -> Iterator[str]:
+    """The address of the first executable that serves on the host, as a probe reads it; empty where none was requested,
+    or none serves. It is started over ssh. Raises Failure where the host cannot be reached, or does not serve."""
+    if not host or not executables:
+        yield ""
+        return
+    machine = Ssh(host)
+    try:
+        with machine.serve(executables[0]) as process:
+            try:
+                yield _served_address(host, process)
+            finally:
+                assert process.stdin
+                process.stdin.close()
+                try:
+                    process.wait(_PEER_ENDS_S)
+                except commands.TimeoutExpired:
+                    process.kill()
+    finally:
+        machine.close()
+
+
+def _served_address(host: str, process: commands.Popen[bytes]) -> str:
+    """ADDRESS,PORT,... from its first two lines, or what came in their place until it ended."""
+    assert process.stdout
+    output, deadline = b"", time.monotonic() + _PEER_STARTS_S
+    while output.count(b"\n") < 2 and len(output) < _MOST_BYTES:
+        if not select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        chunk = os.read(process.stdout.fileno(), _MOST_BYTES)
+        if not chunk:
+            break
+        output += chunk
+    answer = output.decode(errors="replace")
+    match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", answer)
+    if match is None:
+        raise Failure(f"--peer {host}: it does not serve: {clean(answer.strip())[:200] or 'it says nothing'}", 5)
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", match[1]):
+        raise Failure(f"--peer {host}: ssh reaches it at {match[1] or 'no address'}, and an IPv4 address is needed", 5)
+    return f"{match[1]}{match[2]}"
 
 
 # ---- the judge of a run in progress ---------------------------------------------------------------------------------

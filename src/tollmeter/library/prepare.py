@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter import protocol
-from tollmeter.catalog import Catalog, Executable, check_unchanged
+from tollmeter.catalog import Catalog, Executable
 from tollmeter.experiment.runs_differ import USUAL, EarlierRun, rows_sd, runs_sd
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
 from tollmeter.library import places
@@ -33,15 +33,13 @@ from tollmeter.library.options import (
 )
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
-from tollmeter.model import ClockReading, Failure, Machine, Pair, Suite
+from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
 from tollmeter.notices import notify
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.journal import Contents
 from tollmeter.store.request import Request
-from tollmeter.targets import Target
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 from tollmeter.toolchain import once
 from tollmeter.toolchain.trusted import trust
@@ -69,13 +67,6 @@ class Prepared(NamedTuple):
     built_s: float = 0.0
 
 
-class ResumedFrom(NamedTuple):
-    """What a resumed run starts from."""
-
-    catalog: Catalog
-    machine: Machine
-
-
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
     check_seed(options.seed)
@@ -97,7 +88,9 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     check_abis(catalog, abis)
     reported, clock = machine_of(catalog, targets, until_s)
     machine = measured_caches(reported, numbers(options.cpus))
-    folder = _own_folder(options.out) if options.out else places.new_folder(suite.name)
+    folder = options.out.resolve() if options.out else places.new_folder(suite.name)
+    if not folder.name:
+        raise Failure(f"--out {options.out}: a run needs a folder of its own")
     request = Request(
         id=folder.name,
         suite=on_machine(suite, machine),
@@ -118,8 +111,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     )
     plan = plan_of(request, catalog, machine)
     if plan.asked_s > plan.budget_seconds:
-        planned_s = _budget_for(plan.asked_s, request)
-        request = msgspec.structs.replace(request, narrowed=_narrowed(plan, request, planned_s), planned_s=planned_s)
+        request = _narrowed(plan, request)
         notify(request.narrowed)
     request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
@@ -133,22 +125,14 @@ def _check_no_run(against: Iterable[str]) -> None:
             raise Failure(f"--against {word}: expected NAME=VALUE, an ABI or a probe; 'toll compare' compares runs")
 
 
-def _own_folder(out: Path) -> Path:
-    """Raises Failure (2) for one that can be no run's own."""
-    folder = out.resolve()
-    if not folder.name:
-        raise Failure(f"--out {out}: a run needs a folder of its own")
-    return folder
-
-
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
     """The request with this machine's earlier runs, which the numbers use. probes: those whose rows are requested."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
         for target, abis in run.widths.items():
+            held = widths.setdefault(target, {})
             for abi, width in abis.items():
-                held = widths.setdefault(target, {})
                 held[abi] = max(width, held.get(abi, 0.0))
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
     earlier = [
@@ -171,45 +155,36 @@ def private_bytes(machine: Machine) -> int:
 
 def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     return make(
-        request.suite,
-        catalog,
-        machine,
-        budget_seconds=seconds_for_visits(request),
-        seed=request.seed,
-        abis=request.abis,
-        cpus=request.cpus,
-        priority=request.priority,
-        precision=request.precision,
-        against=request.against,
-        all_points=request.all_points,
-    )
+        request.suite, catalog, machine, budget_seconds=seconds_for_visits(request), seed=request.seed,
+        abis=request.abis, cpus=request.cpus, priority=request.priority, precision=request.precision,
+        against=request.against, all_points=request.all_points,
+    )  # fmt: skip
 
 
-def _narrowed(plan: Plan, request: Request, planned_s: int) -> str:
-    """That the budget is too short for most requested points, what is measured in it, and which budget suffices."""
+def _narrowed(plan: Plan, request: Request) -> Request:
+    """The request that says that its budget is too short for most points, what is measured in it, and which of the
+    usual budgets suffices."""
+    long = (seconds for seconds in BUDGETS_S if _leaves(request, seconds) >= plan.asked_s)
+    enough_s = next(long, 3600 * (ceil(plan.asked_s / 3600) + 1))
     points = len(plan.points())
     asked = plan.asked or points
     counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"
-    several = f"{counted} about {_minutes(plan.asked_s)} to converge"
-    is_less = 0 < points < plan.asked
-    mends = [f"--budget {budget_text(planned_s)} gives time for all"]
-    mends += ["--all-points measures all in any budget"] if is_less else []
-    mends += [f"{words} requests fewer"] if (words := _fewer_words(plan)) else []
-    typical = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
-    done = typical if is_less else "fewer than 80 % of them will" if asked > 1 else "it may not"
-    return f"{several}; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
+    time_needed = f"{plan.asked_s:.0f} s" if plan.asked_s < 120 else f"{plan.asked_s / 60:.0f} min"
+    mends = [f"--budget {budget_text(enough_s)} gives time for all"]
+    if 0 < points < plan.asked:
+        mends.append("--all-points measures all in any budget")
+        done = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
+    else:
+        done = "fewer than 80 % of them will" if asked > 1 else "it may not"
+    if words := _fewer_words(plan):
+        mends.append(f"{words} requests fewer")
+    text = f"{counted} about {time_needed} to converge; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
+    return msgspec.structs.replace(request, narrowed=text, planned_s=enough_s)
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
-def _budget_for(measuring_s: float, request: Request) -> int:
-    """Seconds of the shortest usual budget that leaves so much for measuring."""
-    for budget in BUDGETS_S:
-        if seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget)) >= measuring_s:
-            return budget
-    return 3600 * (ceil(measuring_s / 3600) + 1)
+def _leaves(request: Request, budget_seconds: float) -> float:
+    """Seconds that another budget leaves for visits."""
+    return seconds_for_visits(msgspec.structs.replace(request, budget_seconds=budget_seconds))
 
 
 def _fewer_words(plan: Plan) -> str:
@@ -218,22 +193,22 @@ def _fewer_words(plan: Plan) -> str:
     probe = plan.probes.get(select.probe)
     if more or probe is None:
         return ""
-    free = (
+    swept = [
         parameter for parameter in probe.parameters if parameter.typical and parameter.name not in select.parameters
-    )
-    return " ".join(f"{parameter.name}={parameter.typical}" for parameter in free)
+    ]
+    return " ".join(f"{parameter.name}={parameter.typical}" for parameter in swept)
 
 
 def folder_for_files(folder: Path) -> Path:
     """Raises Failure (2) for what no probe could make a file in."""
-    whole = folder.resolve()
-    if not whole.is_dir():
+    path = folder.resolve()
+    if not path.is_dir():
         raise Failure(f"--folder {folder}: there is no such folder")
-    if not os.access(whole, os.W_OK | os.X_OK):
+    if not os.access(path, os.W_OK | os.X_OK):
         raise Failure(f"--folder {folder}: it is not writable")
-    if len(os.fsencode(whole)) > LONGEST_FOLDER:
+    if len(os.fsencode(path)) > LONGEST_FOLDER:
         raise Failure(f"--folder {folder}: its path is longer than {LONGEST_FOLDER} bytes")
-    return whole
+    return path
 
 
 def budget_of(options: Options, suite: Suite, before: float | None = None) -> float:
@@ -264,7 +239,12 @@ def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -
         try:
             for path in paths:
                 try:
-                    return _asked_machine(place, path, max(_LEAST_BOOT_S, until_s - time.monotonic()))
+                    # A target that boots with one executable boots faster than with all.
+                    place.prepare([path], max(_LEAST_BOOT_S, until_s - time.monotonic()))
+                    answer = protocol.head(place.machine(path))
+                    if answer.machine and answer.clock:
+                        return answer.machine, answer.clock
+                    raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)
                 except Failure as failure:
                     failures.append(failure)
         finally:
@@ -283,13 +263,8 @@ def _one_for_each_abi(catalog: Catalog, targets: Sequence[str]) -> dict[str, lis
     return {name: list(by_place[name].values()) for name in ordered}
 
 
-def _asked_machine(place: Target, path: str, limit_s: float) -> tuple[Machine, ClockReading]:
-    """The machine as one executable there describes it: a target that boots with one boots faster."""
-    place.prepare([path], limit_s)
-    answer = protocol.head(place.machine(path))
-    if answer.machine is None or answer.clock is None:
-        raise Failure(f"{path} does not describe the machine: run `make probes`", exit_code=5)
-    return answer.machine, answer.clock
+def is_same_machine(then: Machine, now: Machine) -> bool:
+    return (then.host, then.cpu, then.kernel) == (now.host, now.cpu, now.kernel)
 
 
 def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
@@ -299,58 +274,19 @@ def used(plan: Plan, catalog: Catalog) -> dict[tuple[str, str], Executable]:
 
 def head_of(ready: Prepared, executables: Iterable[Executable]) -> bytes:
     """The journal's first stream: the machine, and every probe and build that the run will use."""
-    probes = sorted({point.probe for point in (*ready.plan.points(), *ready.plan.gaps())})
-    records = [
-        {"k": "machine", **msgspec.to_builtins(ready.machine)},
-        {"k": "clock", **msgspec.to_builtins(ready.clock)},
+    names = sorted({point.probe for point in (*ready.plan.points(), *ready.plan.gaps())})
+    probes = [ready.plan.probes[name] for name in names]
+    return sealed_head(ready.machine, ready.clock, probes, [made.build for made in executables])
+
+
+def sealed_head(machine: Machine, clock: ClockReading, probes: Iterable[Probe], builds: Iterable[Build]) -> bytes:
+    measured_on = [{"k": "machine", **msgspec.to_builtins(machine)}, {"k": "clock", **msgspec.to_builtins(clock)}]
+    return protocol.seal([*measured_on, *described(probes, builds)])
+
+
+def described(probes: Iterable[Probe], builds: Iterable[Build]) -> list[dict[str, object]]:
+    """As records of a journal."""
+    return [
+        *({"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(probe)} for probe in probes),
+        *({"k": "build", **msgspec.to_builtins(build)} for build in builds),
     ]
-    records += [
-        {"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(ready.plan.probes[name])} for name in probes
-    ]
-    records += [{"k": "build", **msgspec.to_builtins(made.build)} for made in executables]
-    return protocol.seal(records)
-
-
-def check_machine(folder: Path, request: Request, contents: Contents) -> Machine:
-    """The machine as it was then. Raises Failure (5) where it is visibly another one, before anything is started."""
-    then = contents.head.machine
-    if then is None:
-        raise Failure(f"{folder} does not say which machine it was measured on", exit_code=5)
-    if {*request.targets} <= {LOCAL} and (there := _name_here()) and there != (then.host, then.kernel):
-        raise _another_machine(folder)
-    return then
-
-
-def _name_here() -> tuple[str, str] | None:
-    """Host and kernel, as a probe reports them. None where the system refuses."""
-    try:
-        here = os.uname()
-    except OSError:
-        return None
-    return here.nodename, f"{here.sysname} {here.release}"
-
-
-def same_machine(folder: Path, request: Request, then: Machine, catalog: Catalog) -> Machine:
-    """Raises Failure (5) where a probe reports another machine."""
-    now, _ = machine_of(catalog, request.targets)
-    if (then.host, then.cpu, then.kernel) != (now.host, now.cpu, now.kernel):
-        raise _another_machine(folder)
-    return then
-
-
-def _another_machine(folder: Path) -> Failure:
-    return Failure(f"{folder} was measured on another machine or kernel, and cannot be continued here", exit_code=5)
-
-
-def same_plan(
-    folder: Path, request: Request, contents: Contents, ground: ResumedFrom
-) -> tuple[Plan, dict[tuple[str, str], Executable]]:
-    """The plan that the run had. Raises Failure (5) where an executable is another one now."""
-    plan = plan_of(request, ground.catalog, ground.machine)
-    executables = used(plan, ground.catalog)
-    check_unchanged(executables.values())
-    before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
-    for key, made in executables.items():
-        if before.get(key) != made.build.sha256:
-            raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
-    return plan, executables

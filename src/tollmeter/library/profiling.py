@@ -1,26 +1,259 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles: points run under a sampler and stored beside the journal. Addresses are resolved to functions at once,
-since the executable of that time is not kept."""
+since the executable of that time is not kept.
+
+They are taken in short slices, each a process, interleaved over all points, so that another workload affects all of
+them. The slices of one state of the core are merged, the same state for all points; all slices, if no state has
+enough."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from tollmeter.catalog import Executable
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.interleaved_profiles import InterleavedProfiles, Report
 from tollmeter.library.prepare import machine_of
-from tollmeter.library.sampled import Over, ProfilePoint, never, sampled
 from tollmeter.library.wanted import asking
-from tollmeter.model import Failure, Profile, Select
+from tollmeter.model import Failure, Point, Profile, Record, Select, Share, StateName, Work
 from tollmeter.numbers.known import Place
+from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, is_of, likeliest, shared_parts, within
+from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_abis, resolve
+from tollmeter.protocol import Damaged, Line, find_lines
 from tollmeter.store.profile_files import keep
+from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import Asked as Sampling
+from tollmeter.targets.profiling_visit import profiled
+from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.symbols import Met, Symbols
+
+T = TypeVar("T")
+
+KERNEL = "(kernel)"
+COUNTED_MS = 50
+"""Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
+SLICE_MS, LEAST_TURNS = 125, 4
+Report = Callable[[str], None]
+SPENT, STOPPED = "the budget was spent before it", "the run was interrupted before it"
+"""Of a point that was not looked at any more."""
+Over = Callable[[], str | None]
+"""Why nothing more is to be looked at, if so."""
+
+
+# ---- one process that is sampled ------------------------------------------------------------------------------------
+
+
+class Sampled(Record, frozen=True):
+    """One `profile` record."""
+
+    source: str
+    hits: tuple[tuple[int, int], ...]
+    period_ns: int = 0
+    kernel: int = 0
+    sees_kernel: bool = False
+    lost: int = 0
+    iterations: int = 0
+    ns: int = 0
+    looks: tuple[Look, ...] = ()
+
+
+class Slice(NamedTuple):
+    """last: its last record, which has what holds for all; hits: how often each address was met."""
+
+    last: Sampled
+    work: Work
+    hits: dict[int, int]
+
+    @property
+    def own_ns(self) -> float:
+        """The program's own time: the sum of perf's periods, whose clock stops while another task runs. Without
+        permission to look into the kernel some samples are missing, and it is the wall time."""
+        if not self.last.sees_kernel:
+            return self.last.ns
+        return float((sum(self.hits.values()) + self.last.kernel + self.last.lost) * self.last.period_ns)
+
+    @property
+    def operations(self) -> float:
+        return self.last.iterations * (self.work.operations or 1.0)
+
+
+class _Trouble(Record, frozen=True):
+    reason: str
+
+
+class _ProfiledVisit(Record, frozen=True):
+    work: Work
+
+
+class ProfilePoint(NamedTuple):
+    """One point, and the executable that it is a point of."""
+
+    point: Point
+    executable: Executable
+
+    def command(self) -> list[str]:
+        return [self.executable.path, *(f"{name}={value}" for name, value in self.point.parameters)]
+
+
+def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
+    """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
+    target = wanted.point.target
+    if target.startswith("qemu-user:"):
+        open_here(places.ROOT, target, ("profile.so",)).close()  # makes both plugins
+    visit = profiled(target, wanted.command(), sampling, places.ROOT / "build/emulator")
+    last, work = read_profile(visit.ended)
+    records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
+    return Slice(last, work, visit.counted or dict(hit for record in records for hit in record.hits))
+
+
+def read_profile(ended: Ended) -> tuple[Sampled, Work]:
+    """The last record of a profile, and what an operation is. Raises Failure with a reason where there is none."""
+    lines = list(find_lines(ended.output))
+    records = _read(lines, "profile", Sampled)
+    troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
+    if troubles or not records:
+        raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
+    return records[-1], _read(lines, "visit", _ProfiledVisit)[0].work
+
+
+def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:
+    return [msgspec.json.decode(line.text, type=form) for line in lines if line.kind == kind]
+
+
+# ---- interleaved slices ---------------------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Point:
+    """What there is of one. reasons: why slices of it are missing. parts: of each slice the share of its looks that saw
+    the core contended; None where nothing was seen."""
+
+    wanted: ProfilePoint
+    slices: list[Slice] = field(default_factory=list)
+    parts: list[float | None] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, sampling: Sampling) -> None:
+        try:
+            self.slices.append(sampled(self.wanted, sampling))
+        except (Failure, OSError) as error:
+            self.reasons.append(str(error))
+
+
+class InterleavedProfiles:
+    """sampling: for how long each point. widths: of the whole core, as earlier runs saw it."""
+
+    def __init__(self, wanted: Sequence[ProfilePoint], sampling: Sampling, widths: Mapping[Place, float] = {}) -> None:
+        self._points, self._widths = [_Point(point) for point in wanted], widths
+        self._counted = [point for point in self._points if is_counted(point.wanted.point)]
+        self._sampled = [point for point in self._points if not is_counted(point.wanted.point)]
+        self._sampling, self._turns = sampling, max(LEAST_TURNS, round(sampling.ms / SLICE_MS))
+
+    def take(self, report: Report, over: Over = lambda: None) -> None:
+        """Takes half as many rounds again for points that lack slices, if a state then has enough slices of all."""
+        for number, point in enumerate(self._counted, start=1):
+            if over():
+                return
+            report(f"profile by counting {number} of {len(self._counted)}: {point.wanted.point.probe}")
+            point.add(self._sampling._replace(ms=min(self._sampling.ms, COUNTED_MS)))
+        part = self._sampling._replace(ms=max(1, self._sampling.ms // self._turns))
+        for turn, points in enumerate(self._rounds(), start=1):
+            if over():
+                return
+            report(f"profiles of {len(self._sampled)} points: turn {turn} of {self._turns}")
+            for point in points:
+                if why := over():
+                    point.reasons.append(why)
+                else:
+                    point.add(part)
+
+    def _rounds(self) -> Iterator[list[_Point]]:
+        for _ in range(self._turns if self._sampled else 0):
+            yield self._sampled
+        for _ in range(self._turns // 2):
+            if lacking := self._lacking():
+                yield lacking
+
+    def _lacking(self) -> list[_Point]:
+        points = self._with_parts()
+        parts = [point.parts for point in points]
+        if common_state(parts) != "unknown":
+            return []
+        best, _ = likeliest(parts)
+        return [point for point in points if sum(is_of(part, best) for part in point.parts) < LEAST_SLICES]
+
+    def profiles(self) -> list[Profile]:
+        """Of what was taken until now; a point of which there is nothing has a reason."""
+        seen = self._with_parts()
+        state = common_state([point.parts for point in seen])
+        symbols_of = cache(Symbols)
+        profiles = []
+        for point in self._points:
+            slices, of = point.slices, None
+            if point in seen:
+                pairs = zip(point.slices, point.parts, strict=True)
+                slices, of = [each for each, part in pairs if is_of(part, state)], state
+            profiles.append(_profile(point, slices, of, symbols_of))
+        return profiles
+
+    def _with_parts(self) -> list[_Point]:
+        """The sampled points that have slices, with the parts of these."""
+        points = [point for point in self._sampled if point.slices]
+        by_place: dict[Place, list[_Point]] = defaultdict(list)
+        for point in points:
+            by_place[point.wanted.point.target, point.wanted.point.abi].append(point)
+        for place, several in by_place.items():
+            looks = [each.last.looks for point in several for each in point.slices]
+            parts = iter(shared_parts(looks, self._widths.get(place, 0.0)))
+            for point in several:
+                point.parts = [next(parts) for _ in point.slices]
+        return points
+
+
+def _profile(
+    point: _Point, slices: Sequence[Slice], state: StateName | None, symbols_of: Callable[[Path], Symbols]
+) -> Profile:
+    asked = point.wanted.point
+    empty = Profile(probe=asked.probe, abi=asked.abi, target=asked.target, parameters=asked.values())
+    if not slices:
+        return msgspec.structs.replace(empty, reason=(point.reasons or ["it was interrupted"])[0])
+    operations = sum(part.operations for part in slices)
+    symbols = symbols_of(Path(point.wanted.executable.path))
+    return msgspec.structs.replace(
+        empty, source=slices[0].last.source, state=state,
+        shares=_shares(symbols, slices, is_exact=is_counted(asked)), lost=sum(part.last.lost for part in slices),
+        operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
+    )  # fmt: skip
+
+
+def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tuple[Share, ...]:
+    """Addresses as functions, and the functions that the compiler put into each of these."""
+    inlined: dict[str, Counter[str]] = defaultdict(Counter)
+    by_slice = []
+    for part in slices:
+        hits: Counter[str] = Counter({KERNEL: part.last.kernel} if part.last.kernel else {})
+        for address, count in part.hits.items():
+            name, inner = symbols.function(address), symbols.inlined(address)
+            hits[name] += count
+            if inner:
+                inlined[name][inner] += count
+        by_slice.append(hits)
+    return tuple(
+        Share(function=name, hits=count, inlined=dict(inlined[name].most_common()) if name in inlined else {},
+              within=0.0 if is_exact else within(by_slice, name))
+        for name, count in sum(by_slice, Counter[str]()).most_common()
+    )  # fmt: skip
+
+
+# ---- profiles of a suite, or of words -------------------------------------------------------------------------------
 
 
 def points_of(words: Sequence[str], abis: Sequence[str], targets: Sequence[str]) -> list[ProfilePoint]:
@@ -49,7 +282,7 @@ def profile_suite(
     report: Report,
     widths: Mapping[Place, float],
     *,
-    over: Over = never,
+    over: Over = lambda: None,
 ) -> None:
     """Takes the profiles of a suite and stores them in the run's folder; after a Ctrl-C stores those that are taken.
     seconds: of each. report: called with the progress. widths: of the uncontended core, from earlier runs."""

@@ -30,7 +30,7 @@ from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
-from tollmeter.library.prepare import machine_of
+from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.typed_commands import Command, commands_of, fill, parameter_sets, words_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import (
@@ -138,16 +138,12 @@ class Timed(NamedTuple):
 Report = Callable[[int, float], None]
 
 
-def _unreported(_rounds: int, _share: float) -> None:
-    """Progress that is not shown."""
-
-
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
     """Measures commands interleaved. Returns how each but the first compares with the first; a pair without a ratio is
     left out. Raises Failure as `timed`, and 1 where a command fails."""
     commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
     with Stopping() as stopping:
-        done = timed(commands, options, stopping)
+        done = timed(commands, options, stopping, lambda _rounds, _share: None)
     if stopping.asked:
         raise KeyboardInterrupt
     if done.trouble:
@@ -155,7 +151,7 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
     return open_run(done.folder).index.opposed
 
 
-def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report = _unreported) -> Timed:
+def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report) -> Timed:
     """Measures the commands and keeps the run. report: called before each round with the rounds and the share of the
     budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
     write errors."""
@@ -164,15 +160,14 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
         company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
-        jobs = _Jobs(commands, options)
-        journal = open_.enter_context(
-            Journal.create(options.out or places.RUNS / request.id, request, base.head(commands))
-        )
+        jobs, started = _jobs(commands, options)
+        head = sealed_head(base.machine, base.clock, [base.probe(commands)], [base.build])
+        journal = open_.enter_context(Journal.create(options.out or places.RUNS / request.id, request, head))
         watch = Watch(os.sched_getaffinity(0), company=company)
-        with Timer(base.path, jobs.every, options.input, _file_of(options.output)) as process, no_collections():
+        with Timer(base.path, started, options.input, _file_of(options.output)) as process, no_collections():
             stopping.reach([process])
             open_.callback(stopping.reach, ())
-            done = _Timing(jobs, process, journal, base, stopping).to_the_end(report)
+            done = _Timing(jobs, options, process, journal, base, stopping=stopping).to_the_end(report)
         # Now that the timer has ended, what its commands took is this process's own.
         journal.note(done.session._replace(surroundings=watch.seen()))
         return done
@@ -201,7 +196,7 @@ def _file_of(output: str) -> str:
 
 
 class _Base(NamedTuple):
-    """What commands are timed with, and on."""
+    """What commands are timed with, and on. uncounted: as of Timed."""
 
     path: Path
     abi: str
@@ -211,20 +206,19 @@ class _Base(NamedTuple):
     uncounted: str = ""
 
     def probe(self, commands: Sequence[Command]) -> Probe:
-        return probe_of([command.name for command in commands], counts=not self.uncounted)
-
-    def head(self, commands: Sequence[Command]) -> bytes:
-        probe = msgspec.to_builtins(self.probe(commands))
-        return protocol.seal([
-            {"k": "machine", **msgspec.to_builtins(self.machine)}, {"k": "clock", **msgspec.to_builtins(self.clock)},
-            {"k": "probe", "protocol": protocol.PROTOCOL, **probe}, {"k": "build", **msgspec.to_builtins(self.build)},
-        ])  # fmt: skip
+        """The commands as a probe's one parameter."""
+        names = tuple(command.name for command in commands)
+        return Probe(
+            probe=PROBE, question="How long does a command take?", revision=1,
+            metrics=METRICS if self.uncounted else (*METRICS, COUNTED),
+            parameters=(Parameter(name=COMMAND, kind="choice", summary="what is run", choices=names),),
+            switches=True, faults=True,
+        )  # fmt: skip
 
 
 def executable(catalog: Catalog) -> Path:
     """Starts commands, for the machine's first ABI. Raises Failure (5) if it is not built and no compiler is here."""
-    abi = find(places.ROOT).abis[catalog.abis[0]]
-    return timer(places.ROOT, abi)
+    return timer(places.ROOT, find(places.ROOT).abis[catalog.abis[0]])
 
 
 def _base() -> _Base:
@@ -233,40 +227,29 @@ def _base() -> _Base:
     path, abi = executable(catalog), catalog.abis[0]
     like = next(made.build for (_, of_abi), made in catalog.executables.items() if of_abi == abi)
     build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path)}, Build)
-    return _Base(path, abi, build, *machine_of(catalog, ()), _why_uncounted(path))
-
-
-def _why_uncounted(path: Path) -> str:
-    """The executable without commands is the shortest command there is."""
+    machine, clock = machine_of(catalog, ())
+    # The executable without commands is the shortest command there is.
     with Timer(path, [Words(f"{path}", ("timer",))], "", "") as process:
-        counted = process.run(0, counts=True).instructions
-    if counted > 0:
-        return ""
-    refused = {
-        -errno.ENOENT: "this machine offers no counter of instructions",
-        -errno.EACCES: "the kernel permits no counter (kernel.perf_event_paranoid)",
-    }
-    return refused.get(counted, f"perf_event_open: {os.strerror(-counted)}")
+        instructions = process.run(0, counts=True).instructions
+    return _Base(path, abi, build, machine, clock, "" if instructions > 0 else _why_uncounted(-instructions))
 
 
-def probe_of(names: Sequence[str], *, counts: bool = False) -> Probe:
-    """The commands as a probe's one parameter. counts: whether instructions can be counted."""
-    which = Parameter(name=COMMAND, kind="choice", summary="what is run", choices=tuple(names))
-    return Probe(
-        probe=PROBE, question="How long does a command take?", revision=1,
-        metrics=(*METRICS, COUNTED) if counts else METRICS, parameters=(which,),
-        switches=True, faults=True,
-    )  # fmt: skip
+def _why_uncounted(error: int) -> str:
+    if error == errno.ENOENT:
+        return "this machine offers no counter of instructions"
+    if error == errno.EACCES:
+        return "the kernel permits no counter (kernel.perf_event_paranoid)"
+    return f"perf_event_open: {os.strerror(error)}"
 
 
-def point_of(name: str, abi: str) -> Point:
-    return Point(probe=PROBE, abi=abi, target=LOCAL, parameters=((COMMAND, name),))
+def _point(command: Command, abi: str) -> Point:
+    return Point(probe=PROBE, abi=abi, target=LOCAL, parameters=((COMMAND, command.name),))
 
 
 def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Request:
     several = len(commands) > 1
     question = "Which command takes less time?" if several else "How long does a command take?"
-    first, *others = [point_of(command.name, abi) for command in commands]
+    first, *others = [_point(command, abi) for command in commands]
     return Request(
         id=(options.out.resolve() if options.out else places.new_folder("time")).name,
         suite=Suite(name="time", question=question), started=datetime.now(UTC).isoformat(timespec="seconds"), seed=1,
@@ -278,41 +261,37 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
     )  # fmt: skip
 
 
-# ---- what is started ------------------------------------------------------------------------------------------------
+# ---- the runs -------------------------------------------------------------------------------------------------------
 
 
 class _Job(NamedTuple):
-    """A command and what belongs to it, by their places among all that is started; None for nothing."""
+    """A command by its place among all that is started, and the places of its setup, prepare, cleanup and verify, of
+    those that were typed."""
 
     command: Command
     place: int
-    setup: int | None
-    prepare: int | None
-    cleanup: int | None
-    verify: int | None
+    hooks: dict[str, int]
 
 
-class _Jobs:
-    def __init__(self, commands: Sequence[Command], options: TimeOptions) -> None:
-        self.options = options
-        self.every: list[Words] = [command.words for command in commands]
-        prepare = options.prepare * len(commands) if len(options.prepare) == 1 else options.prepare
-        self.jobs = [
-            _Job(
-                command, place, self._beside(options.setup, command),
-                self._beside(prepare[place] if prepare else "", command), self._beside(options.cleanup, command),
-                self._beside(options.verify, command),
-            )
-            for place, command in enumerate(commands)
-        ]  # fmt: skip
-
-    def _beside(self, text: str, command: Command) -> int | None:
-        if not text:
-            return None
-        words, _ = words_of(fill(text, command.parameters), self.options.shell)
-        if words not in self.every:
-            self.every.append(words)
-        return self.every.index(words)
+def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job], list[Words]]:
+    """The jobs, and all that is started."""
+    started = [command.words for command in commands]
+    prepare = options.prepare * len(commands) if len(options.prepare) == 1 else options.prepare
+    jobs = []
+    for place, command in enumerate(commands):
+        texts = {
+            "setup": options.setup, "prepare": prepare[place] if prepare else "", "cleanup": options.cleanup,
+            "verify": options.verify,
+        }  # fmt: skip
+        hooks = {}
+        for name, text in texts.items():
+            if text:
+                words, _ = words_of(fill(text, command.parameters), options.shell)
+                if words not in started:
+                    started.append(words)
+                hooks[name] = started.index(words)
+        jobs.append(_Job(command, place, hooks))
+    return jobs, started
 
 
 class _Failed(Exception):
@@ -320,45 +299,47 @@ class _Failed(Exception):
 
 
 class _Timing:
-    """The runs of one `toll time`, in their order."""
+    """The runs of one `toll time`: the setups, a first run of each command, rounds of timed runs, the cleanups."""
 
     def __init__(
         self,
-        jobs: _Jobs,
+        jobs: Sequence[_Job],
+        options: TimeOptions,
         process: Timer,
         journal: Journal,
         base: _Base,
-        stopping: Stopping,
         *,
+        stopping: Stopping,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """now: monotonic seconds."""
-        self._jobs, self._options = jobs.jobs, jobs.options
-        self._process, self._journal, self._base, self._stopping = process, journal, base, stopping
-        self._budget_s = self._options.budget_s or BUDGET_S
-        self._now = now
-        self._began = now()
-        self._probe = base.probe([job.command for job in self._jobs])
-        self._instructions: dict[int, int] = {}
-        self._points = [point_of(job.command.name, base.abi) for job in self._jobs]
-        self._known = Known(precision=self._options.precision, made=nothing_made())
+        self._jobs, self._options, self._process = jobs, options, process
+        self._journal, self._base, self._stopping = journal, base, stopping
+        self._budget_s = options.budget_s or BUDGET_S
+        self._now, self._began = now, now()
+        self._probe = base.probe([job.command for job in jobs])
+        self._known = Known(precision=options.precision, made=nothing_made())
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
+        self._instructions: dict[int, int] = {}
+        """Of the first run of each command, by its place, until they are stored."""
         self._next_look = 0
         self._rounds_of_block = 1
 
     def to_the_end(self, report: Report) -> Timed:
         status, trouble = "settled", ""
         try:
-            self._each("setup")
-            sink = self._proved()
-            status = self._rounds(sink, report)
+            for job in self._jobs:
+                self._start_hook(job, "setup")
+            sink = self._prove_commands()
+            status = self._time_rounds(sink, report)
         except _Failed as failed:
             status, trouble = "budget", str(failed)
         if self._is_stopped():
             status, trouble = "interrupted", ""
         session = Session(status, self._elapsed(), trouble or None)
         self._journal.note(session)
-        self._each("cleanup")
+        for job in self._jobs:
+            self._start_hook(job, "cleanup")
         return Timed(self._journal.folder, session, trouble, self._base.uncounted)
 
     def _is_stopped(self) -> bool:
@@ -368,23 +349,28 @@ class _Timing:
     def _elapsed(self) -> float:
         return self._now() - self._began
 
-    def _each(self, what: str) -> None:
-        for job in self._jobs:
-            self._beside(job, what)
+    def _start_hook(self, job: _Job, name: str) -> None:
+        """After a signal only a cleanup is started, and its failure alone counts. Raises Failure (1) where it fails."""
+        is_cleanup = name == "cleanup"
+        if name in job.hooks and (is_cleanup or not self._is_stopped()):
+            ran = self._process.run(job.hooks[name])
+            if ran.failure and (is_cleanup or not self._is_stopped()):
+                raise Failure(f"--{name} for {job.command.name}: {ran.failure}", 1)
 
-    def _beside(self, job: _Job, what: str) -> None:
-        """Raises Failure (1) where it fails."""
-        place = getattr(job, what)
-        is_due = place is not None and (what == "cleanup" or not self._is_stopped())
-        ran = self._process.run(place) if place is not None and is_due else None
-        if ran and ran.failure and (what == "cleanup" or not self._is_stopped()):
-            raise Failure(f"--{what} for {job.command.name}: {ran.failure}", 1)
+    def _run_one(self, job: _Job, sink: Output, *, counts: bool = False) -> Ran | None:
+        """None where a signal came before its end."""
+        self._start_hook(job, "prepare")
+        if self._is_stopped():
+            return None
+        ran = self._process.run(job.place, "n", sink, counts=counts)
+        return None if self._is_stopped() and ran.failure else ran
 
-    def _proved(self) -> Output:
-        """Runs each command once and for its warm-up. Returns where its output goes when it is timed."""
+    def _prove_commands(self) -> Output:
+        """Runs each command once, then for its warm-up. Returns where its output goes when it is timed."""
+        options = self._options
         typed: dict[str, Output] = {"": "p", "null": "n", "pipe": "p", "inherit": "i"}
-        sink: Output = "m" if self._options.verify else typed.get(self._options.output, "f")
-        began, most = self._now(), 0
+        sink: Output = "m" if options.verify else typed.get(options.output, "f")
+        began, most_bytes = self._now(), 0
         for job in self._jobs:
             ran = self._run_one(job, sink, counts=not self._base.uncounted)
             if ran is None:
@@ -392,30 +378,22 @@ class _Timing:
             self._instructions[job.place] = ran.instructions
             if job.command.shell and ran.exit_code == _NOT_FOUND:
                 raise Failure(f"{job.command.name}: {ran.failure}")
-            most = max(most, ran.output_bytes)
-            self._keep(job, ran, 0, 0, first=True)
-        rounds = self._options.runs or self._options.max_runs or inf
-        rounds = min(rounds, self._budget_s / max(1e-9, self._now() - began))
+            most_bytes = max(most_bytes, ran.output_bytes)
+            self._keep(job, ran)
         if len(self._jobs) > 1:
+            rounds = self._budget_s / max(1e-9, self._now() - began)
+            rounds = min(rounds, options.runs or options.max_runs or inf)
             self._rounds_of_block = max(1, min(LAYOUT_SERVES, int(rounds / _LEAST_PARTS)))
-        kept = sink
-        if not self._options.verify and not self._options.output:
-            kept = "m" if most <= _MOST_KEPT else "n"
-        if most > _MOST_KEPT and kept == "n":
-            notify(f"the output of a command has {most >> 20} MiB: it is discarded while timed, and not compared")
-        for job in self._jobs * self._options.warmup:
-            self._run_one(job, kept)
-        return kept
+        if not options.verify and not options.output:
+            sink = "m" if most_bytes <= _MOST_KEPT else "n"
+        if most_bytes > _MOST_KEPT and sink == "n":
+            size = f"{most_bytes >> 20} MiB"
+            notify(f"the output of a command has {size}: it is discarded while timed, and not compared")
+        for job in [*self._jobs] * options.warmup:
+            self._run_one(job, sink)
+        return sink
 
-    def _run_one(self, job: _Job, sink: Output, *, counts: bool = False) -> Ran | None:
-        """None where a signal came before its end."""
-        self._beside(job, "prepare")
-        if self._is_stopped():
-            return None
-        ran = self._process.run(job.place, "n", sink, counts=counts)
-        return None if self._is_stopped() and ran.failure else ran
-
-    def _rounds(self, sink: Output, report: Report) -> str:
+    def _time_rounds(self, sink: Output, report: Report) -> str:
         """Returns how it ended."""
         began, rounds = self._elapsed(), 0
         while not self._is_stopped():
@@ -426,7 +404,7 @@ class _Timing:
                 ran = self._run_one(job, sink)
                 if ran is None:
                     break
-                self._keep(job, ran, rounds, rounds // self._rounds_of_block + 1)
+                self._keep(job, ran, rounds)
             rounds += 1
         return "interrupted"
 
@@ -435,7 +413,9 @@ class _Timing:
         options = self._options
         if options.runs or rounds == options.max_runs:
             return "settled" if rounds >= (options.runs or 0) else ""
-        if rounds >= self._least() and self._elapsed() + round_s > self._budget_s:
+        # A budget that was typed is kept, if one round fits.
+        fewest = 1 if options.budget_s else LEAST_BLOCKS if len(self._jobs) > 1 else LEAST_VISITS
+        if rounds >= (options.min_runs or fewest) and self._elapsed() + round_s > self._budget_s:
             return "budget"
         least = max(options.min_runs or MIN_RUNS, _LEAST_PARTS * self._rounds_of_block)
         is_early = rounds < least or self._elapsed() < _LEAST_S * len(self._jobs)
@@ -444,53 +424,46 @@ class _Timing:
         self._next_look = ceil(_LOOKS * rounds)
         return "settled" if self._is_precise(rounds) else ""
 
-    def _least(self) -> int:
-        """Rounds that are made in any budget but one that was typed."""
-        usual = LEAST_BLOCKS if len(self._jobs) > 1 else LEAST_VISITS
-        return self._options.min_runs or (1 if self._options.budget_s else usual)
-
     def _is_precise(self, rounds: int) -> bool:
-        if len(self._points) == 1:
+        first, *others = [_point(job.command, self._base.abi) for job in self._jobs]
+        if not others:
             return rows_of_point(self._outcomes, self._probe, self._known)[0].settled
         precision, probes = self._options.precision * RATIO_SHARE, {PROBE: self._probe}
-        first, *others = self._points
         return all(
             opposed.visits_wanted(self._outcomes, (other, first), probes, self._known, precision) <= rounds
             for other in others
         )
 
-    # ---- what is kept -----------------------------------------------------------------------------------------------
-
-    def _keep(self, job: _Job, ran: Ran, round_: int, block: int, *, first: bool = False) -> None:
-        """first: it is no timed run, and kept only where it fails. Raises _Failed."""
-        status, why = self._judged(job, ran)
-        if first and status == "ok":
+    def _keep(self, job: _Job, ran: Ran, rounds: int | None = None) -> None:
+        """rounds: made before; None for the first run, of which only a failure is kept. Raises _Failed."""
+        status, reason = self._judged(job, ran)
+        if rounds is None and status == "ok":
             return
         visit = Visit(
-            id=len(self._outcomes), point=self._points[job.place], round=round_, cpus=(), samples=1, sample_ns=0,
-            seed=block, deadline_ms=0,
+            id=len(self._outcomes), point=_point(job.command, self._base.abi), round=rounds or 0, cpus=(), samples=1,
+            sample_ns=0, seed=0 if rounds is None else rounds // self._rounds_of_block + 1, deadline_ms=0,
         )  # fmt: skip
-        records = self._gauges(job, ran) if status == "ok" else [{"k": "fail", "status": status, "reason": why}]
+        records = self._gauges(job, ran) if status == "ok" else [{"k": "fail", "status": status, "reason": reason}]
         stream = protocol.reported(visit, self._probe.revision, records, at_ns=ran.at_ns)
         self._journal.append(stream)
         self._outcomes.append(self._reader.of_text(stream))
         if status != "ok":
-            before = "before it was timed" if first else f"in run {round_ + 1}"
-            raise _Failed(f"{job.command.name} failed {before}: {why}")
+            before = "before it was timed" if rounds is None else f"in run {rounds + 1}"
+            raise _Failed(f"{job.command.name} failed {before}: {reason}")
 
     def _judged(self, job: _Job, ran: Ran) -> tuple[Status, str]:
         if ran.error or (ran.status and not self._options.ignore_failure):
             return "failed", ran.failure
-        if job.verify is not None and (checked := self._process.run(job.verify, "m")).failure:
+        if "verify" in job.hooks and (checked := self._process.run(job.hooks["verify"], "m")).failure:
             return "wrong_answer", f"--verify: {checked.failure}"
         return "ok", ""
 
     def _gauges(self, job: _Job, ran: Ran) -> list[Mapping[str, object]]:
         values = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns, "peak": ran.peak_bytes}
         values |= {name: getattr(ran, name) for name, *_ in _VALUES if name not in values}
+        counted = self._instructions.pop(job.place, 0)
         values |= {EXIT_STATUS: ran.exit_code} if ran.status else {}
         values |= {OUTPUT: ran.output_hash} if ran.output_hash else {}
-        counted = self._instructions.pop(job.place, 0)
         values |= {COUNTED.name: counted} if counted > 0 else {}
         clock = {"k": "clock", **msgspec.to_builtins(self._base.clock)}
         return [clock, *({"k": "gauge", "metric": name, "value": value} for name, value in values.items())]

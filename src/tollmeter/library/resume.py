@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the journals of earlier runs already hold: of an interrupted run, which is resumed; and of the machine's default
+run of the last hour, for a study that asks for the same points, whose own budget is then left for what only it asks.
+
+A visit of another run is used again as it stands in its journal, if machine, kernel and boot are the same, the
+executable is the same to the byte, and the priority that was asked for is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter.catalog import Executable, check_unchanged
+from tollmeter.library import places
+from tollmeter.library.command_words import DEFAULT
+from tollmeter.library.options import Options, names
+from tollmeter.library.prepare import (
+    Prepared,
+    budget_of,
+    folder_for_files,
+    for_measuring,
+    is_same_machine,
+    machine_of,
+    plan_of,
+    used,
+)
+from tollmeter.library.wanted import ProbeRequest, selects_of
+from tollmeter.library.workloads import with_workloads
+from tollmeter.model import Failure, Machine, Outcome
+from tollmeter.plan import Plan
+from tollmeter.protocol import head, outcome
+from tollmeter.store.journal import NAME, is_written, read, streams
+from tollmeter.store.request import Request, places_of, read_request
+from tollmeter.targets.ways import LOCAL, clocked
+
+MOST_AGE_S = 3600.0
+
+
+class Interrupted(NamedTuple):
+    """A run that was interrupted, or whose budget was spent, with what is still to be done of it. done, seconds: what
+    was measured, and what it took."""
+
+    folder: Path
+    request: Request
+    plan: Plan
+    machine: Machine
+    executables: Mapping[tuple[str, str], Executable]
+    done: Sequence[Outcome]
+    seconds: float
+
+
+def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
+    """A run to resume. may_start: may build and execute; else only what is built and recorded is used. Raises Failure:
+    2 if it is no run, requests more than it states, or names an untyped target; 5 if this machine or the build differs
+    from the run's."""
+    fixed = (
+        options.words, options.abi, options.cpus, options.out, options.precision, options.priority, options.against,
+        options.all_points, options.trust,
+    )  # fmt: skip
+    if any(fixed) or options.seed is not None:
+        raise Failure(
+            "--resume takes what to measure from the run. It accepts only --budget, --format, --dry-run, --quiet "
+            "and --beside, and the run's own --target, --clock, --peer and --folder"
+        )
+    folder = places.find_run(name)
+    request, contents = read_request(folder), read(folder)
+    if request.settings:
+        raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)
+    _check_untrusted(folder, request, options)
+    machine = contents.head.machine
+    if machine is None:
+        raise Failure(f"{folder} does not say which machine it was measured on", exit_code=5)
+    elsewhere = Failure(f"{folder} was measured on another machine or kernel, and cannot be continued here", 5)
+    # Before anything is started.
+    if {*request.targets} <= {LOCAL} and _is_visibly_another(machine):
+        raise elsewhere
+    wanted = ProbeRequest(selects_of(request.suite), request.against)
+    catalog = places.made_ready(request.abis, request.targets, wanted, may_start, may_start=may_start)
+    catalog = with_workloads(catalog, request.suite, request.abis, may_start=may_start)
+    if may_start and not is_same_machine(machine, machine_of(catalog, request.targets)[0]):
+        raise elsewhere
+    plan = plan_of(request, catalog, machine)
+    executables = used(plan, catalog)
+    check_unchanged(executables.values())
+    before = {(build.probe, build.abi): build.sha256 for build in contents.head.builds}
+    for key, made in executables.items():
+        if before.get(key) != made.build.sha256:
+            raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
+    budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
+    plan = msgspec.structs.replace(plan, budget_seconds=budget)
+    return Interrupted(folder, request, plan, machine, executables, contents.outcomes, contents.session.seconds)
+
+
+def _check_untrusted(folder: Path, request: Request, options: Options) -> None:
+    """A run's folder may come from anybody: places that it names must be typed as well, and commands of workloads come
+    from this checkout's suites. Raises Failure (2)."""
+    own = str(folder_for_files(options.folder)) if options.folder else ""
+    typed = _elsewhere(clocked(names(options.target), options.clock)), options.peer or "", own
+    if typed != (_elsewhere(request.targets), request.peer, request.folder):
+        words = shlex.join(places_of(request)) or "no --target, --clock, --peer or --folder"
+        raise Failure(
+            f"{folder} was begun with {words}: type the same beside --resume, since a run's folder may come from "
+            "another machine and connects to nothing by itself"
+        )
+    if request.is_of_commands:
+        raise Failure(f"{folder} is a run of `toll time`, whose commands are started only where they are typed")
+    ours = [workload for suite in places.suites().values() for workload in suite.workload]
+    for workload in request.suite.workload:
+        if workload not in ours:
+            raise Failure(
+                f"{folder}: no suite of this checkout has the commands of its workload {workload.name}, and a run that "
+                "is resumed starts no others: begin a new run with the suite's file"
+            )
+
+
+def _elsewhere(targets: Sequence[str]) -> tuple[str, ...]:
+    return () if {*targets} <= {LOCAL} else tuple(targets)
+
+
+def _is_visibly_another(machine: Machine) -> bool:
+    """By host and kernel, as a probe reports them. The system may refuse to name them."""
+    try:
+        here = os.uname()
+    except OSError:
+        return False
+    return (here.nodename, f"{here.sysname} {here.release}") != (machine.host, machine.kernel)
+
+
+# ---- visits that are used again -------------------------------------------------------------------------------------
+
+
+class Reused(NamedTuple):
+    """streams: as they stand in the other journal; outcomes: what they say. minutes: since that run ended."""
+
+    run: str
+    minutes: float
+    streams: tuple[bytes, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def sentence(self) -> str:
+        points = len({outcome.point for outcome in self.outcomes})
+        when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
+        return (
+            f"{len(self.outcomes)} visits of {points} points are taken over from {self.run}, which measured them on "
+            f"this machine and build {when}."
+        )
+
+
+def reused(ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> Reused | None:
+    """None for a run of no study, and where no default run of the last hour has anything of it."""
+    for folder in _recent() if ready.request.suite.published else ():
+        try:
+            earlier = _of_run(folder, ready, executables)
+        except (Failure, OSError):
+            continue
+        if earlier is not None:
+            return earlier
+    return None
+
+
+def _recent() -> Iterator[Path]:
+    """Runs of the person that ended within the hour, the newest first."""
+    for folder in reversed(places.run_folders()):
+        journal = folder / NAME
+        if folder.parent != places.RUNS:
+            continue
+        if time.time() - journal.stat().st_mtime > MOST_AGE_S:
+            return
+        if not is_written(journal):
+            yield folder
+
+
+def _of_run(folder: Path, ready: Prepared, executables: Mapping[tuple[str, str], Executable]) -> Reused | None:
+    request = read_request(folder)
+    if request.suite.name != DEFAULT or request.priority != ready.request.priority:
+        return None
+    first, *others = streams(folder)
+    reported = head(first.lines)
+    if reported.machine is None or not is_same_machine(reported.machine, ready.machine):
+        return None
+    built = {(build.probe, build.abi): build.sha256 for build in reported.builds}
+    same = {key for key, made in executables.items() if built.get(key) == made.build.sha256}
+    points = set(ready.plan.points())
+    visits = [(stream.text, outcome(stream.lines)) for stream in others if stream.is_visit]
+    # A visit from later than now is of another boot's clock.
+    now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+    kept = [
+        (text, visit) for text, visit in visits if visit.status == "ok" and visit.point in points and
+        (visit.point.probe, visit.point.abi) in same and visit.at_ns <= now_ns
+    ]  # fmt: skip
+    minutes = (time.time() - (folder / NAME).stat().st_mtime) / 60
+    texts, outcomes = tuple(text for text, _ in kept), tuple(visit for _, visit in kept)
+    return Reused(folder.name, minutes, texts, outcomes) if kept else None
