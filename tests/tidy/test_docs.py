@@ -104,7 +104,7 @@ def test_every_decision_that_is_named_has_a_page() -> None:
     hold(
         f"{name} names decision {number}, which has no page in {DECISIONS}"
         for name in under("", ".py", ".c", ".cc", ".h", ".md", ".toml", ".mk")
-        for number in re.findall(r"(?:[Dd]ecision |decisions/)(\d+)", text(name))
+        for number in re.findall(r"(?:[Dd]ecision\s+|decisions/)(\d+)", text(name))
         if int(number) not in numbers
     )
 

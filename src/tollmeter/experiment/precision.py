@@ -31,8 +31,8 @@ LEAST_LAYOUTS = 2
 USUAL_VISITS_SD = 0.02
 LEAST_SHARED = 0.4
 """Least share of the variance between visits that is attributed to layouts: visits of two or three layouts
-underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 % (decision
-27)."""
+underestimate it. With 0 instead, intervals held the median of twelve runs in 92 % of the rows instead of 97 %
+(decision 10)."""
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
