@@ -31,7 +31,7 @@ from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row
 from tollmeter.numbers.readings import RATES
-from tollmeter.store.dataset import write_tables
+from tollmeter.store.export import write_tables
 
 MACHINE_SD = PROBE_SD = 0.007
 ILL_FACTOR = 1.05

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from example_runs import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Failure, Index, Results
-from tollmeter.store.dataset import machine_name, write_tables
+from tollmeter.store.export import machine_name, write_tables
 
 
 def results(host: str, run: str, slower: float = 1.0) -> Results:

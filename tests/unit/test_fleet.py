@@ -25,7 +25,7 @@ from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence
 from tollmeter.store import fleet as store_fleet
-from tollmeter.store.dataset import machine_name, write_tables
+from tollmeter.store.export import machine_name, write_tables
 
 PROBES = ("memory.latency", "memory.read_bandwidth", "kernel.enter_syscall")
 Plant = Callable[[NDArray[np.float32]], None]

@@ -29,8 +29,7 @@ from tollmeter.model import (
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
-from tollmeter.store.dataset import write_tables
-from tollmeter.store.export import derived_tables, of_run, samples_table
+from tollmeter.store.export import derived_tables, of_run, samples_table, write_tables
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import Table

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record protocol: bytes to records and back. Pure; strict about order and checksum, tolerant of unknown keys."""
 
-from tollmeter.protocol.closing import Trouble, closed, refused, reported
 from tollmeter.protocol.framing import (
     LONGEST_LINE,
     PROTOCOL,
@@ -20,37 +19,11 @@ from tollmeter.protocol.framing import (
 )
 from tollmeter.protocol.line_marks import MARK, NotTimed, Stamp, retimed
 from tollmeter.protocol.reading import Head, Outcomes, clean, clean_suite, description, head, outcome
-from tollmeter.protocol.words import words
+from tollmeter.protocol.visits import Trouble, closed, refused, reported, words
 
 __all__ = [
-    "LONGEST_LINE",
-    "MARK",
-    "PROTOCOL",
-    "Damaged",
-    "Head",
-    "Line",
-    "NotTimed",
-    "Outcomes",
-    "Stamp",
-    "Trouble",
-    "check_order",
-    "clean",
-    "clean_suite",
-    "closed",
-    "description",
-    "find_lines",
-    "head",
-    "joined",
-    "joined_lines",
-    "lines_of",
-    "outcome",
-    "read_line",
-    "read_next",
-    "records_of_visit",
-    "refused",
-    "reported",
-    "retimed",
-    "seal",
-    "sealed",
-    "words",
-]
+    "LONGEST_LINE", "MARK", "PROTOCOL", "Damaged", "Head", "Line", "NotTimed", "Outcomes", "Stamp", "Trouble",
+    "check_order", "clean", "clean_suite", "closed", "description", "find_lines", "head", "joined", "joined_lines",
+    "lines_of", "outcome", "read_line", "read_next", "records_of_visit", "refused", "reported", "retimed", "seal",
+    "sealed", "words",
+]  # fmt: skip

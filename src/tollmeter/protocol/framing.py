@@ -101,14 +101,13 @@ def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
 
 def lines_of(stream: bytes) -> tuple[Line, ...]:
     """The records of a whole stream, whose checksums were compared. Raises Damaged."""
-    return tuple(_numbered(text, number) for number, text in enumerate(stream.splitlines()))
-
-
-def _numbered(text: bytes, number: int) -> Line:
-    kind = _KIND.match(text)
-    if not kind:
-        raise Damaged("not a record")
-    return Line(kind[1].decode(), number, text)
+    lines = []
+    for number, text in enumerate(stream.splitlines()):
+        kind = _KIND.match(text)
+        if not kind:
+            raise Damaged("not a record")
+        lines.append(Line(kind[1].decode(), number, text))
+    return tuple(lines)
 
 
 def joined_lines(text: bytes) -> list[Line]:
@@ -175,13 +174,9 @@ def check_order(lines: Iterable[Line]) -> None:
         last = line
     if last is None or last.kind != "end":
         raise Damaged("the stream was cut: it has no end")
-    if _end_count(last) != last.number:
-        raise Damaged("the end counts other records than there are")
-
-
-def _end_count(line: Line) -> int:
     try:
-        count = msgspec.json.decode(line.text)["records"]
+        count = msgspec.json.decode(last.text)["records"]
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Damaged("the end does not count its records") from error
-    return count if isinstance(count, int) else -1
+    if not isinstance(count, int) or count != last.number:
+        raise Damaged("the end counts other records than there are")

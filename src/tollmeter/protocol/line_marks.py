@@ -63,14 +63,10 @@ def arrived(stamps: Sequence[Stamp], made: int) -> Arrived:
         ahead = (stamp.byte - due) % MARK
         if ahead == MARK - 1 and due - 1 in ns:
             doubled += 1
-        elif due + ahead < made and ahead <= _MOST_LOST and not (ahead and behind and _is_due(behind, due)):
+        elif due + ahead < made and ahead <= _MOST_LOST and not (ahead and behind and (behind.byte - due) % MARK == 0):
             ns[due + ahead] = stamp.ns
             due += ahead + 1
     return Arrived(ns, made - len(ns), doubled, len(stamps) - len(ns) - doubled)
-
-
-def _is_due(stamp: Stamp, due: int) -> bool:
-    return (stamp.byte - due) % MARK == 0
 
 
 def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
@@ -84,9 +80,14 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
     samples = [record for record in records if record["k"] == "sample"]
     came = arrived(stamps, max(_first_mark(record_line) + len(_marked(record_line)) for record_line in samples))
     by_line = _rate(samples, came, line, is_stopped=bool(records[-1].get("stopped")))
-    timed = [_timed(record, came, by_line.value) for record in records[:-1]]
-    timed = [{**record, **_clock(line)} if record["k"] == "clock" else record for record in timed]
-    timed.append({"k": "marks", **_marks_record(samples, came, by_line)})
+    timed = [_timed(record, came, by_line.value, line) for record in records[:-1]]
+    firsts = [_first_mark(sample) for sample in samples]
+    empty = [came.ns[first + 1] - came.ns[first] for first in firsts if {first, first + 1} <= came.ns.keys()]
+    marks = Marks(
+        came=len(came.ns), lost=came.lost, doubled=came.doubled, inserted=came.inserted,
+        empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
+    )  # fmt: skip
+    timed.append({"k": "marks", **msgspec.to_builtins(marks)})
     end = {**records[-1], "records": len(timed)}
     return joined(sealed(record, number) for number, record in enumerate([*timed, end]))
 
@@ -137,39 +138,23 @@ def _rate(samples: Sequence[Mapping[str, Any]], came: Arrived, line: str, *, is_
     return fitted
 
 
-def _timed(record: dict[str, Any], came: Arrived, by: float) -> dict[str, Any]:
+def _timed(record: dict[str, Any], came: Arrived, by: float, line: str) -> dict[str, Any]:
     """A record in the line's time. by: the line's nanoseconds for one of the target's."""
-    if record["k"] == "sample":
-        return _sample(record, came, by)
+    if record["k"] == "clock":
+        return {**record, "source": line, "kind": "external"}
     if record["k"] == "witness":
-        rates = {key: value / by for key, value in record.items() if key in _RATES and value}
-        return {**record, **rates}
+        return {**record, **{key: value / by for key, value in record.items() if key in _RATES and value}}
     if record["k"] == "control":
         return {**record, "ns": max(1, round(record["ns"] * by))}
-    return record
-
-
-def _sample(record: Mapping[str, Any], came: Arrived, by: float) -> dict[str, Any]:
+    if record["k"] != "sample":
+        return record
     own = {name: record[name] for name in ("body", "control") if record.get(name)}
     times = {name: [round(ns * by) for ns in pair] for name, pair in own.items()}
-    lanes = [[done, round(ns * by)] for done, ns in record.get("lanes", ())]
+    if lanes := [[done, round(ns * by)] for done, ns in record.get("lanes", ())]:
+        times["lanes"] = lanes
     first = _first_mark(record)
     stamped = [came.ns.get(number) for number in range(first, first + len(_marked(record)))]
-    return {**record, **times, **({"lanes": lanes} if lanes else {}), "own": own, "stamped": stamped}
-
-
-def _clock(line: str) -> dict[str, str]:
-    return {"source": line, "kind": "external"}
-
-
-def _marks_record(samples: Sequence[Mapping[str, Any]], came: Arrived, by_line: Rate) -> dict[str, Any]:
-    firsts = [_first_mark(sample) for sample in samples]
-    empty = [came.ns[first + 1] - came.ns[first] for first in firsts if {first, first + 1} <= came.ns.keys()]
-    marks = Marks(
-        came=len(came.ns), lost=came.lost, doubled=came.doubled, inserted=came.inserted,
-        empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
-    )  # fmt: skip
-    return dict(msgspec.to_builtins(marks))
+    return {**record, **times, "own": own, "stamped": stamped}
 
 
 # ---- the rate of one clock by another --------------------------------------------------------------------------------
@@ -210,24 +195,17 @@ def rate(moments: Sequence[Moment]) -> Rate | None:
 
 
 def _slope(ordered: Sequence[Moment]) -> float | None:
-    """Of the hull's edge over the middle."""
+    """Of the hull's edge over the middle, by Andrew's monotone chain."""
+    hull: list[Moment] = []
+    for at, seen in ordered:
+        while len(hull) > 1:
+            (first_at, first_seen), (middle_at, middle_seen) = hull[-2:]
+            if (middle_at - first_at) * (seen - first_seen) > (middle_seen - first_seen) * (at - first_at):
+                break
+            hull.pop()
+        hull.append((at, seen))
     count, total = len(ordered), sum(at for at, _ in ordered)
-    hull = _lower_hull(ordered)
     for (at, seen), (next_at, next_seen) in pairwise(hull):
         if next_at * count >= total and next_at > at:
             return (next_seen - seen) / (next_at - at)
     return None
-
-
-def _lower_hull(ordered: Sequence[Moment]) -> list[Moment]:
-    """Andrew's monotone chain."""
-    hull: list[Moment] = []
-    for moment in ordered:
-        while len(hull) > 1 and not _is_convex(hull[-2], hull[-1], moment):
-            hull.pop()
-        hull.append(moment)
-    return hull
-
-
-def _is_convex(first: Moment, middle: Moment, last: Moment) -> bool:
-    return (middle[0] - first[0]) * (last[1] - first[1]) > (middle[1] - first[1]) * (last[0] - first[0])

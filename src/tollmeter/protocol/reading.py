@@ -238,31 +238,24 @@ def head(stream: bytes | Sequence[Line]) -> Head:
     rates = [_rate(control) for control in _payloads(lines, "control", _Control)]
     if machine and rates:
         machine = msgspec.structs.replace(machine, core_clock_hz=rates[0])
-    probes = tuple(_probe(line) for line in lines if line.kind == "probe")
-    clock = _only(_payloads(lines, "clock", ClockReading), "clock")
-    return Head(machine, clock, probes, tuple(_payloads(lines, "build", Build)))
-
-
-def description(stream: bytes) -> tuple[Probe, Build]:
-    """What `PROBE --describe` printed. Raises Damaged where it does not describe exactly one probe."""
-    described = head(stream)
-    if (
-        len(described.probes) != 1
-        or len(described.builds) != 1
-        or described.probes[0].probe != described.builds[0].probe
-    ):
-        raise Damaged("not the description of one probe")
-    return described.probes[0], described.builds[0]
-
-
-def _probe(line: Line) -> Probe:
-    version = _payload(line, _Protocol).protocol
+    version = max((header.protocol for header in _payloads(lines, "probe", _Protocol)), default=PROTOCOL)
     if version > PROTOCOL:
         raise Failure(
             f"its probes speak protocol {version}, and this Tollmeter reads up to {PROTOCOL}: "
             "a newer Tollmeter is needed"
         )
-    return _payload(line, Probe)
+    probes, builds = _payloads(lines, "probe", Probe), _payloads(lines, "build", Build)
+    return Head(machine, _only(_payloads(lines, "clock", ClockReading), "clock"), tuple(probes), tuple(builds))
+
+
+def description(stream: bytes) -> tuple[Probe, Build]:
+    """What `PROBE --describe` printed. Raises Damaged where it does not describe exactly one probe."""
+    described = head(stream)
+    if len(described.probes) == len(described.builds) == 1:
+        probe, build = described.probes[0], described.builds[0]
+        if probe.probe == build.probe:
+            return probe, build
+    raise Damaged("not the description of one probe")
 
 
 def _payloads(lines: Iterable[Line], kind: str, form: type[T]) -> list[T]:
@@ -334,9 +327,12 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     status, reason = _status(by_form)
     pairs = _pairs(records, is_cut=bool(by_form[_Fail]))
     gauges = {gauge.metric: gauge.value for gauge in by_form[_Gauge] if gauge.value is not None}
+    ends = by_form[_End]
     if status == "ok" and not pairs and not gauges:
-        status, reason = _nothing(by_form)
-    is_kept, ends = status == "ok", by_form[_End]
+        status, reason = "failed", "it ended without a sample, a reason or a value"
+        if any(end.stopped for end in ends):
+            status, reason = "interrupted", "stopped before its first sample"
+    is_kept = status == "ok"
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
@@ -360,12 +356,6 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     for skip in by_form[_Skip]:
         return "unsupported", skip.reason
     return "ok", None
-
-
-def _nothing(by_form: _ByForm) -> tuple[Status, str]:
-    if any(end.stopped for end in by_form[_End]):
-        return "interrupted", "stopped before its first sample"
-    return "failed", "it ended without a sample, a reason or a value"
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:

@@ -40,7 +40,52 @@ class Capture(NamedTuple):
 
 def captured(path: Path) -> Capture:
     """Raises Failure: 2 where there is no such file, 5 where it holds no run of a bundle."""
-    return _capture(path, _content(path))
+    content = _content(path)
+    first: tuple[Line, ...] | None = None
+    described: Head | None = None
+    visits: dict[int, bytes] = {}
+    failures: dict[str, str] = {}
+    session = Session("interrupted", 0.0, "it ended without a word")
+    reader, lost = Outcomes(), 0
+    for stream in _streams(find_lines(content)):
+        try:
+            check_order(stream)
+            if stream[0].kind == "visit":
+                outcome = reader.of(stream)
+                visits.setdefault(outcome.visit, joined(stream))
+                if outcome.status in _FAILED:
+                    failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
+                session = session._replace(status="interrupted")
+            elif stream[0].kind == "machine" and described is None:
+                described, first = head(stream), stream
+            elif stream[0].kind == "run":
+                note = read_note(stream[0])
+                session = Session(note.status, note.seconds, note.reason)
+        except Damaged:
+            lost += 1
+    if described is None or described.machine is None or first is None:
+        raise Failure(f"{path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5)
+    if session.status == "measuring":
+        session = session._replace(status="interrupted", reason="it ended without a word")
+    if lost:
+        reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
+        session = session._replace(reason=reason)
+    return Capture(first, described, tuple(visits.values()), session, lost, failures)
+
+
+def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
+    """From each record of number 0 to its `end`, or to what stands in its place."""
+    held: list[Line] = []
+    for line in lines:
+        if line.number == 0 and held:
+            yield tuple(held)
+            held = []
+        held.append(line)
+        if line.kind == "end":
+            yield tuple(held)
+            held = []
+    if held:
+        yield tuple(held)
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------
@@ -100,55 +145,3 @@ def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
             file = archive.extractfile(member)
             return b"".join(iter(partial(file.read, _PIECE), b"")) if file else b""
     raise Failure(f"{path} is an archive without {NAME}", 5)
-
-
-# ---- its streams ----------------------------------------------------------------------------------------------------
-
-
-def _capture(path: Path, content: bytes) -> Capture:
-    """Raises Failure (5) where the first stream is missing, or is no bundle's."""
-    first: tuple[Line, ...] | None = None
-    described: Head | None = None
-    visits: dict[int, bytes] = {}
-    failures: dict[str, str] = {}
-    session = Session("interrupted", 0.0, "it ended without a word")
-    reader, lost = Outcomes(), 0
-    for stream in _streams(find_lines(content)):
-        try:
-            check_order(stream)
-            if stream[0].kind == "visit":
-                outcome = reader.of(stream)
-                visits.setdefault(outcome.visit, joined(stream))
-                if outcome.status in _FAILED:
-                    failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
-                session = session._replace(status="interrupted")
-            elif stream[0].kind == "machine" and described is None:
-                described, first = head(stream), stream
-            elif stream[0].kind == "run":
-                note = read_note(stream[0])
-                session = Session(note.status, note.seconds, note.reason)
-        except Damaged:
-            lost += 1
-    if described is None or described.machine is None or first is None:
-        raise Failure(f"{path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5)
-    if session.status == "measuring":
-        session = session._replace(status="interrupted", reason="it ended without a word")
-    if lost:
-        reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
-        session = session._replace(reason=reason)
-    return Capture(first, described, tuple(visits.values()), session, lost, failures)
-
-
-def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
-    """From each record of number 0 to its `end`, or to what stands in its place."""
-    held: list[Line] = []
-    for line in lines:
-        if line.number == 0 and held:
-            yield tuple(held)
-            held = []
-        held.append(line)
-        if line.kind == "end":
-            yield tuple(held)
-            held = []
-    if held:
-        yield tuple(held)

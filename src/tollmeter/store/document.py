@@ -33,8 +33,8 @@ _RULES: dict[str, dict[str, Any]] = {
         "if": {"properties": {"verdict": {"const": "cannot tell"}}},
         "then": {"properties": {"reason": _SENTENCE}},
     },
-    "Toll": {"if": {"properties": {"value": {"type": "null"}}}, "then": {"properties": {"reason": _SENTENCE}}},
 }
+_RULES["Toll"] = _RULES["Inference"]
 
 
 def read(document: bytes | str) -> Index:
@@ -67,7 +67,6 @@ def complaints(index: Index) -> Iterator[str]:
         yield from _out_of_order(name, line.low, line.value, line.high)
         if line.value is None and not line.reason:
             yield f"{name} has neither a value nor a reason"
-
     for claim in index.study.claims if index.study else ():
         yield from _out_of_order(claim.what, claim.low, claim.here, claim.high)
         if claim.verdict == "cannot tell" and not claim.reason:
@@ -84,20 +83,18 @@ def _out_of_order(what: str, *ends: float | None) -> Iterator[str]:
 def schema() -> dict[str, Any]:
     """The JSON Schema of the printed document: every field of every record, defaults included."""
     made = msgspec.json.schema(Index)
-    records = {name: _strict(name, record) for name, record in made["$defs"].items()}
-    index = records.pop("Index")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **index, "title": TITLE, "$defs": records}
-
-
-def _strict(name: str, record: dict[str, Any]) -> dict[str, Any]:
-    rules = dict(_RULES.get(name, {}))
-    closer = rules.pop("properties", {})
-    fields = {
-        field: {key: described for key, described in kind.items() if key != "default"} | closer.get(field, {})
-        for field, kind in record["properties"].items()
-    }
-    described = {"description": " ".join(record["description"].split())} if "description" in record else {}
-    return {**record, **described, "properties": fields, "required": list(fields), **rules}
+    for name, record in made["$defs"].items():
+        rules = dict(_RULES.get(name, {}))
+        closer = rules.pop("properties", {})
+        fields = {
+            field: {key: described for key, described in kind.items() if key != "default"} | closer.get(field, {})
+            for field, kind in record["properties"].items()
+        }
+        if "description" in record:
+            record["description"] = " ".join(record["description"].split())
+        record |= {"properties": fields, "required": list(fields), **rules}
+    index = made["$defs"].pop("Index")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **index, "title": TITLE, "$defs": made["$defs"]}
 
 
 if __name__ == "__main__":

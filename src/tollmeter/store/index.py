@@ -153,31 +153,25 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _write(path: Path, made_of: str, index: Index) -> None:
+    about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
+    documents = {name: msgspec.json.encode(getattr(index, name)).decode() for name in _DOCUMENTS}
     with contextlib.closing(_connect(path)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("BEGIN IMMEDIATE")
-        _make_tables(db)
-        about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
-        db.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-        documents = [(name, _json(getattr(index, name))) for name in _DOCUMENTS]
-        db.executemany("INSERT INTO documents VALUES (?, ?)", documents)
-        for table in _TABLES:
-            _insert(db, table, getattr(index, _FIELDS.get(table, table)))
+        _fill(db, "about", ("key", "value"), about.items())
+        _fill(db, "documents", ("name", "json"), documents.items())
+        for table, form in _TABLES.items():
+            columns, nested = form.__struct_fields__, _nested(form)
+            records = getattr(index, _FIELDS.get(table, table))
+            cells = ([_cell(getattr(record, name), name in nested) for name in columns] for record in records)
+            _fill(db, table, columns, cells)
         db.execute("COMMIT")
 
 
-def _make_tables(db: sqlite3.Connection) -> None:
-    tables = {"about": ["key", "value"], "documents": ["name", "json"]}
-    for table, columns in {**tables, **{name: _columns(form) for name, form in _TABLES.items()}}.items():
-        db.execute(f"DROP TABLE IF EXISTS {table}")
-        db.execute(f"CREATE TABLE {table} ({', '.join(map(_quoted, columns))})")
-
-
-def _insert(db: sqlite3.Connection, table: str, records: Iterable[Record]) -> None:
-    columns, nested = _columns(_TABLES[table]), _nested(_TABLES[table])
-    marks = ", ".join("?" * len(columns))
-    cells = ([_cell(getattr(record, column), column in nested) for column in columns] for record in records)
-    db.executemany(f"INSERT INTO {table} VALUES ({marks})", cells)
+def _fill(db: sqlite3.Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    db.execute(f"DROP TABLE IF EXISTS {table}")
+    db.execute(f"CREATE TABLE {table} ({', '.join(map(_quoted, columns))})")
+    db.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", rows)
 
 
 def _index(db: sqlite3.Connection) -> Index:
@@ -198,14 +192,14 @@ def _documents(db: sqlite3.Connection, *names: str) -> dict[str, Any]:
 def _records(
     db: sqlite3.Connection, table: str, form: type[T], where: str = "", values: Sequence[Any] = ()
 ) -> tuple[T, ...]:
-    columns, nested = _columns(form), _nested(form)
+    columns, nested = form.__struct_fields__, _nested(form)
     rows = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} {where} ORDER BY rowid", values)
-    return tuple(_record(zip(columns, cells, strict=True), nested, form) for cells in rows)
 
+    def read(name: str, cell: Any) -> Any:
+        return msgspec.json.decode(cell) if name in nested and cell is not None else cell
 
-def _record(cells: Iterable[tuple[str, Any]], nested: set[str], form: type[T]) -> T:
-    values = {name: msgspec.json.decode(cell) if name in nested and cell is not None else cell for name, cell in cells}
-    return msgspec.convert(clean(values), form)
+    tables = ({name: read(name, cell) for name, cell in zip(columns, cells, strict=True)} for cells in rows)
+    return tuple(msgspec.convert(clean(table), form) for table in tables)
 
 
 @cache
@@ -222,17 +216,9 @@ def _types(annotation: Any) -> set[Any]:
     return {str} if get_origin(annotation) is Literal else {annotation}
 
 
-def _columns(form: type[Record]) -> Sequence[str]:
-    return form.__struct_fields__
-
-
 def _quoted(column: str) -> str:
     return f'"{column}"'
 
 
 def _cell(value: Any, nested: bool) -> Any:
-    return _json(value) if nested and value is not None else value
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value).decode() if nested and value is not None else value

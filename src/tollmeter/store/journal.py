@@ -16,7 +16,7 @@ import io
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -111,7 +111,12 @@ class Journal:
                 opened.pop_all()
                 return cls(folder, file)
         except FileExistsError as error:
-            raise Failure(_occupied(folder)) from error
+            if not (folder / NAME).exists():
+                raise Failure(f"{folder} is not a folder") from error
+            again = typed("run", "--resume", str(folder))
+            raise Failure(
+                f"{folder} holds a run already: `{again}` continues it, --out names another folder"
+            ) from error
         except OSError as error:
             raise Failure(f"cannot write to {folder}: {error.strerror}. Nothing was measured yet", 5) from error
 
@@ -281,7 +286,10 @@ def read(folder: Path) -> Contents:
             elif described is None:
                 described = head(stream.lines)
             elif stream.lines[0].kind == "run":
-                session = _session(stream.lines[0], len(outcomes), len(damage))
+                note = read_note(stream.lines[0])
+                if note.visits is not None and not 0 <= note.visits - len(outcomes) <= len(damage):
+                    raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
+                session = Session(note.status, note.seconds, note.reason, note.surroundings)
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
@@ -316,20 +324,17 @@ class Visits(Sequence[Outcome]):
 def _check_once(folder: Path, outcomes: Sequence[Outcome]) -> None:
     """Visits are made once each: one that stands there twice would make an interval narrower than what was measured.
     Known by its number, and by its moment where a copy was given another. Raises Failure (5)."""
-    timed = [told for told in outcomes if told.at_ns > 0 and told.clock.kind == "hardware"]
-    _check_different(folder, outcomes, (told.visit for told in outcomes))
-    _check_different(folder, timed, (hash((told.seed, told.at_ns, told.cpus)) for told in timed))
-
-
-def _check_different(folder: Path, outcomes: Sequence[Outcome], keys: Iterable[int]) -> None:
-    """keys: of each. Sets of 200,000 of them would take 50 MB."""
     import numpy as np
 
-    numbers = np.fromiter(keys, np.int64, len(outcomes))
-    order = np.argsort(numbers, kind="stable")
-    again = order[1:][np.diff(numbers[order]) == 0]
-    if len(again):
-        raise Failure(f"{folder}: visit {outcomes[again.min()].visit} is in the journal twice", 5)
+    timed = [outcome for outcome in outcomes if outcome.at_ns > 0 and outcome.clock.kind == "hardware"]
+    moments = (hash((outcome.seed, outcome.at_ns, outcome.cpus)) for outcome in timed)
+    for several, keys in ((outcomes, (outcome.visit for outcome in outcomes)), (timed, moments)):
+        # Sets of 200,000 numbers would take 50 MB.
+        numbers = np.fromiter(keys, np.int64, len(several))
+        order = np.argsort(numbers, kind="stable")
+        again = order[1:][np.diff(numbers[order]) == 0]
+        if len(again):
+            raise Failure(f"{folder}: visit {several[again.min()].visit} is in the journal twice", 5)
 
 
 class Note(msgspec.Struct):
@@ -348,14 +353,6 @@ def read_note(line: Line) -> Note:
         return msgspec.convert(clean(msgspec.json.decode(line.text)), Note)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
-
-
-def _session(line: Line, visits: int, damaged: int) -> Session:
-    """visits: whole ones before it; damaged: streams left out. Raises Failure (5) if more visits are missing."""
-    note = read_note(line)
-    if note.visits is not None and not 0 <= note.visits - visits <= damaged:
-        raise Failure(f"it counts {note.visits} visits, and {visits} precede it", 5)
-    return Session(note.status, note.seconds, note.reason, note.surroundings)
 
 
 def _regular(folder: Path) -> Path:
@@ -377,15 +374,6 @@ def _lock(file: IO[bytes], folder: Path) -> None:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
         raise Failure(f"{folder} is being written by another toll", exit_code=5) from error
-
-
-def _occupied(folder: Path) -> str:
-    if (folder / NAME).exists():
-        return (
-            f"{folder} holds a run already: `{typed('run', '--resume', str(folder))}` continues it, "
-            "--out names another folder"
-        )
-    return f"{folder} is not a folder"
 
 
 def _forget(folder: Path) -> None:
@@ -437,10 +425,10 @@ def is_written(journal: Path) -> bool:
         table = LOCKS.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return False
+    # Of a line such as `1: FLOCK ADVISORY WRITE 4711 fe:00:131 0 EOF`.
     held = (line.split() for line in table.splitlines())
-    return any("FLOCK" in words and "WRITE" in words and _inode(words) == inode for words in held)
-
-
-def _inode(words: Sequence[str]) -> str:
-    """Of a line such as `1: FLOCK ADVISORY WRITE 4711 fe:00:131 0 EOF`."""
-    return next((word.rpartition(":")[2] for word in words if word.count(":") == 2), "")
+    return any(
+        "FLOCK" in words and "WRITE" in words and
+        next((word.rpartition(":")[2] for word in words if word.count(":") == 2), "") == inode
+        for words in held
+    )  # fmt: skip

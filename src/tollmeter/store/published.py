@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
-from tollmeter.model import Failure, Index, Level, Machine, Record, Row, RunInfo, Toll
-from tollmeter.model.topology import KIND, Topology
+from tollmeter.model import Failure, Index, Machine, Record, Row, RunInfo, Toll
+from tollmeter.model.topology import KIND
 from tollmeter.store.document import complaints
 
 Scrub = Callable[[str], str]
@@ -96,11 +96,24 @@ def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], kn
     """known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
     own = [row for row in index.rows if not row.target.startswith(KIND)]
-    rows = [_row(row) for row in own if row.probe in known and _is_plain(row, scrub)]
-    tolls = [_toll(toll) for toll in index.tolls if toll.probe in known and _is_plain(toll, scrub)]
+    rows = [
+        msgspec.structs.replace(row, target=_target(row.target), reason=None if row.status == "ok" else REMOVED)
+        for row in own if row.probe in known and _is_plain(row, scrub)
+    ]  # fmt: skip
+    tolls = [
+        msgspec.structs.replace(
+            toll, target=_target(toll.target), note="", reason=REMOVED if toll.value is None else None
+        )
+        for toll in index.tolls
+        if toll.probe in known and _is_plain(toll, scrub)
+    ]
+    levels = [
+        msgspec.structs.replace(level, read_missing="", parallelism_missing="", not_apart_why="")
+        for level in index.hierarchy
+    ]
     made = Index(
         format=index.format, run=_run(index.run), machine=_machine(index.machine, scrub), rows=tuple(rows),
-        hierarchy=tuple(map(_level, index.hierarchy)), tolls=tuple(tolls),
+        hierarchy=tuple(levels), tolls=tuple(tolls),
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
     load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
@@ -127,11 +140,9 @@ def read_published(path: Path) -> Published:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise Failure(f"{path} is no file of `toll publish`: {error}", 5) from None
-    wrong = (
-        f"format {published_run.format}"
-        if published_run.format != FORMAT
-        else next(complaints(published_run.index), "")
-    )
+    wrong = next(complaints(published_run.index), "")
+    if published_run.format != FORMAT:
+        wrong = f"format {published_run.format}"
     if wrong or published_run.id != _identity(published_run.index, published_run.pairs, published_run.load):
         raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
     return published_run
@@ -151,37 +162,20 @@ def _run(run: RunInfo) -> RunInfo:
 
 def _machine(machine: Machine, scrub: Scrub) -> Machine:
     facts = {name: value for name, value in machine.facts.items() if _FACTS.fullmatch(name) and scrub(name) == name}
-    return msgspec.structs.replace(machine, host="", facts=facts, topology=_topology(machine.topology))
-
-
-def _topology(topology: Topology | None) -> Topology | None:
-    """None where a set of CPUs is something else."""
-    if topology is None:
-        return None
-    sets = [topology.online, topology.offline, topology.isolated, topology.nohz_full, topology.allowed_nodes]
-    several = (topology.packages, topology.dies, topology.last_caches, topology.clusters, topology.cores)
-    sets += [cpus for one in several for cpus in one]
-    sets += [kind.cpus for kind in topology.kinds] + [node.cpus for node in topology.nodes]
-    return topology if all(map(_CPUS.fullmatch, sets)) else None
-
-
-def _row(row: Row) -> Row:
-    return msgspec.structs.replace(row, target=_target(row.target), reason=None if row.status == "ok" else REMOVED)
-
-
-def _toll(toll: Toll) -> Toll:
-    return msgspec.structs.replace(
-        toll, target=_target(toll.target), note="", reason=REMOVED if toll.value is None else None
-    )
+    topology, sets = machine.topology, list[str]()
+    if topology:
+        sets = [topology.online, topology.offline, topology.isolated, topology.nohz_full, topology.allowed_nodes]
+        for several in (topology.packages, topology.dies, topology.last_caches, topology.clusters, topology.cores):
+            sets += several
+        sets += [kind.cpus for kind in topology.kinds] + [node.cpus for node in topology.nodes]
+    # A set of CPUs that is something else may name the machine.
+    is_plain = all(map(_CPUS.fullmatch, sets))
+    return msgspec.structs.replace(machine, host="", facts=facts, topology=topology if is_plain else None)
 
 
 def _target(target: str) -> str:
     """Without the name of another host."""
     return target.partition(":")[0]
-
-
-def _level(level: Level) -> Level:
-    return msgspec.structs.replace(level, read_missing="", parallelism_missing="", not_apart_why="")
 
 
 def _is_plain(one: Row | Toll, scrub: Scrub) -> bool:

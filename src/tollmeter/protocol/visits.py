@@ -1,17 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what came from a target one whole stream: a stream that was cut, or whose process ended badly, gets a `fail`
-and an `end` record."""
+"""A visit as the words that an executable reads, and its answer as one whole stream: a stream that was cut, or whose
+process ended badly, gets a `fail` and an `end` record."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from tollmeter.model import Outcome, Status, Visit
+from tollmeter.model.topology import RELATION
 from tollmeter.protocol.framing import Damaged, Line, check_order, find_lines, joined, seal, sealed
 from tollmeter.protocol.reading import outcome
 
 Trouble = tuple[Status, str]
+
+
+def words(visit: Visit) -> tuple[str, ...]:
+    """On its command line, or on a line of standard input."""
+    options = (
+        f"--visit={visit.id}",
+        f"--round={visit.round}",
+        f"--target={visit.point.target}",
+        f"--cpus={','.join(map(str, visit.cpus))}",
+        f"--samples={visit.samples}",
+        f"--sample-ns={visit.sample_ns}",
+        f"--seed={visit.seed}",
+        f"--deadline-ms={visit.deadline_ms}",
+        f"--iterations={visit.iterations}",
+        f"--control-iterations={visit.control_iterations}",
+        f"--priority={visit.priority}",
+    )
+    places = [f"--marks={visit.marks}"] if visit.marks else []
+    if visit.folder:
+        places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
+    if visit.peer:
+        places.append(f"--peer={visit.peer}")
+    own = (f"--{name}={value}" if name == RELATION else f"{name}={value}" for name, value in visit.point.parameters)
+    return (*options, *places, *own)
 
 
 def closed(raw: bytes, visit: Visit, revision: int, trouble: Trouble | None = None) -> bytes:
@@ -35,7 +61,13 @@ def refused(visit: Visit, revision: int, status: Status, reason: str) -> bytes:
 
 def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
     """A stream for a visit that the host itself made. fields: more of its first record."""
-    return seal([{**_visit_record(visit, revision), **fields}, *records])
+    point = visit.point
+    record = {
+        "k": "visit", "visit": visit.id, "round": visit.round, "probe": point.probe, "revision": revision,
+        "abi": point.abi, "target": point.target, "parameters": point.values(), "cpus": visit.cpus, "seed": visit.seed,
+        "samples": visit.samples, "sample_ns": visit.sample_ns,
+    }  # fmt: skip
+    return seal([{**record, **fields}, *records])
 
 
 def _in_order(given: Iterable[Line]) -> list[Line]:
@@ -52,15 +84,12 @@ def _in_order(given: Iterable[Line]) -> list[Line]:
 
 def _answered(lines: Sequence[Line], visit: Visit) -> Outcome:
     answer = outcome(lines)
-    if answer.visit != visit.id or answer.round != visit.round or not _same_place(answer, visit):
+    asked, point = visit.point, answer.point
+    place = (point.probe, point.abi, point.target, point.values())
+    is_of_visit = (answer.visit, answer.round) == (visit.id, visit.round)
+    if not is_of_visit or place != (asked.probe, asked.abi, asked.target, asked.values()):
         raise Damaged(f"it answered for visit {answer.visit} at another point than the one that was asked")
     return answer
-
-
-def _same_place(answer: Outcome, visit: Visit) -> bool:
-    asked = visit.point
-    place = (answer.point.probe, answer.point.abi, answer.point.target, answer.point.values())
-    return place == (asked.probe, asked.abi, asked.target, asked.values())
 
 
 def _cut(lines: Sequence[Line], visit: Visit, revision: int, trouble: Trouble) -> bytes:
@@ -73,21 +102,3 @@ def _cut(lines: Sequence[Line], visit: Visit, revision: int, trouble: Trouble) -
     except Damaged:
         return refused(visit, revision, *trouble)
     return joined(stream)
-
-
-def _visit_record(visit: Visit, revision: int) -> dict[str, Any]:
-    point = visit.point
-    return {
-        "k": "visit",
-        "visit": visit.id,
-        "round": visit.round,
-        "probe": point.probe,
-        "revision": revision,
-        "abi": point.abi,
-        "target": point.target,
-        "parameters": point.values(),
-        "cpus": visit.cpus,
-        "seed": visit.seed,
-        "samples": visit.samples,
-        "sample_ns": visit.sample_ns,
-    }
