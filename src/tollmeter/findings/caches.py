@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings._evidence import (
+from tollmeter.findings import (
     Claim,
     inferences,
     is_refuted,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tollmeter.experiment.core_clock import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.findings._evidence import Claim, counted, is_separate, of_row, own_rows, ratio, rule
+from tollmeter.findings import Claim, counted, is_separate, of_row, own_rows, ratio, rule
 from tollmeter.model import Evidence, Outcome, Results
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio

@@ -10,7 +10,7 @@ import numpy as np
 
 from tollmeter.experiment.evidence import unseen
 from tollmeter.experiment.taken import Taken, parts
-from tollmeter.findings._evidence import Claim, counted, native_rows, of_row, own_rows, ratio, rule
+from tollmeter.findings import Claim, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Results, Row, Severity
 from tollmeter.numbers.meanings import native_outcomes

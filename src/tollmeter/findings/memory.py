@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings._evidence import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
+from tollmeter.findings import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row
 from tollmeter.numbers.units import in_percent

@@ -9,7 +9,6 @@ from tollmeter.model.base import *
 from tollmeter.model.derived import *
 from tollmeter.model.described import *
 from tollmeter.model.measured import *
-from tollmeter.model.profiled import *
 from tollmeter.model.requested import *
 from tollmeter.model.samples import *
 from tollmeter.model.topology import *

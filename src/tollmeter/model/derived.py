@@ -24,8 +24,7 @@ from tollmeter.model.base import (
     Value,
 )
 from tollmeter.model.described import Build, Machine, Probe
-from tollmeter.model.measured import Outcome, RunInfo
-from tollmeter.model.profiled import Distances, Modelled, Profile
+from tollmeter.model.measured import Distances, Modelled, Outcome, Profile, RunInfo
 from tollmeter.model.requested import Suite
 
 

@@ -25,21 +25,9 @@ from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_rel
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
 __all__ = [
-    "LAYOUT_SERVES",
-    "Costs",
-    "Effort",
-    "Entry",
-    "Plan",
-    "Sampling",
-    "SweepCurve",
-    "check_abis",
-    "expected_seconds",
-    "groups",
-    "make",
-    "measured_caches",
-    "seconds_to_settle",
-    "visit_order",
-]
+    "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
+    "groups", "make", "measured_caches", "seconds_to_settle", "visit_order",
+]  # fmt: skip
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
 """Shares of the budget for all pairs of a matrix of CPUs: in a run of nothing else, and beside other points."""
@@ -92,11 +80,12 @@ class Plan(Record, frozen=True):
 
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
         """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. seen: its visits so far."""
-        return self._placing().placements(point, self.probes[point.probe], seen)
+        return _placing(self.cpus, self.topology, self.seed).placements(point, self.probes[point.probe], seen)
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
-        return self._placing().pairs(point) if len(self.placements(point)) > 1 else 0
+        several = len(self.placements(point)) > 1
+        return _placing(self.cpus, self.topology, self.seed).pairs(point) if several else 0
 
     def visits_of_pairs(self, point: Point) -> int:
         """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than two each
@@ -114,35 +103,26 @@ class Plan(Record, frozen=True):
         is_brief = self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.against
         return OF_MATRIX if is_brief else effort or self.effort
 
-    def _placing(self) -> Placing:
-        return _placing(self.cpus, self.topology, self.seed)
-
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
         ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
         whose = "in turns" if self.against else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
+        probe, is_local = self.probes[point.probe], is_here(point.target)
+        # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
+        # that hangs costs the run this much.
+        share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
+        set_up_ms = int(_DEADLINE_MS_PER_GIB * stated_bytes(point, probe) / (1 << 30))
+        # A layout that is set up before its first visit is requested makes what the system accounts to a visit the same
+        # for all of its visits. Not where the set-up starts or moves workers.
+        moves = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
-            seed=seed, deadline_ms=self._deadline_ms(point), iterations=sampling.iterations,
+            seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
-            folder=self.folder if is_here(point.target) else "", peer=self.peer if is_here(point.target) else "",
-            forks=self.effort_of(point).forks, sets_up_first=self._sets_up_first(point),
+            folder=self.folder if is_local else "", peer=self.peer if is_local else "",
+            forks=self.effort_of(point).forks, sets_up_first=is_local and not moves,
         )  # fmt: skip
-
-    def _sets_up_first(self, point: Point) -> bool:
-        """Whether the layout is set up before its first visit is requested: what the system accounts to a visit is then
-        the same for all visits of the layout. False for probes whose set-up starts or moves workers."""
-        probe = self.probes[point.probe]
-        steps = any(role.pace != "background" for role in probe.roles)
-        return is_here(point.target) and not (steps or probe.switches or probe.spreads)
-
-    def _deadline_ms(self, point: Point) -> int:
-        """A visit's: a run of few points and a long budget may have long visits, and a large layout takes long to set
-        up. A probe that hangs costs the run this much."""
-        share_ms = int(1000 * self.budget_seconds / max(1, len(self.points())))
-        set_up_ms = int(_DEADLINE_MS_PER_GIB * stated_bytes(point, self.probes[point.probe]) / (1 << 30))
-        return max(share_ms, _DEADLINE_MS + set_up_ms)
 
 
 class Sampling(Record, frozen=True):
@@ -171,13 +151,6 @@ def _seen_from(machine: Machine, cpu: int) -> Machine:
     return msgspec.structs.replace(machine, caches=kind.caches) if kind else machine
 
 
-def _of_kinds(machine: Machine, cpus: Sequence[int]) -> dict[str, Machine]:
-    """The machine as each other kind of core sees it that has a CPU among these, by target."""
-    members = {target: numbers(kind.cpus) for target, kind in other_kinds(machine.topology, cpus[0]).items()}
-    first = {target: next((cpu for cpu in cpus if cpu in own), None) for target, own in members.items()}
-    return {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
-
-
 def make(
     suite: Suite,
     catalog: Catalog,
@@ -197,7 +170,11 @@ def make(
     Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
     measured, host_cpu = chosen_cpus(machine, cpus)
-    kinds = {} if against else _of_kinds(machine, measured)
+    # The machine as each other kind of core sees it that has a CPU among those measured.
+    members = {target: numbers(kind.cpus) for target, kind in other_kinds(machine.topology, measured[0]).items()}
+    first = {target: next((cpu for cpu in measured if cpu in own), None) for target, own in members.items()}
+    seen = {target: _seen_from(machine, cpu) for target, cpu in first.items() if cpu is not None}
+    kinds = {} if against else seen
     ground = Ground(catalog, machine, abis, other_relations(machine, measured), kinds)
 
     def scoped(scope: Scope) -> Plan:
@@ -216,20 +193,15 @@ def make(
     plan = whole
     if asked_s > budget_seconds and not all_points:
         plan = scoped("curves")
-        plan = plan if _least_seconds(plan) <= budget_seconds else scoped("typical")
+        if expected_seconds(msgspec.structs.replace(plan, effort=EFFORTS[-1])) > budget_seconds:
+            plan = scoped("typical")
     is_less = len(plan.points()) < asked
-    return _with_effort(msgspec.structs.replace(plan, asked=asked if is_less else 0, asked_s=asked_s))
-
-
-def _least_seconds(plan: Plan) -> float:
-    return expected_seconds(msgspec.structs.replace(plan, effort=EFFORTS[-1]))
-
-
-def _with_effort(plan: Plan) -> Plan:
-    """The plan with the greatest effort whose visits end in time."""
-    several = (msgspec.structs.replace(plan, effort=effort) for effort in EFFORTS)
-    best = next((candidate for candidate in several if expected_seconds(candidate) <= plan.budget_seconds), None)
-    return best or msgspec.structs.replace(plan, effort=EFFORTS[-1])
+    # The greatest effort whose visits end in time, else the least.
+    for effort in EFFORTS:
+        plan = msgspec.structs.replace(plan, effort=effort, asked=asked if is_less else 0, asked_s=asked_s)
+        if expected_seconds(plan) <= budget_seconds:
+            break
+    return plan
 
 
 def _all_points(entries: Iterable[Entry]) -> list[Point]:

@@ -41,14 +41,10 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
         raise unknown("parameter, ABI or probe", word, [*probes, *catalog.abis])
     if (other.probe, other.abi) not in catalog.executables:
         raise Failure(f"--against {word}: {other.probe} is not built for {other.abi}")
-    missing = [name for name, _ in point.parameters if name not in _names(other.probe, catalog)]
-    if missing or len(point.parameters) != len(_names(other.probe, catalog)):
+    own = [parameter.name for parameter in probes[other.probe].parameters]
+    if sorted(own) != sorted(name for name, _ in point.parameters):
         raise Failure(f"--against {word}: {other.probe} has not the parameters of {point.probe}")
     return other
-
-
-def _names(probe: str, catalog: Catalog) -> list[str]:
-    return [parameter.name for parameter in catalog.probes()[probe].parameters]
 
 
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:

@@ -87,22 +87,22 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
             executable = catalog.executables.get((name, abi))
             if executable is None:
                 place = Point(probe=name, abi=abi, target=HERE)
-                gaps[_product(place, _typical_axes(probe, machine))[0]] = _gap(catalog, name, abi)
+                usual = [(parameter.name, values.typical(parameter, machine)) for parameter in probe.parameters]
+                missing = catalog.gaps.get(abi, f"{name} is not built for {abi}")
+                gaps[_at(place, usual)] = catalog.broken.get((name, abi)) or missing
                 continue
             kinds = ground.kinds if select.kinds and layout_of(probe) == "one" and executable.target == HERE else {}
             for target in (*_targets(executable, select), *kinds):
                 place = Point(probe=name, abi=abi, target=target)
                 seen = _emulated(machine) if is_counted(place) else kinds.get(target, machine)
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
-                points.update(dict.fromkeys(_by_relation(_product(place, axes), probe, ground)))
+                several = _product(place, axes)
+                points.update(dict.fromkeys(several))
+                if is_by_relation(probe) and all(map(has_machines_time, several)):
+                    others = ((*point.parameters, (RELATION, other)) for other in ground.relations for point in several)
+                    points.update(dict.fromkeys(_at(place, parameters) for parameters in others))
                 curves.extend(_curves(place, axes, select.refused))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
-
-
-def _by_relation(points: Sequence[Point], probe: Probe, ground: Ground) -> list[Point]:
-    """With the points on other pairs of CPUs, of a probe whose number is about a pair. None where an emulator runs."""
-    several = ground.relations if is_by_relation(probe) and all(map(has_machines_time, points)) else ()
-    return [*points, *(_at(point, (*point.parameters, (RELATION, name))) for name in several for point in points)]
 
 
 def _emulated(machine: Machine) -> Machine:
@@ -149,10 +149,6 @@ def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) 
     return parameter, tuple(dict.fromkeys(read)), is_sweep
 
 
-def _typical_axes(probe: Probe, machine: Machine) -> list[Axis]:
-    return [(parameter, (values.typical(parameter, machine),), False) for parameter in probe.parameters]
-
-
 def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
     begun = [values.coarse(parameter, grid) if is_sweep else grid for parameter, grid, is_sweep in axes]
     names = [parameter.name for parameter, _, _ in axes]
@@ -169,7 +165,8 @@ def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) ->
     for parameter, grid, is_sweep in axes:
         if parameter.refine and is_sweep and parameter.kind != "choice":
             held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
-            numbers, begun = (_whole(some) for some in (grid, values.coarse(parameter, grid)))
+            numbers, begun = (tuple(value for value in some if isinstance(value, int))
+                              for some in (grid, values.coarse(parameter, grid)))  # fmt: skip
             made += [
                 SweepCurve(
                     like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=tuple(refused.items())
@@ -177,10 +174,6 @@ def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) ->
                 for like in _product(place, held)
             ]
     return made
-
-
-def _whole(some: Sequence[Value]) -> tuple[int, ...]:
-    return tuple(value for value in some if isinstance(value, int))
 
 
 def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
@@ -191,11 +184,6 @@ def _abis(wanted: Iterable[str], catalog: Catalog, probe: str) -> list[str]:
         if name in catalog.abis or name in catalog.gaps:
             chosen[name] = None
     return list(chosen)
-
-
-def _gap(catalog: Catalog, probe: str, abi: str) -> str:
-    broken = catalog.broken.get((probe, abi))
-    return broken or catalog.gaps.get(abi, f"{probe} is not built for {abi}")
 
 
 def accepts(probe: Probe, parameters: Mapping[str, Value | Sequence[Value]]) -> bool:

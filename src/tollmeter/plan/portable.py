@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from tollmeter.catalog import Catalog
-from tollmeter.model import Parameter, Probe, Select, Suite, Value
+from tollmeter.model import Parameter, Select, Suite, Value
 from tollmeter.plan.placement import layout_of
 from tollmeter.plan.points import accepts, chosen, refusal
 from tollmeter.plan.values import portable
@@ -22,7 +22,13 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
     lines = [_line("suite", suite.name, f"{budget_s:g}", f"{precision:g}")]
     probes = catalog.probes()
     for name in sorted(used_probes(suite, catalog)):
-        lines += _probe_lines(probes[name])
+        probe = probes[name]
+        layout = layout_of(probe)  # of all CPUs a probe takes one of the node itself
+        lines.append(_line("probe", name, f"{probe.revision}", "all" if layout == "node" else layout))
+        lines += [
+            _line("metric", metric.name, metric.unit, metric.source, metric.means or "-", metric.toll or "")
+            for metric in probe.metrics
+        ]
     for scope, _ in enumerate(_SCOPES):
         for select in suite.select:
             lines += _select_lines(select, catalog, abis, scope)
@@ -45,13 +51,6 @@ def _line(*words: str) -> str:
     return "\t".join(" ".join(word.split()) for word in words) + "\n"
 
 
-def _probe_lines(probe: Probe) -> Iterator[str]:
-    layout = layout_of(probe)  # of all CPUs a probe takes one of the node itself
-    yield _line("probe", probe.probe, f"{probe.revision}", "all" if layout == "node" else layout)
-    for metric in probe.metrics:
-        yield _line("metric", metric.name, metric.unit, metric.source, metric.means or "-", metric.toll or "")
-
-
 def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: int) -> Iterator[str]:
     for name, probe in chosen(select, catalog.probes()).items():
         if not accepts(probe, select.parameters):
@@ -67,16 +66,14 @@ def _axis(parameter: Parameter, select: Select, scope: str) -> str:
     if written is None:
         is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
         is_typical = select.others == "typical" or (is_narrowed and parameter.typical is not None)
-        listed = [_typical(parameter)] if is_typical else _sweep(parameter)
+        listed = _sweep(parameter)
+        if is_typical:
+            listed = [_value(parameter, parameter.typical)] if parameter.typical is not None else listed[:1]
     else:
         several = written if isinstance(written, list | tuple) else (written,)
         listed = [_value(parameter, value) for value in several]
     usual = _ANY if parameter.typical is None else _value(parameter, parameter.typical)
     return ";".join((parameter.name, parameter.kind, usual, ",".join(listed)))
-
-
-def _typical(parameter: Parameter) -> str:
-    return _value(parameter, parameter.typical) if parameter.typical is not None else _sweep(parameter)[0]
 
 
 def _sweep(parameter: Parameter) -> list[str]:

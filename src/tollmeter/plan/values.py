@@ -32,19 +32,17 @@ def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
     if parameter.values:
         return parameter.values
     if parameter.stop_scale in ("cpu-nodes", "memory-nodes"):
-        return _nodes(parameter, machine)
-    stop = _stop(parameter, machine)
+        allowed = set(machine.allowed_cpus)
+        several = (
+            node.node for node in memory_nodes(machine.topology)
+            if parameter.stop_scale == "memory-nodes" or allowed & set(numbers(node.cpus))
+        )  # fmt: skip
+        return tuple(several) or (parameter.start,)
+    scale = {"absolute": 1, "cpus": machine.cpus, "last-cache": cache_bytes(machine, "LAST")}
+    stop = parameter.stop * scale[parameter.stop_scale]
+    if parameter.kind == "size" and machine.memory_bytes:
+        stop = min(stop, machine.memory_bytes // _LEAST_SHARE)
     return tuple(steps(parameter.start, stop, parameter.per_octave)) or (parameter.start,)
-
-
-def _nodes(parameter: Parameter, machine: Machine) -> tuple[int, ...]:
-    """The first node alone where the system reports none."""
-    allowed = set(machine.allowed_cpus)
-    several = (
-        node.node for node in memory_nodes(machine.topology)
-        if parameter.stop_scale == "memory-nodes" or allowed & set(numbers(node.cpus))
-    )  # fmt: skip
-    return tuple(several) or (parameter.start,)
 
 
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
@@ -112,20 +110,10 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
     return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
 
 
-def _stop(parameter: Parameter, machine: Machine) -> int:
-    scale = {"absolute": 1, "cpus": machine.cpus, "last-cache": cache_bytes(machine, "LAST")}
-    stop = parameter.stop * scale[parameter.stop_scale]
-    if parameter.kind == "size" and machine.memory_bytes:
-        stop = min(stop, machine.memory_bytes // _LEAST_SHARE)
-    return stop
-
-
 def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     text = text.strip()
-    relative = relative_bytes(text, machine)
-    if relative is not None and parameter.kind == "size":
-        return relative
-    return _plain_number(parameter, text)
+    relative = relative_bytes(text, machine) if parameter.kind == "size" else None
+    return _plain_number(parameter, text) if relative is None else relative
 
 
 def portable(parameter: Parameter, text: str) -> str:

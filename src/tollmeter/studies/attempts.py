@@ -57,7 +57,18 @@ def listing(results: Results) -> tuple[Place, ...]:
     listed = results.suite.listing if results.suite else ()
     pairs = [(listed_row, row) for listed_row in listed for row in picked(results, listed_row.row)]
     places = dict.fromkeys((row.target, row.abi, row.clock) for _, row in pairs)
-    return tuple(_place(results, pairs, *place) for place in places)
+    answers = []
+    for place in places:
+        target, abi, clock = place
+        own = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
+        samples = [_in_turn(outcomes_of(results, row)) for _, row in own]
+        usual_hz = _usual_hz(samples)
+        tests = [
+            Test(listed_row, row, *chosen(_tried(taken, usual_hz)), exits_of(results, row))
+            for (listed_row, row), taken in zip(own, samples, strict=True)
+        ]
+        answers.append(Place(target, abi, clock, usual_hz, tuple(tests)))
+    return tuple(answers)
 
 
 def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, float]]:
@@ -69,71 +80,58 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-def _place(results: Results, pairs: Sequence[tuple[Listed, Row]], target: str, abi: str, clock: Clock) -> Place:
-    own = [(one, row) for one, row in pairs if (row.target, row.abi, row.clock) == (target, abi, clock)]
-    samples = {id(row): _in_turn(outcomes_of(results, row)) for _, row in own}
-    usual = _usual_hz(samples.values())
-    tests = tuple(_test(one, row, samples[id(row)], usual)._replace(exits=exits_of(results, row)) for one, row in own)
-    return Place(target, abi, clock, usual, tests)
-
-
 def _usual_hz(samples: Iterable[_Timed]) -> float:
     """Of the control loop around all of them; 0 where none was seen."""
     seen = [hz for several in samples for sample, _ in several if (hz := control_around(sample))]
     return median(seen) if seen else 0.0
 
 
-def _test(listed: Listed, row: Row, samples: _Timed, usual_hz: float) -> Test:
-    kept, again = chosen(_tried(samples, usual_hz))
-    return Test(listed, row, kept, again)
-
-
 def _tried(samples: _Timed, usual_hz: float) -> list[Attempt]:
-    around = [(one, work, control_around(one)) for one, work in samples]
-    return [Attempt(_loops_hz(one, work), hz, state_of(hz, usual_hz)) for one, work, hz in around]
+    """Over both batches of a sample: what a batch pays once is lost in a millisecond."""
+    attempts = []
+    for sample, operations in samples:
+        took_ns, control_hz = sum(sample.body), control_around(sample)
+        loops_hz = 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0
+        attempts.append(Attempt(loops_hz, control_hz, state_of(control_hz, usual_hz)))
+    return attempts
 
 
 def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Mapping[str, Probe]) -> list[Point]:
     """Points of the listing with one deviating attempt of five, and no further attempt to replace it."""
-    listed = [point for point in seen if _is_listed(point, suite, probes)]
+
+    def is_of(wanted: RowOf, point: Point) -> bool:
+        meanings = {metric.means for metric in probes[point.probe].metrics}
+        return (
+            wanted.probe in (None, point.probe)
+            and (wanted.means is None or wanted.means in meanings)
+            and wanted.parameters.items() <= point.values().items()
+        )
+
+    listed = [point for point in seen if any(is_of(line.row, point) for line in suite.listing)]
     samples = {point: _in_turn(outcome for outcome in seen[point] if outcome.status == "ok") for point in listed}
-    places: dict[tuple[str, str], list[Point]] = {}
+    places: dict[tuple[str, str], list[_Timed]] = {}
     for point in listed:
-        places.setdefault((point.target, point.abi), []).append(point)
-    usual = {place: _usual_hz(samples[point] for point in points) for place, points in places.items()}
+        places.setdefault((point.target, point.abi), []).append(samples[point])
+    usual = {place: _usual_hz(several) for place, several in places.items()}
     tests = {point: chosen(_tried(samples[point], usual[point.target, point.abi])) for point in listed}
-    return [point for point, (kept, again) in tests.items() if again < MOST_AGAIN and _differs(kept)]
-
-
-def _differs(attempts: Iterable[Attempt]) -> bool:
-    return any(attempt.state == "differs" for attempt in attempts)
-
-
-def _is_listed(point: Point, suite: Suite, probes: Mapping[str, Probe]) -> bool:
-    meanings = {metric.means for metric in probes[point.probe].metrics}
-    return any(_picks(listed_row.row, point, meanings) for listed_row in suite.listing)
-
-
-def _picks(wanted: RowOf, point: Point, meanings: set[str | None]) -> bool:
-    return (
-        wanted.probe in (None, point.probe)
-        and (wanted.means is None or wanted.means in meanings)
-        and wanted.parameters.items() <= point.values().items()
-    )
+    return [
+        point for point, (kept, again) in tests.items()
+        if again < MOST_AGAIN and any(attempt.state == "differs" for attempt in kept)
+    ]  # fmt: skip
 
 
 def chosen(tried: Sequence[Attempt]) -> tuple[tuple[Attempt, ...], int]:
     """Five in the order of their making. One that differs gives way to the next, three times at most."""
     kept: list[Attempt] = []
     again = 0
-    for place, one in enumerate(tried):
+    for place, attempt in enumerate(tried):
         if len(kept) == ATTEMPTS:
             break
         more = len(tried) - place - 1 >= ATTEMPTS - len(kept)
-        if one.state == "differs" and again < MOST_AGAIN and more:
+        if attempt.state == "differs" and again < MOST_AGAIN and more:
             again += 1
         else:
-            kept.append(one)
+            kept.append(attempt)
     return tuple(kept), again
 
 
@@ -166,9 +164,3 @@ def _in_turn(outcomes: Iterable[Outcome]) -> _Timed:
     visits = [[(sample, outcome.work.operations or 1.0) for sample in outcome.samples] for outcome in outcomes]
     longest = max((len(visit) for visit in visits), default=0)
     return [visit[turn] for turn in range(longest) for visit in visits if turn < len(visit)]
-
-
-def _loops_hz(sample: Sample, operations: float) -> float:
-    """Over both batches: what a batch pays once is lost in a millisecond."""
-    took_ns = sum(sample.body)
-    return 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0

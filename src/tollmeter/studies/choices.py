@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import Beside, BreakEven, Option, Profile, Results, Row, RowOf, Suite
+from tollmeter.model import BreakEven, Option, Profile, Results, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.studies.matching_rows import VIRTUAL, matching
 
@@ -69,23 +69,17 @@ def pairs(results: Results, suite: Suite) -> list[Pair]:
         {
             (profile.abi, profile.target): profile
             for profile in results.index.profiles
-            if not profile.reason and _is(profile, wanted)
+            if not profile.reason and profile.probe == wanted.probe
+            and wanted.parameters.items() <= profile.parameters.items()
         }
         for wanted in (asked.left, asked.right)
-    )
-    return [Pair(lefts[place], rights[place], asked.titles, _gain_by_rows(results, asked, place))
-            for place in lefts if place in rights]  # fmt: skip
-
-
-def _gain_by_rows(results: Results, asked: Beside, place: Place) -> float | None:
-    left, right = _row(results, asked.left, place), _row(results, asked.right, place)
-    return gain(left, right) if left and right and is_narrow(left) and is_narrow(right) else None
-
-
-def _is(profile: Profile, wanted: RowOf) -> bool:
-    return profile.probe == wanted.probe and all(
-        profile.parameters.get(name) == value for name, value in wanted.parameters.items()
-    )
+    )  # fmt: skip
+    answers = []
+    for place in (place for place in lefts if place in rights):
+        left, right = _row(results, asked.left, place), _row(results, asked.right, place)
+        times = gain(left, right) if left and right and is_narrow(left) and is_narrow(right) else None
+        answers.append(Pair(lefts[place], rights[place], asked.titles, times))
+    return answers
 
 
 # ---- options --------------------------------------------------------------------------------------------------------

@@ -31,19 +31,22 @@ def picked(results: Results, wanted: RowOf | None, about: str = "") -> list[Row]
 def matching(results: Results, wanted: RowOf) -> list[Row]:
     """All rows that match, whatever their status and clock."""
     abi = main_abi(results.index.rows, results.index.machine.architecture) if wanted.abi == "native" else wanted.abi
-    return [row for row in results.index.rows if (abi is None or row.abi == abi) and _matches(results, row, wanted)]
 
+    def is_of_meaning(row: Row) -> bool:
+        metric = metric_of(row, results.probes)
+        return metric is not None and metric.means == wanted.means
 
-def _matches(results: Results, row: Row, wanted: RowOf) -> bool:
-    metric = metric_of(row, results.probes)
-    return (
-        (wanted.probe is None or row.probe == wanted.probe)
-        and (wanted.metric is None or row.metric == wanted.metric)
+    return [
+        row
+        for row in results.index.rows
+        if wanted.probe in (None, row.probe)
+        and wanted.metric in (None, row.metric)
+        and abi in (None, row.abi)
         and (wanted.target is None or fnmatchcase(row.target, wanted.target))
-        and (wanted.means is None or (metric is not None and metric.means == wanted.means))
-        and all(row.parameters.get(name) == value for name, value in wanted.parameters.items())
+        and wanted.parameters.items() <= row.parameters.items()
         and (RELATION not in row.parameters or RELATION in wanted.parameters)
-    )
+        and (wanted.means is None or is_of_meaning(row))
+    ]
 
 
 def _rows_or_gaps(results: Results, wanted: RowOf) -> Sequence[Row]:
