@@ -21,7 +21,7 @@ from typing import NamedTuple
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import Target
-from tollmeter.targets.qemu_system import BOARDS
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.qemu_user import emulator_of
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.build import build_abi, find_compiler

@@ -17,7 +17,8 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from tollmeter.model import Failure  # noqa: E402
 from tollmeter.toolchain import prebuilt  # noqa: E402
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler, read_abi  # noqa: E402
+from tollmeter.toolchain.abis import read_abi  # noqa: E402
+from tollmeter.toolchain.build import Gap, build_abi, find_compiler  # noqa: E402
 
 
 def build(name: str) -> None:

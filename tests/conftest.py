@@ -16,7 +16,8 @@ from hypothesis import settings
 
 import objects
 from tollmeter.model import Abi
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
+from tollmeter.toolchain.abis import for_cpu, read_abis
+from tollmeter.toolchain.build import Gap, build_abi, find_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = "kernel.loop"

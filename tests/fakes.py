@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tollmeter.toolchain import proven
-from tollmeter.toolchain.build import read_abi
+from tollmeter.toolchain.abis import read_abi
 from waiting import in_time
 
 SCRIPT = Path(__file__).parent / "faults" / "fake_probe.py"

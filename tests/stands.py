@@ -21,8 +21,9 @@ import pytest
 
 from fakes import fake
 from tollmeter.targets import Target, qemu_system
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.local import Local
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.ssh import Ssh
 from waiting import LONG_S, in_time

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,29 +90,24 @@ def _left_out(path: Path) -> dict[str, str]:
 
 
 def _executables(manifest: Path) -> list[Executable]:
-    """The executables of one ABI that could print their description, which is how the build knows that they run."""
+    """The executables of one ABI that could print their description, which is how the build knows that they run. Their
+    target is the one on which they were described, `local` where that was this machine."""
+    folder = manifest.parent
+    chosen = folder.with_name(f"{folder.name}.target")
+    is_local = not chosen.is_file()
+    target = "local" if is_local else str(clean(chosen.read_text(encoding="utf-8", errors="replace").strip()))
+    executables = []
+    path = manifest
     try:
-        made = msgspec.json.decode(manifest.read_bytes(), type=dict[str, dict[str, str | int]])
-    except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{manifest} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
-    descriptions = ((manifest.with_name(f"{probe}.describe"), facts) for probe, facts in made.items())
-    return [_executable(path, facts) for path, facts in descriptions if path.is_file()]
-
-
-def _executable(described: Path, facts: Mapping[str, str | int]) -> Executable:
-    try:
-        probe, build = description(described.read_bytes())
-        made = msgspec.convert({**msgspec.to_builtins(build), **facts}, Build)
-    except (OSError, Damaged, msgspec.ValidationError) as error:
-        raise Failure(f"{described} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
-    path = described.with_suffix("")
-    return Executable(path=str(path), probe=probe, build=made, target=_target(path.parent))
-
-
-def _target(folder: Path) -> str:
-    """The target on which the ABI's probes were described; `local` where that was this machine."""
-    path = folder.with_name(f"{folder.name}.target")
-    return str(clean(path.read_text(encoding="utf-8", errors="replace").strip())) if path.is_file() else "local"
+        for name, facts in msgspec.json.decode(manifest.read_bytes(), type=dict[str, dict[str, str | int]]).items():
+            path = folder / f"{name}.describe"
+            if path.is_file():
+                probe, described = description(path.read_bytes())
+                build = msgspec.convert({**msgspec.to_builtins(described), **facts}, Build)
+                executables.append(Executable(path=str(folder / name), probe=probe, build=build, target=target))
+    except (OSError, ValueError, RecursionError, Damaged) as error:
+        raise Failure(f"{path} cannot be read: `make probes` writes it again ({error})", exit_code=5) from error
+    return executables
 
 
 def check_unchanged(executables: Iterable[Executable]) -> None:
@@ -188,11 +183,7 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Fai
     is_family = "probe" in kind and any(candidate.startswith(f"{name}.") for candidate in known)
     near = [f"'{clean(name)}.*'"] if is_family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
-    listed = advice or (f"known: {_first(known)}" if known else "there is none")
+    more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
+    listed = advice or (f"known: {', '.join(known[:_MOST_SHOWN])}{more}" if known else "there is none")
     others = f"did you mean {either}?" if near else listed
     return Failure(f"no {kind} is called {clean(name)!r}; {others}")
-
-
-def _first(known: Sequence[str]) -> str:
-    shown = ", ".join(known[:_MOST_SHOWN])
-    return f"{shown} and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else shown

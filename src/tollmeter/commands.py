@@ -4,6 +4,7 @@ folder: that is data, and may come from anybody."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -39,12 +40,8 @@ def start(origin: Origin, words: Sequence[Word], **options: Any) -> Popen[Any]:
 
 def _refuse(origin: Origin, words: Sequence[Word]) -> None:
     for word in [os.fspath(word) for word in words]:
-        if word.startswith("/") and len(word) < 4096 and _is_of_a_run(Path(word)):
+        is_of_a_run = False
+        with contextlib.suppress(OSError, ValueError):
+            is_of_a_run = word.startswith("/") and len(word) < 4096 and (Path(word).parent / _OF_A_RUN).is_file()
+        if is_of_a_run:
             raise Failure(f"{word} is in a run's folder ({origin}): no command with a path of one is started", 5)
-
-
-def _is_of_a_run(path: Path) -> bool:
-    try:
-        return (path.parent / _OF_A_RUN).is_file()
-    except (OSError, ValueError):
-        return False

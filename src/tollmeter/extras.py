@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large Python packages that few runs need: each has its own lock file, and is installed on request, by its hash."""
+"""What can be installed on request: the command for Debian's packages on this system's distribution, and large Python
+packages that few runs need. Each of these has its own lock file, and is installed by its hash.
+
+ABI files and targets name Debian's packages, which are tested. Other distributions' names for them are listed here."""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,3 +99,47 @@ def version(root: Path, extra: Extra) -> str:
     """The version that the lock file names first, whether it is installed or not."""
     pin = re.match(r"[^=]+==(\S+)", (root / extra.lock).read_text(encoding="utf-8"))
     return pin[1] if pin else "of no version"
+
+
+# ---- packages of the distribution ------------------------------------------------------------------------------------
+
+_LINES = {
+    "apt-get": "apt-get update && apt-get install --no-install-recommends",
+    "dnf": "dnf install",
+    "apk": "apk add",
+    "pacman": "pacman -S --needed",
+}
+"""By the program that identifies the distribution. The lists of a fresh Debian are empty: they are read first."""
+
+_NAMES: dict[str, tuple[str, str, str]] = {
+    "make": ("make", "make", "make"),
+    "gcc": ("gcc", "gcc", "gcc"),
+    "g++": ("gcc-c++", "g++", "gcc"),
+    "libc6-dev": ("glibc-devel glibc-static", "musl-dev linux-headers", "glibc linux-api-headers"),
+    "libc6-dev-i386": ("glibc-devel.i686 glibc-static.i686", "", "lib32-glibc"),
+    "lib32gcc-dev": ("libgcc.i686", "", "lib32-gcc-libs"),
+    "musl-tools": ("musl-gcc musl-libc-static", "", "musl"),
+    "openssh-client": ("openssh-clients", "openssh-client", "openssh"),
+    "qemu-system-arm": ("qemu-system-arm", "qemu-system-arm", "qemu-system-arm"),
+    "qemu-system-x86": ("qemu-system-x86", "qemu-system-x86_64", "qemu-system-x86"),
+    "qemu-user": ("qemu-user", "", "qemu-user"),
+}
+"""Debian's name, less its version: what dnf, apk and pacman call that, empty where there is no one such package."""
+_NAMELESS = ("", "", "")
+
+
+def install_line(packages: Iterable[str]) -> str:
+    """The command, as root, for Debian's packages, between backticks; those without a name here follow it."""
+    wanted = list(dict.fromkeys(packages))
+    manager = next((program for program in _LINES if shutil.which(program)), None)
+    if manager is None or manager == "apt-get":
+        typed = f"`{_LINES['apt-get']} {' '.join(wanted)}`"
+        return typed if manager else f"on Debian, {typed}"
+    # Debian's compilers carry their version in their names.
+    column = [*_LINES][1:].index(manager)
+    names = {package: _NAMES.get(re.sub(r"-\d+(?=-|$)", "", package), _NAMELESS)[column] for package in wanted}
+    known = dict.fromkeys(word for name in names.values() for word in name.split())
+    unknown = [package for package, name in names.items() if not name]
+    line = [f"`{_LINES[manager]} {' '.join(known)}`"] if known else []
+    line += [f"and what Debian calls {' '.join(unknown)}, if it is to be had here"] if unknown else []
+    return "; ".join(line)

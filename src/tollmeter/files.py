@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in untrusted folders: nothing is written through a link, and no device or pipe is read, since it might never
-end."""
+end. Commands that a file names are started only where the file is trusted."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
+
+from tollmeter.model import Failure
+from tollmeter.root import user_folder
+
+_MOST_TRUSTED_BYTES = 1 << 20
 
 
 def open_regular(path: Path, mode: str = "rb", *, follow: bool = True) -> IO[bytes]:
@@ -47,7 +53,9 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
     descriptor, half = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o666 & ~_umask())
+            mask = os.umask(0)  # what the person lets others do: it can be read only by setting it
+            os.umask(mask)
+            os.fchmod(descriptor, 0o666 & ~mask)
             file.writelines([content] if isinstance(content, bytes) else content)
         os.replace(half, path)  # noqa: PTH105  its name is a text
     except BaseException:
@@ -56,13 +64,47 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         raise
 
 
-def _umask() -> int:
-    """What the person lets others do: it can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def plain(text: str) -> str:
     """The text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
+
+
+# ---- files whose commands may be started -----------------------------------------------------------------------------
+
+# ABI files of the current folder, and suites with workloads. Each is trusted by its SHA-256, which
+# `toll run --trust FILE` keeps in the user's state folder.
+
+
+def trust(paths: Sequence[Path]) -> None:
+    """From now on. Raises Failure: 2 where a file cannot be read, 5 where that cannot be kept."""
+    if not paths:
+        return
+    lines = b"".join(f"{_digest(path)}  {path.resolve()}\n".encode(errors="replace") for path in paths)
+    kept = _trust_file()
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with open_regular(kept, "ab", follow=False) as file:
+            file.write(lines)
+    except OSError as error:
+        raise Failure(f"{kept} cannot be written: {error.strerror}", exit_code=5) from error
+
+
+def untrusted(path: Path) -> str | None:
+    """Why commands of a file are not started, if so."""
+    trusted = b""
+    with contextlib.suppress(OSError):
+        trusted = read_regular(_trust_file(), _MOST_TRUSTED_BYTES)
+    if _digest(path) in {line.partition(" ")[0] for line in trusted.decode(errors="replace").splitlines()}:
+        return None
+    return f"{path} names commands to start, and is not trusted: read it, and add `--trust {path}` to `toll run` once"
+
+
+def _trust_file() -> Path:
+    return user_folder("XDG_STATE_HOME", ".local/state") / "trusted"
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(read_regular(path, _MOST_TRUSTED_BYTES)).hexdigest()
+    except OSError as error:
+        raise Failure(f"{path}: {error.strerror}") from error

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences for the user beside the requested output, and the progress of long work. The command listens to the
-sentences; a program that uses the library may."""
+"""Sentences for the user beside the requested output, the progress of long work, and the time of work that is done
+once. The command listens to the sentences; a program that uses the library may."""
 
 from __future__ import annotations
 
@@ -76,3 +76,31 @@ class Counting:
         before, after = (_FROM_THE_LEFT, "") if self._redraws else ("", "\n")
         sys.stderr.write(f"{before}toll: {self._what}: {done} of {total}{after}")
         sys.stderr.flush()
+
+
+# ---- work that is done once ------------------------------------------------------------------------------------------
+
+# Builds, installations and downloads are no part of a run's budget. A look whether anything is to be done is repeated
+# by each run, and is part of it.
+
+_spent_s = [0.0]
+_is_counting = [False]
+
+
+@contextlib.contextmanager
+def once() -> Iterator[None]:
+    """Counts the time inside, of nested ones the outermost alone. In the main thread."""
+    if _is_counting[0]:
+        yield
+        return
+    _is_counting[0], began = True, time.monotonic()
+    try:
+        yield
+    finally:
+        _is_counting[0] = False
+        _spent_s[0] += time.monotonic() - began
+
+
+def spent_once_s() -> float:
+    """The seconds of such work since this process began."""
+    return _spent_s[0]

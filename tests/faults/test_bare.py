@@ -19,10 +19,12 @@ import stands
 from noisy_line import noisy_line
 from tollmeter.model import Outcome, Point, Value, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import qemu_system
-from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, Guest, archive
+from tollmeter.targets import boards
+from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.qemu_system import _ALWAYS, Guest, archive
 from tollmeter.targets.serial_line import SerialLine
-from tollmeter.toolchain.build import build_abi, find_compiler, read_abi
+from tollmeter.toolchain.abis import read_abi
+from tollmeter.toolchain.build import build_abi, find_compiler
 from waiting import LONG_S
 
 COMPILER = "arm-linux-gnueabi-gcc-12"
@@ -263,7 +265,7 @@ def test_it_reads_a_device_tree_as_well_as_tags(
     tree = tmp_path / "board.dtb"
     tree.write_bytes(device_tree())
     before = BOARDS[BOARD]
-    monkeypatch.setitem(qemu_system.BOARDS, BOARD, before._replace(words=(*before.words, "-dtb", str(tree))))
+    monkeypatch.setitem(boards.BOARDS, BOARD, before._replace(words=(*before.words, "-dtb", str(tree))))
     target = opened(BOARD)
     try:
         assert target._finish(board[1], ["accelerator"], 20).output.decode().strip() == "4.375, 0 handled"

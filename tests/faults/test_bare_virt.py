@@ -12,9 +12,9 @@ import pytest
 
 import stands
 from tollmeter.model import Failure
-from tollmeter.targets.qemu_system import _ALWAYS, _ENDED, _READY, BOARDS, Guest, archive
-from tollmeter.targets.wire import Wire
-from tollmeter.toolchain import musl
+from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.qemu_system import _ALWAYS, _ENDED, _READY, Guest, Wire, archive
+from tollmeter.toolchain import brought_compilers
 from waiting import LONG_S
 
 CPUS = {"aarch64": "bare:virt-aarch64", "riscv64": "bare:virt-riscv64", "sparc": "bare:leon3"}
@@ -25,10 +25,10 @@ SIGILL, SIGBUS, SIGKILL, SIGSEGV = -4, -7, -9, -11
 def need(cpu: str) -> Path:
     """The folder of the supervisor."""
     board = BOARDS[CPUS[cpu]]
-    stands.need(board.emulator, musl.COMPILER if cpu == "sparc" else f"{cpu}-linux-gnu-gcc-12")
+    stands.need(board.emulator, brought_compilers.MUSL_COMPILER if cpu == "sparc" else f"{cpu}-linux-gnu-gcc-12")
     if cpu == "sparc":
         try:
-            musl.bring(stands.ROOT)
+            brought_compilers.bring_musl(stands.ROOT)
         except Failure as failure:
             pytest.skip(failure.sentence)
     return stands.emulator_file(board.ours).parent
@@ -38,7 +38,7 @@ def compiled(cpu: str, folder: Path) -> Path:
     made = folder / "supervised"
     source = stands.ROOT / "tests/faults/supervised.c"
     flags = ("-std=gnu11", "-O1", "-static", "-Wno-infinite-recursion")
-    compiler = musl.command([musl.WORD]) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
+    compiler = brought_compilers.command(brought_compilers.MUSL) if cpu == "sparc" else (f"{cpu}-linux-gnu-gcc-12",)
     subprocess.run([*compiler, *flags, str(source), "-o", str(made)], check=True)
     return made
 

@@ -35,11 +35,12 @@ from tollmeter.model import Abi, Failure, Select, Suite
 from tollmeter.plan import make
 from tollmeter.plan.portable import plan_text
 from tollmeter.store.journal import read
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.debian_kernel import cached
-from tollmeter.targets.qemu_system import BOARDS, archive
+from tollmeter.targets.qemu_system import archive
 from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.accepting import loaded_part
 from tollmeter.toolchain.build import Gap, find_compiler
-from tollmeter.toolchain.elf import loaded_part
 from tollmeter.toolchain.workload_build import bundle_runner
 from waiting import LONG_S, in_time
 

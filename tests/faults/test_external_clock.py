@@ -19,8 +19,7 @@ from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Abi, Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import external_clock
-from tollmeter.targets.external_clock import ExternalClock
-from tollmeter.targets.lines import ClockLine, Pty, open_line, parts_of
+from tollmeter.targets.external_clock import ClockLine, ExternalClock, Pty, open_line, parts_of
 from tollmeter.targets.local import Local
 from tollmeter.targets.ways import clock_of, clocked
 from tollmeter.toolchain.build import build_abi

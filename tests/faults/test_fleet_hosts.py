@@ -18,7 +18,7 @@ import stands
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.store.journal import read
-from tollmeter.targets.openssh import CONFIGURATION
+from tollmeter.targets.ssh import CONFIGURATION
 
 PROBES = ("kernel.loop", "kernel.function_call")
 

@@ -24,8 +24,9 @@ from tollmeter.numbers.rows import rows, with_relations
 from tollmeter.plan import Plan, Sampling, make
 from tollmeter.protocol import description, head, outcome
 from tollmeter.targets import qemu_system
+from tollmeter.targets.boards import BOARDS, Board
 from tollmeter.targets.debian_kernel import cached
-from tollmeter.targets.qemu_system import BOARDS, Board, Guest
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import Gap, find_compiler
 

@@ -19,7 +19,8 @@ from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.protocol.framing import seal
 from tollmeter.targets import serial_line
-from tollmeter.targets.qemu_system import _ALWAYS, BOARDS, archive
+from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.qemu_system import _ALWAYS, archive
 from tollmeter.targets.serial_line import SerialLine
 
 PROBE, ABI = "kernel.enter", "x86_64"

@@ -19,10 +19,12 @@ import stands
 from tollmeter.model import Failure, Outcome, Point, Visit
 from tollmeter.protocol import head, outcome
 from tollmeter.targets import debian_kernel, qemu_system
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.child import leashed
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
-from tollmeter.toolchain.build import build_abi, find_compiler, read_abi, read_abis
+from tollmeter.toolchain.abis import read_abi, read_abis
+from tollmeter.toolchain.build import build_abi, find_compiler
 from waiting import LONG_S, in_time
 
 ARCHITECTURES = {

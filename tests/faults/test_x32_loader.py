@@ -13,8 +13,8 @@ import stands
 from tollmeter.protocol import outcome
 from tollmeter.targets import native_loader
 from tollmeter.targets.profiling_visit import Asked, profiled
-from tollmeter.toolchain.abis import make_beside
-from tollmeter.toolchain.build import build_abi, find_compiler, read_abis
+from tollmeter.toolchain.abis import make_beside, read_abis
+from tollmeter.toolchain.build import build_abi, find_compiler
 
 SOURCE = Path(__file__).with_name("x32_program.c")
 X32 = read_abis(stands.ROOT / "abis")["x32"]

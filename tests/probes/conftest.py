@@ -11,7 +11,7 @@ import pytest
 
 from probes.visiting import build_broken
 from tollmeter.model import Abi
-from tollmeter.toolchain.build import for_cpu, read_abis
+from tollmeter.toolchain.abis import for_cpu, read_abis
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,8 +14,7 @@ from probes.visiting import all_points, control_cost, cost, describe, executable
 from tollmeter.model import Outcome
 from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
 from tollmeter.targets.qemu_user import lack
-from tollmeter.toolchain.abis import open_here
-from tollmeter.toolchain.build import read_abi
+from tollmeter.toolchain.abis import open_here, read_abi
 
 ROOT = Path(__file__).resolve().parents[2]
 OF_THE_C_LIBRARY = True

@@ -13,7 +13,7 @@ import pytest
 
 import objects
 import stands
-from tollmeter.toolchain import build, making
+from tollmeter.toolchain import abis, build
 from tollmeter.toolchain.symbols import Symbols
 from waiting import LONG_S
 
@@ -24,11 +24,11 @@ PROBE = "kernel.loop"
 @pytest.mark.parametrize("name", ["aarch64", "arm-soft", "mipsel", "ppc64le", "riscv64", "s390x", "sparc64"])
 def test_a_signal_s_profile_is_of_the_loop(tree: Path, name: str) -> None:
     """On ppc64le, s390x and sparc64 each address was 0."""
-    abi = build.read_abi(ROOT / f"abis/{name}.toml")
+    abi = abis.read_abi(ROOT / f"abis/{name}.toml")
     emulator = next(way.replace("qemu-user:", "qemu-") for way in abi.runs if way.startswith("qemu-user:"))
     stands.need(str(abi.compiler[0]), emulator)
     objects.lend(tree, name)
-    making.make(tree, abi, str(abi.compiler[0]), [f"build/{name}/{PROBE}"])
+    build.make(tree, abi, str(abi.compiler[0]), [f"build/{name}/{PROBE}"])
     objects.keep(tree, name)
     program = tree / "build" / name / PROBE
     done = subprocess.run(

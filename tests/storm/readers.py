@@ -31,7 +31,7 @@ from tollmeter.protocol import Stamp, head, joined, outcome, retimed
 from tollmeter.store import document, history, index, journal, profile_files
 from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import read_request
-from tollmeter.toolchain.build import read_abi
+from tollmeter.toolchain.abis import read_abi
 
 ROOT = Path(__file__).parents[2]
 BROKEN = ROOT / "build/tests/fuzz"

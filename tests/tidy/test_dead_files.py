@@ -9,7 +9,8 @@ import re
 
 from tidy.house import ROOT, files, hold, text, under
 from tidy.test_imports import PACKAGE
-from tollmeter.toolchain.build import for_cpu, probe_names, read_abis
+from tollmeter.toolchain.abis import for_cpu, read_abis
+from tollmeter.toolchain.build import probe_names
 
 # Started by name and imported by nothing.
 ENTRIES = {"__main__.py", "__init__.py", "set_up.py"}
@@ -44,14 +45,14 @@ def test_every_header_is_included() -> None:
 
 def test_every_piece_of_assembly_belongs_to_a_file_beside_it_and_an_architecture_of_ours() -> None:
     pieces = [name for name in under("probes/", ".S") if "/bare/" not in name]
-    makefile = text("src/tollmeter/toolchain/making.py")
+    makefile = text("src/tollmeter/toolchain/build.py")
     hold(
         f"{piece}: no file {ARCHITECTURE.sub('', piece)}.c or .cc beside it"
         for piece in pieces
         if not _has_owner(piece)
     )
     hold(
-        f"{piece}: no ABI has the architecture in its name, see _ARCHITECTURES in src/tollmeter/toolchain/making.py"
+        f"{piece}: no ABI has the architecture in its name, see _ARCHITECTURES in src/tollmeter/toolchain/build.py"
         for piece in pieces
         if not (found := ARCHITECTURE.search(piece)) or f'"{found[1]}"' not in makefile
     )

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from machines import catalog
-from tollmeter import notices
+from tollmeter import extras, notices
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
-from tollmeter.targets import kvm, ways
-from tollmeter.toolchain import abis, musl, ready, zig
+from tollmeter.targets import boards, ways
+from tollmeter.toolchain import abis, brought_compilers, ready
 
 ROOT = Path(__file__).parents[2]
 LOOP = {"kernel.loop"}
@@ -97,7 +97,7 @@ def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatc
 
 
 def test_each_kind_of_place_has_its_own_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kvm, "DEVICE", tmp_path / "none")
+    monkeypatch.setattr(boards, "KVM", tmp_path / "none")
     names = ("local", "qemu-user:arm", "guest:x32", "bare:vexpress-a9", "ssh:board")
     assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "virtual", "hardware"]
 
@@ -242,15 +242,16 @@ def test_zig_is_brought_when_an_abi_asks_for_it_and_nobody_forbids(
     root: Path, own: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
     (own / "zigged.toml").write_text(ZIG_X86)
-    monkeypatch.setattr(zig, "is_installed", lambda: False)
+    monkeypatch.setattr(extras, "is_installed", lambda _: False)
     monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
     brought: list[Path] = []
-    monkeypatch.setattr(zig, "install", brought.append)
+    monkeypatch.setattr(brought_compilers, "install_zig", brought.append)
     (row,) = [one for one in abis.survey(root, "x86_64") if one.name == "zigged"]
-    assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", zig.MEND.strip("`"))
+    mend = brought_compilers.ZIG_EXTRA.mend
+    assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", mend.strip("`"))
     assert not brought, "looking installs nothing"
     failures = ready.make_ready(root, {"zigged": LOOP})
-    assert zig.MEND in failures["zigged"].sentence
+    assert mend in failures["zigged"].sentence
     assert brought == ([root] if allowed else [])
 
 
@@ -260,17 +261,17 @@ def test_what_has_no_hash_is_not_installed(tmp_path: Path) -> None:
         wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: toll-trial\nVersion: 1\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
-    (tmp_path / zig.EXTRA.lock).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
+    (tmp_path / brought_compilers.ZIG_EXTRA.lock).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
     with pytest.raises(Failure, match=r"[Hh]ash") as caught:
-        zig.install(tmp_path)
+        brought_compilers.install_zig(tmp_path)
     assert caught.value.exit_code == 5
 
 
 @pytest.mark.parametrize(("name", "text"), [("zig-x86", ZIG_X86), ("zig-arm", ZIG_ARM)])
 def test_zig_builds_what_is_verified_and_run(tree: Path, own: Path, name: str, text: str) -> None:
     """Its C library is compiled at the first time, which takes a minute or two."""
-    if not zig.is_installed():
-        pytest.skip(f"no ziglang here: {zig.MEND}")
+    if not extras.is_installed(brought_compilers.ZIG_EXTRA):
+        pytest.skip(f"no ziglang here: {brought_compilers.ZIG_EXTRA.mend}")
     if name == "zig-arm" and shutil.which("qemu-arm") is None:
         pytest.skip("no qemu-arm here")
     (own / f"{name}.toml").write_text(text)
@@ -290,14 +291,15 @@ def test_what_an_abi_with_musl_lacks_is_first_its_compiler_and_then_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abi = abis.read_abi(ROOT / "abis/sparc-v8.toml")
-    monkeypatch.setattr(musl, "ROOT", tmp_path)
+    monkeypatch.setattr(brought_compilers, "ROOT", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     gap = abis.find_compiler(abi)
     assert isinstance(gap, abis.Gap)
-    assert (gap.packages, musl.can_make(abi.compiler)) == (abi.packages, False)
+    assert (gap.packages, brought_compilers.can_make_musl(abi.compiler)) == (abi.packages, False)
 
-    (tmp_path / musl.COMPILER).write_text("#!/bin/sh\n")
-    (tmp_path / musl.COMPILER).chmod(0o755)
+    (tmp_path / brought_compilers.MUSL_COMPILER).write_text("#!/bin/sh\n")
+    (tmp_path / brought_compilers.MUSL_COMPILER).chmod(0o755)
     gap = abis.find_compiler(abi)
     assert isinstance(gap, abis.Gap)
-    assert (gap.packages, gap.mend, musl.can_make(abi.compiler)) == ((), musl.MEND, True)
+    assert brought_compilers.can_make_musl(abi.compiler)
+    assert (gap.packages, gap.mend) == ((), brought_compilers.MUSL_MEND)

@@ -15,7 +15,7 @@ from tollmeter import catalog
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.new_probe import new_probe
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain import accepting, making
+from tollmeter.toolchain import accepting, build
 from tollmeter.toolchain.build import build_abi
 
 WHOLE = """#include "toll.h"
@@ -84,7 +84,7 @@ def test_what_make_says_is_each_probe_s_own() -> None:
         "make: *** [probes/probes.mk:80: build/x86_64-musl/a.two] Error 1\n"
         "make: Target 'all' not remade because of errors.\n"
     )
-    found = making.broken_probes("x86_64-musl", said)
+    found = build.broken_probes("x86_64-musl", said)
     assert list(found) == ["a.one", "a.two"]
     assert "viod" in found["a.one"] and "nowhere" in found["a.two"] and "viod" not in found["a.two"]
 

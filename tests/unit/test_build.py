@@ -20,18 +20,9 @@ import pytest
 import stands
 from tollmeter.model import Abi, Failure
 from tollmeter.protocol import description
-from tollmeter.toolchain import build, elf, proven
-from tollmeter.toolchain.build import (
-    ANY_CPU,
-    Gap,
-    Task,
-    build_abi,
-    build_several,
-    find_compiler,
-    for_cpu,
-    read_abi,
-    read_abis,
-)
+from tollmeter.toolchain import accepting, build, proven
+from tollmeter.toolchain.abis import ANY_CPU, for_cpu, read_abi, read_abis
+from tollmeter.toolchain.build import Gap, Task, build_abi, build_several, find_compiler
 from tollmeter.toolchain.ready import in_words
 
 GOOD = 'summary = "s"\ncompiler = ["cc"]\n[elf]\nclass = 64\n'
@@ -370,7 +361,7 @@ def test_an_executable_that_is_not_static_at_fixed_addresses_is_refused(
     words = [*own_compiler.split(), *own_abi.flags, *link.split(), "-x", "c", "-", "-o", path]
     subprocess.run(words, input=b"int main(void) { return 0; }", check=True)
     with pytest.raises(Failure, match=named):
-        elf.prove(path, {})
+        accepting.prove_elf(path, {})
 
 
 def test_code_for_a_later_arm_than_an_abi_promises_is_refused(tmp_path: Path, root: Path) -> None:
@@ -381,16 +372,16 @@ def test_code_for_a_later_arm_than_an_abi_promises_is_refused(tmp_path: Path, ro
     for march, refused in (("armv5te", False), ("armv7-a", True)):
         subprocess.run([*words, f"-march={march}"], input=b"int main(void) { return 0; }", check=True)
         with pytest.raises(Failure, match="cpu_arch 10") if refused else nullcontext():
-            elf.prove(tmp_path / "made", promised)
+            accepting.prove_elf(tmp_path / "made", promised)
     with pytest.raises(Failure, match="arm_isa 1"):
-        elf.prove(tmp_path / "made", read_abi(root / "abis/arm-m3.toml").elf)
+        accepting.prove_elf(tmp_path / "made", read_abi(root / "abis/arm-m3.toml").elf)
 
 
 def test_a_file_that_is_no_executable_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "made"
     path.write_bytes(b"\x7fELF and then nonsense")
     with pytest.raises(Failure, match="made"):
-        elf.prove(path, {})
+        accepting.prove_elf(path, {})
 
 
 @pytest.mark.parametrize(("files", "at_once"), [(16, 1), (4, 1), (64, 4), (1024, 6), (resource.RLIM_INFINITY, 6)])

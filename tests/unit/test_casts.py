@@ -15,10 +15,8 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.build import find_compiler
-from tollmeter.toolchain.compiled_units import Cast, units_of
-from tollmeter.toolchain.misaligned_casts import casts, ranked
+from tollmeter.toolchain.casts import WIDTH_LANGUAGES, Cast, misaligned_casts, ranked, units_of, width_casts
 from tollmeter.toolchain.symbols import Met
-from tollmeter.toolchain.width_casts import LANGUAGES, width_casts
 
 PLANTED = """#include <stdint.h>
 struct header { uint32_t address; };
@@ -110,7 +108,7 @@ def tree(folder: Path, **sources: str) -> Path:
 
 
 def places(folder: Path, compiler: str = "gcc") -> list[tuple[str, int]]:
-    return [(Path(one.file).name, one.line) for one in casts(units_of(folder), HOST, compiler).casts]
+    return [(Path(one.file).name, one.line) for one in misaligned_casts(units_of(folder), HOST, compiler).casts]
 
 
 def test_planted_casts_are_found_and_no_other(tmp_path: Path) -> None:
@@ -130,7 +128,7 @@ def test_what_a_compiler_says_may_stand_in_one_line_or_in_many(tmp_path: Path) -
 
 def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path) -> None:
     """Four lines lay a header over bytes; text, what malloc made, null and what is only handed on are none."""
-    found = casts(units_of(tree(tmp_path, planted=THROUGH_VOID)), HOST, "gcc")
+    found = misaligned_casts(units_of(tree(tmp_path, planted=THROUGH_VOID)), HOST, "gcc")
     assert not found.troubles
     assert [one.line for one in found.casts if one.hidden] == [6, 7, 9, 10] == [one.line for one in found.casts]
     assert "const header_t *" in next(one.message for one in found.casts if one.line == 7)
@@ -138,7 +136,7 @@ def test_what_is_laid_over_void_is_found_with_a_cast_and_without(tmp_path: Path)
 
 def test_a_cast_by_way_of_void_is_one_hidden_and_a_plain_one_is_not(tmp_path: Path) -> None:
     text = "int a(char *p) { return *(int *)(void *)p; }\nint b(char *p) { return *(int *)p; }\n"
-    found = casts(units_of(tree(tmp_path, planted=text)), HOST, "gcc").casts
+    found = misaligned_casts(units_of(tree(tmp_path, planted=text)), HOST, "gcc").casts
     assert {(one.line, one.hidden) for one in found} == {(1, True), (2, False)}
 
 
@@ -154,14 +152,14 @@ def test_a_header_s_cast_is_found_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_keeps_no_other_from_being(tmp_path: Path) -> None:
-    found = casts(units_of(tree(tmp_path, broken="int broken(", planted=PLANTED)), HOST, "gcc")
+    found = misaligned_casts(units_of(tree(tmp_path, broken="int broken(", planted=PLANTED)), HOST, "gcc")
     assert len(found.casts) == 2 and list(found.troubles) == ["broken.c"] and found.troubles["broken.c"]
 
 
 def test_a_command_with_a_quote_that_is_not_closed_is_trouble_with_its_file(tmp_path: Path) -> None:
     told = [{"directory": str(tmp_path), "file": "a.c", "command": "cc -DA='b -c a.c"}]
     (tmp_path / "compile_commands.json").write_text(json.dumps(told))
-    assert "quot" in casts(units_of(tmp_path), HOST, "gcc").troubles["a.c"]
+    assert "quot" in misaligned_casts(units_of(tmp_path), HOST, "gcc").troubles["a.c"]
 
 
 def test_a_relative_directory_is_the_database_s(tmp_path: Path) -> None:
@@ -186,7 +184,7 @@ def broken(folder: Path, source: str, target: str) -> list[tuple[str, int]]:
     ready = [(abi, compiler) for abi, compiler in pair if isinstance(compiler, str)]
     if len(ready) < len(pair):
         pytest.skip(f"no compilers of {source} and {target}")
-    found = width_casts(units_of(folder, LANGUAGES), *ready)
+    found = width_casts(units_of(folder, WIDTH_LANGUAGES), *ready)
     assert not found.troubles
     return sorted((Path(one.file).name, one.line) for one in found.casts)
 

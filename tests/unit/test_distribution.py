@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tollmeter.distribution import install_line
+from tollmeter.extras import install_line
 
 NATIVE = ["gcc-12", "g++-12", "libc6-dev", "make"]
 

@@ -15,7 +15,7 @@ import pytest
 import objects
 import stands
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain import accepting, build, disassemble, making
+from tollmeter.toolchain import abis, accepting, build, disassemble
 from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).parents[2]
@@ -44,16 +44,16 @@ def with_a_probe(tree: Path) -> Path:
 
 def abi_of(name: str, **claims: str) -> Abi:
     """Without what its file promises of the ELF header."""
-    abi = build.read_abi(ROOT / f"abis/{name}.toml")
+    abi = abis.read_abi(ROOT / f"abis/{name}.toml")
     stands.need(str(abi.compiler[0]))
     return msgspec.structs.replace(abi, elf={"machine": abi.elf["machine"]}, **claims)
 
 
 def proved(tree: Path, abi: Abi) -> None:
     objects.lend(tree, abi.name)
-    making.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
+    build.make(tree, abi, str(abi.compiler[0]), [f"build/{abi.name}/{PROBE}"])
     objects.keep(tree, abi.name)
-    accepting.prove(tree / f"build/{abi.name}/{PROBE}", abi)
+    accepting.prove_floats(tree / f"build/{abi.name}/{PROBE}", abi)
 
 
 def replaced(path: Path, old: str, new: str) -> None:
@@ -127,8 +127,8 @@ def test_a_probe_that_goes_no_three_ways_needs_no_accelerator(sources: Path) -> 
     abi = abi_of("arm-fpa")
     made = f"build/{abi.name}/float.call"
     objects.lend(sources, abi.name)
-    making.make(sources, abi, str(abi.compiler[0]), [made])
-    accepting.prove(sources / made, abi)
+    build.make(sources, abi, str(abi.compiler[0]), [made])
+    accepting.prove_floats(sources / made, abi)
 
 
 def test_the_library_is_the_same_code_under_every_float_abi_of_arm(whole: Path) -> None:
@@ -145,8 +145,8 @@ def test_the_library_is_the_same_code_under_every_float_abi_of_arm(whole: Path) 
 
 
 def test_the_code_of_each_abi_that_claims_what_computes_can_be_read() -> None:
-    claiming = [abi for abi in build.read_abis(ROOT / "abis").values() if abi.floats]
+    claiming = [abi for abi in abis.read_abis(ROOT / "abis").values() if abi.floats]
     machines = {str(abi.elf["machine"]) for abi in claiming}
     assert machines <= accepting._ARITHMETIC.keys()
     assert machines <= disassemble._MACHINES.keys()
-    assert machines <= making._ARCHITECTURES.keys()
+    assert machines <= build._ARCHITECTURES.keys()

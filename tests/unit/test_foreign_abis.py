@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tollmeter.files import trust
 from tollmeter.model import Failure
-from tollmeter.toolchain.abis import find, survey
-from tollmeter.toolchain.build import read_abi
-from tollmeter.toolchain.trusted import trust
+from tollmeter.toolchain.abis import find, read_abi, survey
 
 SPY = 'summary = "s"\ncompiler = [["{compiler}"]]\nflags = {flags}\nruns_on = ["x86_64"]\n'
 

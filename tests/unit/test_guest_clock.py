@@ -10,8 +10,9 @@ import pytest
 
 from tollmeter.model import Clock, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import kvm, ways
-from tollmeter.targets.qemu_system import BOARDS, Guest
+from tollmeter.targets import boards, ways
+from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.qemu_system import Guest
 
 EMULATOR = """#!/bin/sh
 echo "$*" >> {folder}/started
@@ -27,8 +28,8 @@ def able(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     cpu, device = tmp_path / "cpuinfo", tmp_path / "kvm"
     cpu.write_text("processor\t: 0\nflags\t\t: fpu svm sse2\n")
     device.touch()
-    monkeypatch.setattr(kvm, "_CPU", cpu)
-    monkeypatch.setattr(kvm, "DEVICE", device)
+    monkeypatch.setattr(boards, "_CPU", cpu)
+    monkeypatch.setattr(boards, "KVM", device)
     return cpu
 
 
@@ -68,9 +69,8 @@ def test_a_guest_has_the_hardware_s_clock_where_the_cpu_runs_it(
 ) -> None:
     able.write_text(f"flags : {flags}\n")
     if not device:
-        kvm.DEVICE.unlink()
+        boards.KVM.unlink()
     assert ways.clock_of("guest:x32") == clock
-    assert bool(kvm.lack("x86_64")) == (clock == "virtual")
     assert ways.clock_of("guest:vexpress-a9") == ways.clock_of("bare:vexpress-a9") == "virtual"
 
 
@@ -115,7 +115,7 @@ def test_one_that_came_up_by_hardware_never_changes_its_clock(tmp_path: Path, mo
 
 
 def test_the_budget_bounds_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kvm, "DEVICE", tmp_path / "none")
+    monkeypatch.setattr(boards, "KVM", tmp_path / "none")
     target = guest(tmp_path, monkeypatch)
     (tmp_path / BOARDS["guest:x32"].emulator).write_text("#!/bin/sh\nexec sleep 30\n")
     target.prepare([str(tmp_path / "probe")], 0.2)
@@ -127,7 +127,7 @@ def test_the_budget_bounds_a_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_visit_that_the_budget_cuts_short_in_a_guest_is_an_interrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kvm, "DEVICE", tmp_path / "none")
+    monkeypatch.setattr(boards, "KVM", tmp_path / "none")
     target = guest(tmp_path, monkeypatch)
     (tmp_path / BOARDS["guest:x32"].emulator).write_text("#!/bin/sh\necho guest ready\nexec sleep 30\n")
     target.prepare([str(tmp_path / "probe")])

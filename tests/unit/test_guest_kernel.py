@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tollmeter.model import Failure
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.debian_kernel import fetched, newest
-from tollmeter.targets.qemu_system import BOARDS
 
 SMALL, WHOLE = "kernel-image-6.1.0-50-amd64-di", "linux-image-6.1.0-56-amd64"
 APT = """#!/bin/sh

@@ -11,7 +11,8 @@ import pytest
 
 from tollmeter.model import Abi
 from tollmeter.toolchain import prebuilt, proven
-from tollmeter.toolchain.build import build_abi, read_abi
+from tollmeter.toolchain.abis import read_abi
+from tollmeter.toolchain.build import build_abi
 from tollmeter.toolchain.ready import NoCompiler, make_ready
 
 PROBE = "kernel.loop"

@@ -20,7 +20,7 @@ from tollmeter import root
 from tollmeter.catalog import read_suite
 from tollmeter.cli.main import app
 from tollmeter.cli.printing import TableColumns, print_columns
-from tollmeter.distribution import install_line
+from tollmeter.extras import install_line
 from tollmeter.library.derive import command
 from tollmeter.library.places import SUITES
 from tollmeter.model import Results, Surroundings

@@ -33,7 +33,8 @@ from tollmeter.report.timed import Shown, Wanted, lines
 from tollmeter.store.journal import Journal
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words
 from tollmeter.toolchain import workload_build
-from tollmeter.toolchain.build import find_compiler, read_abi
+from tollmeter.toolchain.abis import read_abi
+from tollmeter.toolchain.build import find_compiler
 from waiting import LONG_S, in_time
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,10 +12,11 @@ import pytest
 
 from tollmeter.catalog import read_suite
 from tollmeter.model import Abi, Failure, Outcome, Workload
+from tollmeter.notices import spent_once_s
 from tollmeter.protocol import outcome
 from tollmeter.store.request import Request, read_request, write_request
-from tollmeter.toolchain import once, workload_build
-from tollmeter.toolchain.build import read_abi
+from tollmeter.toolchain import workload_build
+from tollmeter.toolchain.abis import read_abi
 from waiting import LONG_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,13 +71,13 @@ def test_a_workload_that_is_built_is_not_compiled_for_and_counts_as_built_once(
     tree: Path, abi: Abi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The trial of two compilers took 1.5 s of each run of 5 s beside busy programs."""
-    asked, before_s = workload("echo", "x", verify="x"), once.spent_s()
+    asked, before_s = workload("echo", "x", verify="x"), spent_once_s()
     path = workload_build.made(tree, asked, abi)
-    built_s = once.spent_s()
+    built_s = spent_once_s()
     assert built_s > before_s
     monkeypatch.setattr(workload_build, "compiler_of", lambda _: pytest.fail("a compiler was looked for"))
     assert workload_build.made(tree, asked, abi) == path
-    assert once.spent_s() == built_s
+    assert spent_once_s() == built_s
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 if TYPE_CHECKING:
-    from tollmeter.toolchain.compiled_units import Cast, CastSurvey
+    from tollmeter.toolchain.casts import Cast, CastSurvey
 
 WHAT = ("probe",)
 
@@ -145,7 +145,7 @@ def casts(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """List C casts that trap on strict-alignment CPUs, worst first; or what breaks where types are of other widths."""
-    from tollmeter.toolchain.misaligned_casts import ranked
+    from tollmeter.toolchain.casts import ranked
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
     met = None
@@ -170,22 +170,20 @@ def casts(
 
 
 def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
-    from tollmeter.toolchain.compiled_units import units_of
-    from tollmeter.toolchain.misaligned_casts import casts
+    from tollmeter.toolchain.casts import misaligned_casts, units_of
 
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
-    return casts(units, chosen, compiler), (
+    return misaligned_casts(units, chosen, compiler), (
         "{shown} casts in {read} files, and {hidden} more through void *, which may be aligned by who "
         f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
 
 
 def _width_survey(folder: Path, source: str, abi: str | None) -> tuple[CastSurvey, str]:
-    from tollmeter.toolchain.compiled_units import units_of
-    from tollmeter.toolchain.width_casts import LANGUAGES, width_casts
+    from tollmeter.toolchain.casts import WIDTH_LANGUAGES, units_of, width_casts
 
-    units = units_of(folder, LANGUAGES)
+    units = units_of(folder, WIDTH_LANGUAGES)
     written_for, ported_to = _compiler(source), _compiler(abi or "x32")
     names = f"{written_for[0].name} and wrong on {ported_to[0].name}"
     return width_casts(units, written_for, ported_to), (

@@ -26,9 +26,8 @@ from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan.portable import plan_text, used_probes
 from tollmeter.report.lmbench import summary_text
 from tollmeter.store.request import FORMAT
-from tollmeter.toolchain import elf
-from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.build import for_cpu
+from tollmeter.toolchain.abis import find, for_cpu
+from tollmeter.toolchain.accepting import loaded_part
 from tollmeter.toolchain.workload_build import bundle_runner
 from tollmeter.version import VERSION
 
@@ -151,8 +150,8 @@ def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
     check_unchanged(several)
     if not several:
         return {}
-    files = {one.probe.probe: elf.loaded_part(Path(one.path).read_bytes()) for one in several}
-    return {_RUNNER: elf.loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
+    files = {one.probe.probe: loaded_part(Path(one.path).read_bytes()) for one in several}
+    return {_RUNNER: loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
 
 
 # ---- the file -------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tollmeter.library.fleet_jobs import JOURNALS, MARGIN_S, PAYLOAD, Submission
 from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.targets.openssh import LOST, Connection, check_host
+from tollmeter.targets.ssh import LOST, Connection, check_host
 from tollmeter.version import VERSION
 
 _TICK_S = 0.2

@@ -27,8 +27,8 @@ from tollmeter.targets.asking import Absent
 from tollmeter.targets.native_loader import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 from tollmeter.toolchain import libraries, prebuilt
-from tollmeter.toolchain.abis import find, open_here
-from tollmeter.toolchain.build import Gap, find_compiler, for_cpu, probe_names
+from tollmeter.toolchain.abis import find, for_cpu, open_here
+from tollmeter.toolchain.build import Gap, find_compiler, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
 from tollmeter.toolchain.ready import NoCompiler, Wanted, known_gap, lacking, make_ready, not_ready
 

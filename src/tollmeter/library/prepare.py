@@ -17,6 +17,7 @@ import msgspec
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable
 from tollmeter.experiment.runs_differ import USUAL, EarlierRun, rows_sd, runs_sd
+from tollmeter.files import trust
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
@@ -34,15 +35,13 @@ from tollmeter.library.options import (
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
-from tollmeter.notices import notify
+from tollmeter.notices import notify, spent_once_s
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.claims import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
-from tollmeter.toolchain import once
-from tollmeter.toolchain.trusted import trust
 from tollmeter.version import VERSION
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
@@ -73,7 +72,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     _check_no_run(options.against)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)
-    spent_s = once.spent_s()
+    spent_s = spent_once_s()
     if may_install:
         trust(options.trust)
         check_trusted_suites(options.words, places.suites())
@@ -81,7 +80,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     catalog = places.made_ready(abis, targets, wanted, may_install)
     suite = suite_of_words(options.words, places.suites(), catalog)
     catalog, suite = with_workloads(catalog, suite, abis, may_start=may_install), selected(suite)
-    built_s = once.spent_s() - spent_s
+    built_s = spent_once_s() - spent_s
     until_s = options.began + built_s + for_measuring(budget_of(options, suite))
     places.report_left_out(catalog, suite)
     catalog = places.with_gaps(catalog, suite)

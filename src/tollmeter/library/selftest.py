@@ -30,7 +30,8 @@ from tollmeter.numbers.units import in_percent
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
-from tollmeter.toolchain.build import Gap, build_abi, find_compiler, for_cpu, read_abis
+from tollmeter.toolchain.abis import for_cpu, read_abis
+from tollmeter.toolchain.build import Gap, build_abi, find_compiler
 from tollmeter.version import VERSION
 
 _BUDGET_S, _SHORT_BUDGET_S = 18.0, 4.0

@@ -10,6 +10,7 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.catalog import Catalog, Executable, read_suite
+from tollmeter.files import untrusted
 from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
 from tollmeter.notices import notify
@@ -19,7 +20,6 @@ from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
 from tollmeter.toolchain.proven import fingerprint
-from tollmeter.toolchain.trusted import complaint
 from tollmeter.toolchain.workload_build import made
 
 
@@ -36,8 +36,8 @@ def check_trusted_suites(words: Sequence[str], suites: Mapping[str, Suite]) -> N
             continue
         theirs = read_suite(Path(word)).workload
         ours = [workload for suite in suites.values() for workload in suite.workload]
-        if any(workload not in ours for workload in theirs) and (untrusted := complaint(Path(word))):
-            raise Failure(untrusted)
+        if any(workload not in ours for workload in theirs) and (complaint := untrusted(Path(word))):
+            raise Failure(complaint)
 
 
 def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_start: bool = True) -> Catalog:

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target asks an executable to describe itself, or the machine: the same for every way of running it."""
+"""The same for every way of running an executable: it describes itself or the machine, and how its process ended is
+told in the words of a row's status and reason."""
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import inf
 
-from tollmeter.model import Failure, Visit
-from tollmeter.protocol import refused
+import msgspec
+
+from tollmeter.model import Failure, Status, Visit
+from tollmeter.protocol import Trouble, clean, refused
 from tollmeter.targets.child import Ended
-from tollmeter.targets.exit_reasons import not_started, trouble
+
+_USAGE, _DEADLINE = 2, 124
+_LONGEST_REASON = 300
 
 
 class Asking(ABC):
@@ -45,11 +54,8 @@ class Asking(ABC):
         """Raises OSError where it cannot be started, Failure where the target cannot be reached."""
 
 
-# ---- a target that could not be opened -------------------------------------------------------------------------------
-
-
 class Absent(Asking):
-    """Implements targets.Target."""
+    """Implements targets.Target for a target that could not be opened."""
 
     def __init__(self, name: str, failure: Failure) -> None:
         self.name = name
@@ -68,3 +74,53 @@ class Absent(Asking):
     def _answered(self, executable: str, option: str) -> Ended:
         del executable, option
         raise self._failure
+
+
+# ---- how a process ended ---------------------------------------------------------------------------------------------
+
+
+def not_started(error: OSError) -> Trouble:
+    """A kernel that cannot run an ABI reports it here: a gap, not a fault."""
+    reason = os.strerror(error.errno or 0)
+    if error.errno == errno.ENOEXEC:
+        return "unsupported", f"this kernel cannot run it: {reason}"
+    return "infrastructure", f"it could not be started: {reason}"
+
+
+def patience_s(visit: Visit, usual_s: float) -> float:
+    """How long the host waits for a visit that usually ends within so long: no longer than the run's budget lasts."""
+    return min(usual_s, visit.wall_ms / 1000) if visit.wall_ms else usual_s
+
+
+def later(visit: Visit, since: float) -> Visit:
+    """The same visit, with what the budget leaves for it by now. since: monotonic seconds."""
+    left_ms = max(1, visit.wall_ms - int(1000 * (time.monotonic() - since)))
+    return msgspec.structs.replace(visit, wall_ms=left_ms) if visit.wall_ms else visit
+
+
+def trouble_of_visit(ended: Ended, visit: Visit, usual_s: float) -> Trouble | None:
+    """As `trouble`; but a visit that the budget cut short is no result, and the point may be visited again."""
+    if ended.limit and ended.limit[0] == "timeout" and patience_s(visit, usual_s) < usual_s:
+        return "interrupted", "the budget ended before it did"
+    return trouble(ended, visit.deadline_ms)
+
+
+def trouble(ended: Ended, deadline_ms: int) -> Trouble | None:
+    """What went wrong with a process that was given a visit, by how it ended; None where it went well."""
+    if ended.limit or ended.status == 0:
+        return ended.limit
+    status: Status = "failed"
+    if ended.status < 0:
+        number = -ended.status
+        known = number in list(signal.Signals)
+        reason = f"killed by {signal.Signals(number).name if known else f'signal {number}'}"
+    elif ended.status == _DEADLINE:
+        status, reason = "timeout", f"its deadline of {deadline_ms} ms passed"
+    elif ended.status == _USAGE:
+        status, reason = "infrastructure", "it refused its words"
+    else:
+        reason = f"exit status {ended.status}"
+    # The last words of a process that ends are usually the reason: its last line that is no record.
+    lines = (line for line in reversed(ended.output[-8192:].splitlines()) if line.strip() and b'{"k":' not in line)
+    message = clean(next(lines, b"").decode(errors="replace").strip())[:_LONGEST_REASON]
+    return status, f"{reason}: {message}" if message else reason

@@ -12,6 +12,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,19 +23,12 @@ MOST_BYTES = 16 * 1024 * 1024
 """A visit prints kilobytes. A process that prints more than this is ended, before it fills the host's memory."""
 
 _TICK_S = 0.05
-_FOLDER_FOR_MACHINE = "TOLL_SYSTEM_ROOT"
 _ENVIRONMENT = {
     "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C",
-    **{name: folder for name, folder in os.environ.items() if name == _FOLDER_FOR_MACHINE},
+    **{name: folder for name, folder in os.environ.items() if name == "TOLL_SYSTEM_ROOT"},
 }  # fmt: skip
 """The same for every visit: the size of the environment moves the stack, and with it the alignment of what a probe
 measures (Mytkowicz et al., ASPLOS 2009)."""
-
-
-def _environment() -> dict[str, str]:
-    """A constant-length environment with this process's id: a probe that outlives it exits at once."""
-    return {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}
-
 
 _SUSPENDED_S = 1.0
 """A host that wakes this long after a deadline was suspended, and with it the process that it waits for."""
@@ -69,7 +63,8 @@ class Child:
             stdout=commands.PIPE,
             stderr=commands.STDOUT,
             bufsize=0,
-            env=dict(environment or _environment()),
+            # A probe that outlives this process exits at once. The id has a constant length, as the rest.
+            env=dict(environment or {**_ENVIRONMENT, "TOLL_PARENT": f"{os.getpid():010}"}),
             start_new_session=True,
         )
         os.set_blocking(self._stdout_fd, False)
@@ -86,11 +81,11 @@ class Child:
 
     def finish(self, limit_s: float) -> Ended:
         """Waits at most limit_s for the end. On return the whole process group is gone."""
-        output = self._unread_output()
-        if self._reaped:
-            return self._ended(output, None)
+        output, self._unread = self._unread, bytearray()
+        limit = None
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s)
+            if not self._reaped:
+                limit = self._gather(output, limit_s)
         finally:
             self.end()
         return self._ended(output, limit)
@@ -107,9 +102,9 @@ class Child:
 
     def read_stream(self, limit_s: float) -> Ended:
         """Reads a stream after which the process waits: status 0; if it ended, the result is `finish`'s."""
-        output = self._unread_output()
+        output, self._unread = self._unread, bytearray()
         try:
-            limit = self._gather(output, time.monotonic() + limit_s, limit_s, self._is_answer)
+            limit = self._gather(output, limit_s, self._is_answer)
         except BaseException:
             self.end()
             raise
@@ -123,11 +118,6 @@ class Child:
     def answer(self, line: str, limit_s: float) -> Ended | None:
         """Sends one line and reads the stream that answers it. None if the process had ended before."""
         return self.read_stream(limit_s) if self.send(line) else None
-
-    def _unread_output(self) -> bytearray:
-        """Output that was read and not yet returned."""
-        unread, self._unread = self._unread, bytearray()
-        return unread
 
     def _ended(self, output: bytearray, limit: Trouble | None) -> Ended:
         """A process that SIGINT ended before it installed its handler counts as interrupted, not as failed."""
@@ -169,28 +159,30 @@ class Child:
                 pipe.close()
 
     def _gather(
-        self,
-        output: bytearray,
-        deadline: float,
-        limit_s: float,
-        is_whole: Callable[[bytearray], bool] | None = None,
+        self, output: bytearray, limit_s: float, is_complete: Callable[[bytearray], bool] = lambda _: False
     ) -> Trouble | None:
-        """Collects output until the process ends or the stream is whole, also where another process holds the pipe
+        """Collects output until the process ends or the stream is complete, also where another process holds the pipe
         open. A process that was suspended with this one, as by a container's freezer, gets its whole time again."""
-        pipe = self._stdout_fd
+        pipe, deadline = self._stdout_fd, time.monotonic() + limit_s
+        reading, tick_s = True, _TICK_S
         watched = select.poll()
         watched.register(pipe, select.POLLIN)
-        reading = True
-        with _watching(self._process.pid, watched) as tick_s:
+        with contextlib.ExitStack() as opened:
+            with contextlib.suppress(OSError):  # before Linux 5.3, the end of a process wakes no poll()
+                descriptor = os.pidfd_open(self._process.pid)
+                opened.callback(os.close, descriptor)
+                watched.register(descriptor, select.POLLIN)
+                tick_s = inf
             while time.monotonic() < deadline:
                 watched.poll(1000 * min(tick_s, max(0.001, deadline - time.monotonic())))
-                ended = _has_ended(self._process.pid)  # asked before the last read, so that nothing printed is missed
+                # Asked before the last read, so that nothing printed is missed; the process is not reaped.
+                ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
                 if reading and not _drain(pipe, output):
                     watched.unregister(pipe)
                     reading = False
                 if len(output) > MOST_BYTES:
                     return "failed", f"it printed more than {MOST_BYTES >> 20} MiB"
-                if ended or (is_whole and is_whole(output)):
+                if ended or is_complete(output):
                     return None
                 if (now := time.monotonic()) - deadline > _SUSPENDED_S:
                     deadline = now + limit_s
@@ -227,26 +219,6 @@ def _normal_priority() -> Iterator[None]:
             os.sched_setscheduler(0, policy, parameter)
 
 
-@contextlib.contextmanager
-def _watching(pid: int, watched: select.poll) -> Iterator[float]:
-    """Lets poll() wake at the end of a process; where the kernel cannot (before 5.3), at short ticks instead."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        yield _TICK_S
-        return
-    watched.register(descriptor, select.POLLIN)
-    try:
-        yield float("inf")
-    finally:
-        os.close(descriptor)
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether it has ended, without reaping it."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
 def _drain(pipe: int, output: bytearray) -> bool:
     """Reads what is there now. False once no process can write to the pipe any more."""
     while len(output) <= MOST_BYTES:
@@ -260,11 +232,8 @@ def _drain(pipe: int, output: bytearray) -> bool:
     return True
 
 
-# ---- a process that ends with this one ------------------------------------------------------------------------------
-
-_SAME_PARENT = '[ "$PPID" = "$0" ] && exec "$@"'
-
-
 def leashed(command: Sequence[str]) -> list[str]:
-    """The command to start instead. To be started by this process, from a thread that lives as long as it does."""
-    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", _SAME_PARENT, str(os.getpid()), *command]
+    """A command that runs another one and ends with this process. To be started by this process, from a thread that
+    lives as long as it does."""
+    same_parent = '[ "$PPID" = "$0" ] && exec "$@"'
+    return ["setpriv", "--pdeathsig", "KILL", "sh", "-c", same_parent, str(os.getpid()), *command]

@@ -14,8 +14,7 @@ import shutil
 import struct
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,13 +59,13 @@ def cached(wanted: KernelChoice) -> Kernel | None:
 
 def fetched(wanted: KernelChoice) -> Kernel:
     """The kernel, downloaded where it is missing. Raises Failure where it cannot be had."""
-    kernel = cached(wanted)
-    if kernel:
+    if kernel := cached(wanted):
         return kernel
     try:
-        with _locked(cache_folder()):
-            kernel = cached(wanted)
-            if kernel is None:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with (cache_folder() / "lock").open("w") as lock:  # two runs at once download one after the other
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if cached(wanted) is None:
                 _download(wanted, cache_folder() / "kernels" / wanted.package)
                 shutil.rmtree(cache_folder() / f"apt-{wanted.architecture}", ignore_errors=True)
     except (OSError, tarfile.TarError, lzma.LZMAError, struct.error) as error:
@@ -77,29 +76,27 @@ def fetched(wanted: KernelChoice) -> Kernel:
     return kernel
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Two runs at once download one after the other."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 # ---- apt ----------------------------------------------------------------------------------------------------------
 
 
 def _download(wanted: KernelChoice, folder: Path) -> None:
     """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
     state = cache_folder() / f"apt-{wanted.architecture}"
-    why = ""
-    ways: list[Callable[[KernelChoice, Path], str | None]] = [_of_installer, _of_system]
-    for way in ways if wanted.installer else [_of_system]:
+    complaint = ""
+    for way in (_of_installer, _of_system) if wanted.installer else (_of_system,):
         package = way(wanted, state)
-        why = _got(wanted, state, package, folder) if package else f"apt knows no {wanted.package}: is there a network?"
-        if not why:
-            return
-    raise Failure(f"{why} (for {wanted.architecture})", 5)
+        if package is None:
+            complaint = f"apt knows no {wanted.package}: is there a network?"
+            continue
+        with tempfile.TemporaryDirectory(dir=state) as scratch:
+            done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
+            packages = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
+            if done.returncode == 0 and packages:
+                _unpack(packages[0], wanted, folder)
+                return
+        last = next((line for line in reversed(done.stderr.strip().splitlines()) if line), "it says nothing")
+        complaint = f"apt-get cannot download {package}: {last}"
+    raise Failure(f"{complaint} (for {wanted.architecture})", 5)
 
 
 def _of_installer(wanted: KernelChoice, state: Path) -> str | None:
@@ -127,17 +124,6 @@ def newest(names: Iterable[str]) -> str | None:
     """The kernel's package of the highest version among words of which some are none; None where all are."""
     kernels = [name for name in names if re.match(r"(linux|kernel)-image-\d", name)]
     return max(kernels, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], default=None)
-
-
-def _got(wanted: KernelChoice, state: Path, package: str, folder: Path) -> str:
-    """Downloads and unpacks the package. Returns the reason of a failure, else an empty string."""
-    with tempfile.TemporaryDirectory(dir=state) as scratch:
-        done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
-        packages = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
-        if done.returncode != 0 or not packages:
-            return f"apt-get cannot download {package}: {_last_line(done.stderr)}"
-        _unpack(packages[0], wanted, folder)
-    return ""
 
 
 def _apt(
@@ -179,11 +165,6 @@ def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands
         raise Failure(f"apt does not answer within {_APT_S} s", 5) from error
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text.strip().splitlines() if line]
-    return lines[-1] if lines else "it says nothing"
-
-
 # ---- the package -----------------------------------------------------------------------------------------------------
 
 
@@ -199,15 +180,14 @@ def _unpack(package: Path, wanted: KernelChoice, folder: Path) -> None:
                 if content is None:
                     continue
                 if name.parent.name == "boot" and name.name.startswith("vmlinuz"):
-                    _write(folder / "image", _loadable(content.read()))
+                    path, taken = folder / "image", _loadable(content.read())
                 elif wanted.device_tree == name.name:
-                    _write(folder / name.name, content.read())
-
-
-def _write(path: Path, content: bytes) -> None:
-    half = path.with_name(f"{path.name}.half")
-    half.write_bytes(content)
-    half.replace(path)
+                    path, taken = folder / name.name, content.read()
+                else:
+                    continue
+                half = path.with_name(f"{path.name}.half")
+                half.write_bytes(taken)
+                half.replace(path)
 
 
 def _loadable(image: bytes) -> bytes:

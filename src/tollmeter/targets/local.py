@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from tollmeter.model import Visit
 from tollmeter.protocol import closed, refused, words
 from tollmeter.targets import native_loader
-from tollmeter.targets.asking import Asking
+from tollmeter.targets.asking import Asking, later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.child import Child, Ended, ends_stream
-from tollmeter.targets.exit_reasons import later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.worker_pool import WorkerPool, key_of
 
 _GRACE_S = 2.0
@@ -55,10 +54,16 @@ class Local(Asking):
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
         key = key_of(executable, visit)
-        child = self.pool.get(key, visit.seed) or self._set_up(executable, visit)
+        child = self.pool.get(key, visit.seed)
+        if child is None and visit.sets_up_first:
+            # A process sets up the layout on the visit's CPU. What the system accounts to a visit then does not depend
+            # on whether it is the layout's first: a visit with its own set-up had up to 10 % more page faults.
+            child = self._started(executable)
+            request = (*words(visit), f"--ahead={visit.cpus[0]}")
+            self._answer(child, request, patience_s(visit, _usual_s(visit)))
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
-        ended = self._answer(child, words(visit), limit_s) if child else None
+        ended = self._answer(child, words(visit), limit_s) if child and child.is_alive else None
         if child is None or ended is None:
             child = self._started(executable)
             ended = self._answer(child, words(visit), limit_s)
@@ -76,17 +81,6 @@ class Local(Asking):
                 child = self._forking[executable] = Child(command, listens=True, answers_with=ends_stream)
             ended = self._answer(child, words(visit), limit_s)
         return ended
-
-    def _set_up(self, executable: str, visit: Visit) -> Child | None:
-        """A process that has set up the layout on the visit's CPU. What the system accounts to a visit then does not
-        depend on whether it is the layout's first: a visit with its own set-up had up to 10 % more page faults. None
-        where the visit has to set it up."""
-        if not visit.sets_up_first:
-            return None
-        child = self._started(executable)
-        request = (*words(visit), f"--ahead={visit.cpus[0]}")
-        self._answer(child, request, patience_s(visit, _usual_s(visit)))
-        return child if child.is_alive else None
 
     def _answer(self, child: Child, request: Sequence[str], limit_s: float) -> Ended | None:
         with self._interruptible(child):

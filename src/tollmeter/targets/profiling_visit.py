@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -71,38 +72,33 @@ def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) 
         return ProfiledVisit(_finished(child, limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
-    return _counted(place, command, asked, emulator, limit_s)
+    ended, output = beside_counter(
+        place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s
+    )
+    counted: Counter[int] = Counter()
+    for line in output.splitlines():  # a block that was translated twice has two lines
+        address, count = map(int, line.split())
+        counted[address] += count
+    return ProfiledVisit(ended, counted)
 
 
-def _counted(place: str, command: Sequence[str], asked: Asked, emulator: Path, limit_s: float) -> ProfiledVisit:
+def beside_counter(
+    place: str, command: Sequence[str], asked: str, *, plugin: str, output: str, limit_s: float
+) -> tuple[Ended, str]:
+    """A visit under the counter and a plugin that observes while the counter's gate is open, and what the plugin wrote.
+    plugin: its path in build/emulator, and its arguments. output: the argument that names its file. Raises Failure."""
+    program = emulator_here(place)
     held = scratch("toll-profile-")
     try:
-        page, hits = held.path / "page", held.path / "hits"
-        plugin = f"{emulator}/profile.so,gate={page},hits={hits}"
-        ended = beside_counter(place, command, asked.word(), page, plugin, limit_s=limit_s)
-        return ProfiledVisit(ended, _read_hits(hits))
+        page, written = held.path / "page", held.path / "written"
+        page.write_bytes(bytes(_PAGE_BYTES))
+        counter = Path(plugin.partition(",")[0]).with_name("count.so")
+        options = ["-plugin", f"{counter},counter={page}", "-plugin", f"{plugin},gate={page},{output}={written}"]
+        options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={asked}"]
+        ended = _finished(Child(leashed([program, *options, *command])), limit_s)
+        return ended, written.read_text(encoding="ascii") if written.is_file() else ""
     finally:
         held.close()
-
-
-def beside_counter(place: str, command: Sequence[str], asked: str, page: Path, plugin: str, *, limit_s: float) -> Ended:
-    """A visit under the counter and a plugin that samples while the counter's gate is open. Raises Failure."""
-    program = emulator_here(place)
-    page.write_bytes(bytes(_PAGE_BYTES))
-    counter = Path(plugin.partition(",")[0]).with_name("count.so")
-    environment = [f"TOLL_CLOCK=instructions:{page}", f"TOLL_PROFILE={asked}"]
-    options = [word for loaded in (f"{counter},counter={page}", plugin) for word in ("-plugin", loaded)]
-    options += [word for variable in environment for word in ("-E", variable)]
-    return _finished(Child(leashed([program, *options, *command])), limit_s)
-
-
-def _read_hits(path: Path) -> dict[int, int]:
-    """Executions by address. A block that was translated twice has two lines, which are added."""
-    hits: dict[int, int] = {}
-    for line in path.read_text(encoding="ascii").splitlines() if path.is_file() else ():
-        address, count = line.split()
-        hits[int(address)] = hits.get(int(address), 0) + int(count)
-    return hits
 
 
 # ---- addresses -------------------------------------------------------------------------------------------------------
@@ -144,15 +140,8 @@ def model_misses(target: str, command: Sequence[str], ms: int, cache: CacheModel
 
 
 def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> tuple[Ended, str]:
-    """Runs one visit under a plugin, and returns what the plugin told too. plugin: its path in build/emulator, and its
-    own arguments. Raises Failure (6) where the target reports no addresses."""
+    """As `beside_counter`. Raises Failure (6) where the target reports no addresses."""
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} does not report addresses: qemu-user does", 6)
-    held = scratch("toll-addresses-")
-    try:
-        page, output = held.path / "page", held.path / "told"
-        ended = beside_counter(place, command, asked, page, f"{plugin},gate={page},told={output}", limit_s=_LIMIT_S)
-        return ended, output.read_text(encoding="ascii") if output.is_file() else ""
-    finally:
-        held.close()
+    return beside_counter(place, command, asked, plugin=plugin, output="told", limit_s=_LIMIT_S)

@@ -3,7 +3,7 @@
 nothing but our supervisor (probes/runtime/bare). The probes stand in the first file system, and
 both speak the same few words.
 
-Where this machine's own CPU can run a guest (targets/kvm.py), it does, and the guest's time is the hardware's. Else
+Where this machine's own CPU can run a guest (targets/boards.py), it does, and the guest's time is the hardware's. Else
 its clock is virtual: `-icount shift=0,sleep=off` lets one nanosecond pass for each instruction (Board.shift: more), the
 kernel's own included, and skips idle time. It repeats, but no cache and no pipeline is in it: it never stands for a
 real machine's time. Faults and the resident set are a real kernel's, though, and are what they would be.
@@ -16,25 +16,25 @@ import atexit
 import contextlib
 import os
 import re
+import select
 import shutil
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.distribution import install_line
-from tollmeter.model import Clock, Failure, Visit
-from tollmeter.protocol import Trouble, clean, closed, refused, words
-from tollmeter.targets import debian_kernel, kvm
-from tollmeter.targets.asking import Asking
-from tollmeter.targets.child import Ended
-from tollmeter.targets.debian_kernel import KernelChoice
-from tollmeter.targets.exit_reasons import not_started, patience_s, trouble_of_visit
+from tollmeter import commands
+from tollmeter.extras import install_line
+from tollmeter.model import Failure, Visit
+from tollmeter.protocol import closed, refused, words
+from tollmeter.targets import debian_kernel
+from tollmeter.targets.asking import Asking, not_started, patience_s, trouble_of_visit
+from tollmeter.targets.boards import board_of, clock_here
+from tollmeter.targets.child import Ended, leashed
 from tollmeter.targets.temporary_folder import scratch
-from tollmeter.targets.wire import Gone, Slow, Wire
 
 BOOT_S, BOOT_BY_HARDWARE_S = 60.0, 20.0
 _SLOWNESS, _GRACE_S = 5.0, 5.0
@@ -50,100 +50,6 @@ was seen to differ by 1.3 %. It is also long beside the step of a board's clock,
 """
 
 
-class Board(NamedTuple):
-    """An emulated machine: emulator, Debian package, QEMU's words, and where its wires are. ours: a file of
-    build/emulator: process 1 under Debian's kernel, or what boots if that is None. abi: the default one; empty for this
-    machine's own. cpu: the architecture whose own CPU can run it. shift: an instruction takes 2^shift ns of virtual
-    time. has_console: the first serial line is the kernel's own; else the board's only line is the wire. files_at:
-    where the emulator puts the first file system, if the board has no boot loader that does."""
-
-    emulator: str
-    package: str
-    words: tuple[str, ...]
-    kernel: KernelChoice | None
-    ours: str
-    command_line: str
-    abi: str = ""
-    cpu: str = ""
-    shift: int = 0
-    has_console: bool = True
-    files_at: int = 0
-
-
-_ARM = "arm-hard"
-
-
-def _bare_arm(machine: str) -> Board:
-    """The second serial line is the wire, as in a guest: the first carries the supervisor's own messages."""
-    words = ("-machine", machine, "-m", "1024")
-    return Board("qemu-system-arm", "qemu-system-arm", words, None, "bare.arm", "wire=0x1000a000", _ARM)
-
-
-def _bare_virt(abi: str, package: str, *cpu: str) -> Board:
-    words = ("-machine", "virt", *cpu, "-m", "1024")
-    return Board(f"qemu-system-{abi}", package, words, None, f"bare.{abi}", "clock=counted", abi, has_console=False)
-
-
-BOARDS = {
-    "guest:x32": Board(
-        emulator="qemu-system-x86_64",
-        package="qemu-system-x86",
-        words=("-machine", "pc", "-cpu", "max", "-m", "1024"),
-        kernel=KernelChoice("amd64", "linux-image-amd64", None, "-amd64-di"),
-        ours="init.x86_64",
-        command_line="console=ttyS0 wire=/dev/ttyS1 syscall.x32=y",
-        cpu="x86_64",
-    ),
-    "guest:vexpress-a9": Board(
-        emulator="qemu-system-arm",
-        package="qemu-system-arm",
-        words=("-machine", "vexpress-a9", "-m", "1024"),
-        kernel=KernelChoice("armhf", "linux-image-armmp", "vexpress-v2p-ca9.dtb"),
-        ours="init.arm",
-        command_line="console=ttyAMA0 wire=/dev/ttyAMA1",
-        abi=_ARM,
-    ),
-    # A 24Kc has no FPU: the kernel emulates the FPU's instructions (arch/mips/math-emu). The kernel finds the rate of
-    # its timer by waiting for two seconds of the real-time clock, which therefore has to run on virtual time, and would
-    # take 2^31 instructions at 1 ns each. In this emulator the CPU's `wait` was seen to miss the wire's interrupt.
-    "guest:malta": Board(
-        emulator="qemu-system-mipsel",
-        package="qemu-system-mips",
-        words=("-machine", "malta", "-cpu", "24Kc", "-m", "256", "-rtc", "clock=vm"),
-        kernel=KernelChoice("mipsel", "linux-image-4kc-malta", None),
-        ours="init.mipsel",
-        command_line="console=ttyS0 wire=/dev/ttyS1 nowait",
-        abi="mipsel",
-        shift=5,
-    ),
-    # Its second UART belongs to the secure world, so that the wire is a card; QEMU names the second line serial1.
-    "guest:virt": Board(
-        emulator="qemu-system-aarch64",
-        package="qemu-system-arm",
-        words=("-machine", "virt", "-cpu", "cortex-a72", "-m", "1024", "-device", "pci-serial,chardev=serial1"),
-        kernel=KernelChoice("arm64", "linux-image-arm64", None, "-arm64-di"),
-        ours="init.aarch64",
-        command_line="console=ttyAMA0 wire=/dev/ttyS0",
-        abi="aarch64",
-    ),
-    "bare:vexpress-a9": _bare_arm("vexpress-a9"),
-    "bare:realview-pbx-a9": _bare_arm("realview-pbx-a9"),
-    "bare:virt-aarch64": _bare_virt("aarch64", "qemu-system-arm", "-cpu", "cortex-a72"),
-    "bare:virt-riscv64": _bare_virt("riscv64", "qemu-system-misc"),
-    "bare:leon3": Board(
-        emulator="qemu-system-sparc",
-        package="qemu-system-sparc",
-        words=("-machine", "leon3_generic", "-m", "256"),
-        kernel=None,
-        ours="bare.sparc",
-        command_line="",
-        abi="sparc-v8",
-        has_console=False,
-        files_at=0x40400000,
-    ),
-}
-"""By the target's name. The Debian kernel for clouds boots faster, but knows no x32."""
-
 _ALWAYS = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
 _BY_HARDWARE = ("-accel", "kvm")
 _COUNTED = "TOLL_CLOCK=virtual"
@@ -151,17 +57,103 @@ _COUNTED = "TOLL_CLOCK=virtual"
 _ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "QEMU_AUDIO_DRV": "none"}
 
 
-def board_of(name: str) -> Board:
-    """Raises Failure with the boards that there are."""
-    if name not in BOARDS:
-        raise Failure(f"no guest or board is called {clean(name)!r}; known: {', '.join(BOARDS)}")
-    return BOARDS[name]
+_MOST_BYTES = 2 * 1024 * 1024
+"""An emulated serial line is slow: at half a megabyte a second, this is seconds."""
+_CHUNK = 1 << 16
+_LONGEST_MARK = 256
 
 
-def clock_here(name: str) -> Clock:
-    """Of a board, on this machine."""
-    board = BOARDS.get(name)
-    return "hardware" if board and board.cpu and not kvm.lack(board.cpu) else "virtual"
+class Gone(Exception):
+    """The process ended during a request, or printed more than the limit: the reason, and what had come until then."""
+
+
+class Slow(Gone):
+    """No mark within the limit."""
+
+
+class Wire:
+    """A process that answers on one wire, again and again: lines go in, bytes come out until a mark. What comes back is
+    bytes of a guest, believed in nothing but the mark.
+
+    Raises OSError where the process cannot be started. It dies with this process, whatever that one died of."""
+
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str]) -> None:
+        with output.open("wb") as log:
+            self._process = commands.start(
+                "checkout",
+                leashed(command),
+                stdin=commands.PIPE,
+                stdout=commands.PIPE,
+                stderr=log,
+                bufsize=0,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        assert self._process.stdin and self._process.stdout
+        self._in, self._out = self._process.stdin, self._process.stdout
+        os.set_blocking(self._out.fileno(), False)
+        self._kept = bytearray()
+
+    @property
+    def process(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, line: str) -> None:
+        """Safe inside a signal handler: a line is shorter than what a pipe takes whole."""
+        with contextlib.suppress(OSError):
+            self._in.write(line.encode() + b"\n")
+
+    def until(self, mark: re.Pattern[bytes], limit_s: float) -> tuple[bytes, re.Match[bytes]]:
+        """The bytes up to and with the mark. Raises Gone or Slow, with the bytes read as second argument."""
+        deadline = time.monotonic() + limit_s
+        looked = 0
+        while True:
+            match = mark.search(self._kept, looked)
+            if match:
+                before = bytes(self._kept[: match.start()])
+                match = mark.fullmatch(bytes(match.group()))
+                assert match
+                del self._kept[: len(before) + len(match.group())]
+                return before, match
+            looked = max(0, len(self._kept) - _LONGEST_MARK)
+            if len(self._kept) > _MOST_BYTES:
+                raise Gone(f"it printed more than {_MOST_BYTES >> 20} MiB", self._take_all())
+            ready, _, _ = select.select([self._out], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise Slow(f"no end within {limit_s:.3g} s", self._take_all())
+            chunk = os.read(self._out.fileno(), _CHUNK)
+            if not chunk:
+                status = self._process.wait()
+                how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+                raise Gone(f"the emulator ended ({how})", self._take_all())
+            self._kept += chunk
+
+    def _take_all(self) -> bytes:
+        kept = bytes(self._kept)
+        self._kept.clear()
+        return kept
+
+    def sleep(self) -> None:
+        """Takes the CPU away until it is woken."""
+        self._signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def end(self) -> None:
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+    def _signal(self, number: int) -> None:
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
 
 
 class Guest(Asking):
@@ -172,10 +164,9 @@ class Guest(Asking):
     def __init__(self, name: str, emulator: Path) -> None:
         self.name = name
         self._board = board_of(name)
-        path = shutil.which(self._board.emulator)
-        if path is None:
+        self._emulator = shutil.which(self._board.emulator) or ""
+        if not self._emulator:
             raise Failure(f"no {self._board.emulator} here: {install_line([self._board.package])}", 5)
-        self._emulator = path
         self._ours = emulator / self._board.ours
         if not self._ours.is_file():
             raise Failure(f"{self._ours} is not built: make emulator", 5)
@@ -218,7 +209,10 @@ class Guest(Asking):
         wire = self._ready_for(executable, patience_s(visit, BOOT_S))
         here = msgspec.structs.replace(visit, cpus=(_ONLY_CPU,))
         if self._by_hardware:
-            kvm.pin_threads(wire.process, visit.cpus[0] if visit.cpus else _ONLY_CPU)
+            # A guest's CPU is a thread of its emulator, and the system would move that about.
+            for thread in Path(f"/proc/{wire.process}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    os.sched_setaffinity(int(thread.name), {visit.cpus[0] if visit.cpus else _ONLY_CPU})
             return here
         least_ns = _LEAST_SAMPLE_NS << self._board.shift if self._board.kernel else 0
         samples, sample_ns = min(visit.samples, _MOST_SAMPLES), max(visit.sample_ns, least_ns)
@@ -250,10 +244,14 @@ class Guest(Asking):
         wire.send(" ".join([self._packed[executable], *arguments]))
         self._asked = True
         try:
-            return self._ended(wire, limit_s)
+            output, mark = wire.until(_ENDED, limit_s)
+            if mark.group(1) == b"cannot":
+                wire.until(_ENDED, limit_s)
+                raise OSError(int(mark.group(2)), "the guest's kernel refused it")
+            return Ended(output, os.waitstatus_to_exitcode(int(mark.group(2))), None)
         except Gone as gone:
             self._stop()
-            return Ended(gone.args[1], 0, _limit(gone))
+            return Ended(gone.args[1], 0, ("timeout" if isinstance(gone, Slow) else "failed", str(gone.args[0])))
         finally:
             self._asked = False
             wire.sleep()
@@ -262,16 +260,10 @@ class Guest(Asking):
         """A guest that is awake and has the executable."""
         if executable not in self._packed:
             Path(executable).stat()
-            self.prepare([executable, *_siblings(Path(executable))], limit_s)
+            # With all executables of its folder, which later visits of this guest may request.
+            siblings = [path for path in sorted(Path(executable).parent.iterdir()) if path.is_file()]
+            self.prepare([executable, *(str(path) for path in siblings if os.access(path, os.X_OK))], limit_s)
         return self._awake(limit_s)
-
-    @staticmethod
-    def _ended(wire: Wire, limit_s: float) -> Ended:
-        output, mark = wire.until(_ENDED, limit_s)
-        if mark.group(1) == b"cannot":
-            wire.until(_ENDED, limit_s)
-            raise OSError(int(mark.group(2)), "the guest's kernel refused it")
-        return Ended(output, os.waitstatus_to_exitcode(int(mark.group(2))), None)
 
     # ---- the machine -----------------------------------------------------------------------------------------------
 
@@ -292,18 +284,14 @@ class Guest(Asking):
     def _boot(self, limit_s: float) -> Wire:
         """Boots on the CPU itself where it can; where that fails, under an emulator from then on. A guest that came up
         is never replaced by the other kind: the two have different clocks."""
-        if not self._by_hardware:
-            return self._booted(self._by_count(), BOOT_S, limit_s)
-        try:
-            return self._booted(_BY_HARDWARE, BOOT_BY_HARDWARE_S, limit_s)
-        except Failure:
-            if self._came_up:
-                raise
-            self._by_hardware = False
-        return self._booted(self._by_count(), BOOT_S, limit_s)
-
-    def _by_count(self) -> tuple[str, str]:
-        return ("-icount", f"shift={self._board.shift},sleep=off")
+        if self._by_hardware:
+            try:
+                return self._booted(_BY_HARDWARE, BOOT_BY_HARDWARE_S, limit_s)
+            except Failure:
+                if self._came_up:
+                    raise
+                self._by_hardware = False
+        return self._booted(("-icount", f"shift={self._board.shift},sleep=off"), BOOT_S, limit_s)
 
     def _booted(self, clock: Sequence[str], usual_s: float, limit_s: float) -> Wire:
         """Raises Failure: 5 where it does not boot, 1 where the budget left less than the usual time for it."""
@@ -361,43 +349,25 @@ class Guest(Asking):
             wire.end()
 
 
-def _limit(gone: Gone) -> Trouble:
-    return ("timeout" if isinstance(gone, Slow) else "failed"), str(gone.args[0])
-
-
-def _siblings(executable: Path) -> list[str]:
-    """All executables of its folder, which later visits of this guest may request."""
-    return [str(path) for path in sorted(executable.parent.iterdir()) if path.is_file() and os.access(path, os.X_OK)]
-
-
 # ---- the first file system of a Linux guest -------------------------------------------------------------------------
 
-_MAGIC = b"070701"
 _FOLDER, _PROGRAM = 0o040755, 0o100755
-_LAST = "TRAILER!!!"
 
 
 def archive(programs: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> bytes:
-    """Executables by their absolute path, with every folder on the way to one, and others that are to be there."""
-    needed = {parent for path in programs for parent in _parents(path)} | {folder.strip("/") for folder in folders}
-    parts = [_entry(number, folder, _FOLDER, b"") for number, folder in enumerate(sorted(needed), 1)]
-    for number, (path, content) in enumerate(sorted(programs.items()), len(parts) + 1):
-        parts.append(_entry(number, path.strip("/"), _PROGRAM, content))
-    return b"".join([*parts, _entry(0, _LAST, 0, b"")])
-
-
-def _parents(path: str) -> list[str]:
-    steps = path.strip("/").split("/")[:-1]
-    return ["/".join(steps[: count + 1]) for count in range(len(steps))]
+    """A cpio archive (newc) of executables by their absolute path, with every folder on the way to one, and others
+    that are to be there."""
+    parents = {f"{parent}".strip("/") for path in programs for parent in Path(path).parents}
+    needed = (parents | {folder.strip("/") for folder in folders}) - {""}
+    entries = [(folder, _FOLDER, b"") for folder in sorted(needed)]
+    entries += [(path.strip("/"), _PROGRAM, content) for path, content in sorted(programs.items())]
+    packed = [_entry(number, *entry) for number, entry in enumerate(entries, 1)]
+    return b"".join([*packed, _entry(0, "TRAILER!!!", 0, b"")])
 
 
 def _entry(inode: int, name: str, mode: int, content: bytes) -> bytes:
     spelled = name.encode() + b"\0"
     links, root = 1, 0
     numbers = (inode, mode, root, root, links, 0, len(content), 0, 0, 0, 0, len(spelled), 0)
-    header = _MAGIC + b"".join(b"%08x" % number for number in numbers)
-    return _padded(header + spelled) + _padded(content)
-
-
-def _padded(text: bytes) -> bytes:
-    return text + bytes(-len(text) % 4)
+    header = b"070701" + b"".join(b"%08x" % number for number in numbers) + spelled
+    return b"".join(part + bytes(-len(part) % 4) for part in (header, content))

@@ -7,6 +7,7 @@ and of nothing that its kernel does. The same visit gives the same counts, exact
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -14,7 +15,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tollmeter.distribution import install_line
+from tollmeter.extras import install_line
 from tollmeter.model import Failure
 from tollmeter.targets.child import Ended, leashed
 from tollmeter.targets.local import Local
@@ -38,24 +39,17 @@ def emulator_of(architecture: str) -> str | None:
 
 def lack(architecture: str) -> tuple[str, tuple[str, ...]] | None:
     """Why no emulator counts the instructions of an architecture here, and the packages that would."""
-    emulator = emulator_of(architecture)
-    if emulator is None:
-        return f"no qemu-{architecture}", (PACKAGE,)
-    if not _has_loader(Path(emulator)):
-        return f"qemu-{architecture} is static here and loads no plugin, which would count its instructions", ()
-    return None
-
-
-def _has_loader(program: Path) -> bool:
-    """Whether it is linked dynamically, and so may load plugins. A script may do anything."""
     from elftools.common.exceptions import ELFError  # most starts do without this library
     from elftools.elf.elffile import ELFFile
 
-    try:
-        with program.open("rb") as file:
-            return any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments())
-    except (OSError, ELFError):
-        return True
+    emulator = emulator_of(architecture)
+    if emulator is None:
+        return f"no qemu-{architecture}", (PACKAGE,)
+    # Plugins need a program that is linked dynamically. A script may start one.
+    with contextlib.suppress(OSError, ELFError), Path(emulator).open("rb") as file:
+        if not any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments()):
+            return f"qemu-{architecture} is static here and loads no plugin, which would count its instructions", ()
+    return None
 
 
 def emulator_here(architecture: str) -> str:
@@ -76,10 +70,9 @@ class QemuUser(Local):
     def __init__(self, architecture: str, plugin: Path) -> None:
         super().__init__()
         self.name = f"qemu-user:{architecture}"
-        emulator = emulator_here(architecture)
+        self._emulator = emulator_here(architecture)
         if not plugin.is_file():
             raise Failure(f"{plugin} is not built: make emulator", 5)
-        self._emulator = emulator
         self._plugin = plugin
         self._held = scratch("toll-counter-")
         self._counter = self._held.path / "counter"
@@ -98,15 +91,8 @@ class QemuUser(Local):
     def _command(self, executable: str, arguments: Sequence[str]) -> list[str]:
         if not os.access(executable, os.X_OK):
             raise OSError(errno.ENOENT if not Path(executable).exists() else errno.EACCES, executable)
-        words = [_shortened(word) for word in arguments]
-        counter = f"counter={self._counter}"
-        counting = ["-plugin", f"{self._plugin},{counter}", "-E", f"TOLL_CLOCK=instructions:{self._counter}"]
-        return leashed([self._emulator, *counting, executable, *words])
-
-
-def _shortened(word: str) -> str:
-    if word.startswith("--samples="):
-        return f"--samples={_SAMPLES}"
-    if word.startswith("--sample-ns="):
-        return f"--sample-ns={_SAMPLE_INSTRUCTIONS}"
-    return word
+        shortened = {"--samples": _SAMPLES, "--sample-ns": _SAMPLE_INSTRUCTIONS}
+        options = [(word, word.partition("=")[0]) for word in arguments]
+        words = [f"{name}={shortened[name]}" if name in shortened else word for word, name in options]
+        counter, clock = f"{self._plugin},counter={self._counter}", f"TOLL_CLOCK=instructions:{self._counter}"
+        return leashed([self._emulator, "-plugin", counter, "-E", clock, executable, *words])

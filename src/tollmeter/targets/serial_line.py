@@ -20,12 +20,10 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.model import Failure, Visit
-from tollmeter.protocol import MARK, Damaged, Stamp, Trouble, check_order, closed, find_lines, refused, words
-from tollmeter.targets.asking import Asking
+from tollmeter.protocol import MARK, Damaged, Stamp, check_order, closed, find_lines, refused, words
+from tollmeter.targets.asking import Asking, not_started, trouble
 from tollmeter.targets.child import Ended
-from tollmeter.targets.exit_reasons import not_started, trouble
-from tollmeter.targets.external_clock import timed_over
-from tollmeter.targets.lines import Port
+from tollmeter.targets.external_clock import Port, timed_over
 
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
 _ATTEMPTS = 3
@@ -63,9 +61,8 @@ class SerialLine(Asking):
 
     def _visited(self, executable: str, visit: Visit, revision: int) -> bytes:
         try:
-            ended = self._run_with_retries(
-                [_over_there(executable), *words(visit)], visit.deadline_ms / 1000 + _GRACE_S
-            )
+            limit_s = visit.deadline_ms / 1000 + _GRACE_S
+            ended = self._run_with_retries([_over_there(executable), *words(visit)], limit_s)
         except OSError as error:
             return refused(visit, revision, *not_started(error))
         except Failure as failure:
@@ -104,48 +101,36 @@ class SerialLine(Asking):
         return ended
 
     def _answer(self, limit_s: float) -> Ended:
+        """Raises OSError where the board could not start the program, Failure where nothing came."""
         output, deadline = bytearray(), time.monotonic() + limit_s
         while len(output) <= _MOST_BYTES:
-            end = _ENDED.search(output)
-            if end:
-                return _end_of(bytes(output[: end.start()]), end)
-            whole = output.endswith(b"}\n") and _is_whole(bytes(output))
-            if not self._more(output, _QUIET_S if whole else deadline - time.monotonic()):
-                return self._without_end(bytes(output), whole, limit_s)
-        return Ended(
-            bytes(output), 0, ("failed", f"{self.name} never stops: it said more than {_MOST_BYTES >> 20} MiB")
-        )
-
-    def _more(self, output: bytearray, wait_s: float) -> bool:
-        ready, _, _ = select.select([self._port.fileno()], [], [], max(0.0, wait_s))
-        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-        came = self._port.take() if ready else b""
-        if self._timed:
-            self._stamps += [Stamp(byte, now) for byte in came if byte >= MARK]
-            came = bytes(byte for byte in came if byte < MARK)
-        output += came
-        return bool(ready)
-
-    def _without_end(self, output: bytes, whole: bool, limit_s: float) -> Ended:
-        if not output:
-            self._silent = Failure(
-                f"nothing came over {self.name} within {limit_s:g} s: is a board there, and ready?", 5
-            )
-            raise self._silent
-        late: Trouble = ("timeout", f"no end within {limit_s:.3g} s")
-        return Ended(output, 0, None if whole else late)
+            if end := _ENDED.search(output):
+                if end[1] == b"cannot":
+                    raise OSError(int(end[2]), "the board refused it")
+                return Ended(bytes(output[: end.start()]), os.waitstatus_to_exitcode(int(end[2])), None)
+            is_whole = output.endswith(b"}\n") and _is_whole(bytes(output))
+            wait_s = _QUIET_S if is_whole else max(0.0, deadline - time.monotonic())
+            ready, _, _ = select.select([self._port.fileno()], [], [], wait_s)
+            now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+            if ready:
+                came = self._port.take()
+                if self._timed:
+                    self._stamps += [Stamp(byte, now) for byte in came if byte >= MARK]
+                    came = bytes(byte for byte in came if byte < MARK)
+                output += came
+            elif output:
+                return Ended(bytes(output), 0, None if is_whole else ("timeout", f"no end within {limit_s:.3g} s"))
+            else:
+                sentence = f"nothing came over {self.name} within {limit_s:g} s: is a board there, and ready?"
+                self._silent = Failure(sentence, 5)
+                raise self._silent
+        sentence = f"{self.name} never stops: it said more than {_MOST_BYTES >> 20} MiB"
+        return Ended(bytes(output), 0, ("failed", sentence))
 
 
 def _over_there(executable: str) -> str:
     path = Path(executable)
     return f"/{path.parent.name}/{path.name}"
-
-
-def _end_of(output: bytes, match: re.Match[bytes]) -> Ended:
-    """Raises OSError where the board could not start it."""
-    if match[1] == b"cannot":
-        raise OSError(int(match[2]), "the board refused it")
-    return Ended(output, os.waitstatus_to_exitcode(int(match[2])), None)
 
 
 def _is_whole(output: bytes) -> bool:

@@ -77,11 +77,8 @@ def _asked(words: Sequence[str], given: bytes = b"", *, exit_code: int = 5) -> s
     if done.returncode == 0:
         return str(clean(done.stdout.decode(errors="replace"), "\n"))
     lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
-    raise Failure(f"{words[0]}: {clean(_sentence(lines))[:300]}", exit_code)
-
-
-def _sentence(lines: Sequence[str]) -> str:
-    return "; ".join(line.split("error: ", 1)[-1].strip() for line in lines) or "it failed without a message"
+    sentence = "; ".join(line.split("error: ", 1)[-1].strip() for line in lines) or "it failed without a message"
+    raise Failure(f"{words[0]}: {clean(sentence)[:300]}", exit_code)
 
 
 def _rows(text: str, fields: int) -> list[list[str]]:

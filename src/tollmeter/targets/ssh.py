@@ -3,25 +3,167 @@
 folder of its own, run there, and removed with the folder.
 
 What a probe prints goes into a file there and comes over when it has ended: nothing crosses the network while it
-measures, and a companion that it left behind holds up nothing."""
+measures, and a companion that it left behind holds up nothing.
+
+Many commands share one connection (ControlMaster), with keys, jump hosts and names from the user's own configuration.
+It never prompts: where ssh would ask, it fails with a sentence. It belongs to a process that ends with this one."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
+import os
 import re
 import shlex
+import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter import commands
+from tollmeter.extras import install_line
 from tollmeter.model import Failure, Visit
 from tollmeter.protocol import clean, closed, refused, words
-from tollmeter.targets.asking import Asking
-from tollmeter.targets.child import Child, Ended
-from tollmeter.targets.exit_reasons import patience_s, trouble_of_visit
-from tollmeter.targets.openssh import LOST, Connection
-from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script
+from tollmeter.targets.asking import Asking, patience_s, trouble_of_visit
+from tollmeter.targets.child import Child, Ended, leashed
+from tollmeter.targets.temporary_folder import TemporaryFolder, folder_script, scratch
+
+# ---- the connection --------------------------------------------------------------------------------------------------
+
+CONFIGURATION = "TOLL_SSH_CONFIG"
+"""In the environment: a file in place of ~/.ssh/config, as `ssh -F` takes it. OpenSSH asks the system's list of users,
+and not HOME, where that is."""
+
+LOST = 255
+"""ssh's own exit status."""
+
+# Options of the user's configuration that our commands cannot run with: prompts, another command, ports that
+# each command would forward again, a connection that stays when its process has ended, banners among the errors.
+_OURS = {
+    "BatchMode": "yes",
+    "RemoteCommand": "none",
+    "PermitLocalCommand": "no",
+    "ClearAllForwardings": "yes",
+    "ControlPersist": "no",
+    "LogLevel": "ERROR",
+}
+
+# A command goes through the open connection, and never makes one of its own where that is lost.
+_THROUGH = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false")
+
+_LONGEST_PARENT = 60
+"""Of the path of a socket, Linux takes 107 bytes; ours has 24 after this, and 17 while ssh makes it."""
+
+_CONNECT_S = 15
+_TICK_S = 0.02
+
+_HOST = re.compile(r"[A-Za-z0-9_:\[][A-Za-z0-9_.@:%\[\]-]{0,253}")
+"""A name or an address, or USER@ in front of one. Nothing that ssh could take for an option."""
+
+_SENTENCES = (
+    ("REMOTE HOST IDENTIFICATION HAS CHANGED", "its key is not the one that is known for it"),
+    ("Host key verification failed", "its key is not known here: connect once with ssh, and look at it"),
+    ("Permission denied", "it does not let this user in without a question"),
+    ("Could not resolve hostname", "no machine has this name"),
+    ("Connection refused", "nothing listens there"),
+    ("timed out", "it does not answer"),
+)
+
+
+def check_host(name: str) -> None:
+    """Raises Failure for what is no host's name, or could be taken for an option."""
+    if not _HOST.fullmatch(name):
+        raise Failure(f"{clean(name)!r} is not a host name: expected a letter or digit first, and no blank")
+
+
+class Connection:
+    """options: more words for ssh, before the host's name. Raises Failure for a name that is no host's."""
+
+    def __init__(self, host: str, options: Sequence[str] = ()) -> None:
+        check_host(host)
+        if shutil.which("ssh") is None:
+            raise Failure(f"no ssh here: {install_line(['openssh-client'])}", 5)
+        self.host = host
+        self._folder = scratch("toll-ssh-", _LONGEST_PARENT)
+        self._socket = self._folder.path / "socket"
+        own = os.environ.get(CONFIGURATION)
+        ours = {**_OURS, "ControlPath": str(self._socket)}.items()
+        self._options = ["-T", *(word for name, value in ours for word in ("-o", f"{name}={value}"))]
+        self._options += [*(["-F", own] if own else []), *options]
+        self.environment = {**os.environ, "LC_ALL": "C"}
+        self._master: commands.Popen[bytes] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._master is not None and self._master.poll() is None
+
+    def open(self) -> None:
+        """Connects where there is no connection. Raises Failure with ssh's error."""
+        if self.is_open:
+            return
+        alive = ["-o", f"ConnectTimeout={_CONNECT_S}", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+        output = self._folder.path / "output"
+        self._socket.unlink(missing_ok=True)
+        with output.open("wb") as log:
+            self._master = commands.start(
+                "typed",
+                leashed(["ssh", "-M", "-N", *alive, *self._options, self.host]),
+                env=self.environment,
+                stdin=commands.DEVNULL,
+                stdout=commands.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 2 * _CONNECT_S
+        while not self._socket.exists():
+            if self._master.poll() is not None:
+                raise self.lost(output.read_bytes())
+            if time.monotonic() > deadline:
+                self._end()
+                raise Failure(f"{self.host} cannot be reached: it does not answer", 5)
+            time.sleep(_TICK_S)
+
+    def command(self, script: str) -> list[str]:
+        """Runs a script of sh on the host. The login shell is unknown, so sh is named."""
+        return ["ssh", *_THROUGH, *self._options, self.host, f"exec sh -c {shlex.quote(script)}"]
+
+    def run(self, script: str, given: bytes, limit_s: float) -> commands.CompletedProcess[bytes]:
+        """Raises Failure where the connection is lost or the limit passes."""
+        self.open()
+        try:
+            done = commands.run(
+                "typed", self.command(script), input=given, capture_output=True, timeout=limit_s,
+                env=self.environment,
+            )  # fmt: skip
+        except commands.TimeoutExpired as error:
+            raise Failure(f"{self.host} does not answer within {limit_s:g} s", 5) from error
+        if done.returncode == LOST:
+            raise self.lost(done.stderr)
+        return done
+
+    def lost(self, output: bytes) -> Failure:
+        """The error that ssh printed, as a sentence. The connection is closed: its master closes its socket a moment
+        before its end can be seen, and the next command would meet that socket."""
+        self._end()
+        text = output.decode(errors="replace")
+        known = next((sentence for sign, sentence in _SENTENCES if sign in text), None)
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        reason = known or (str(clean(lines[-1]))[:200] if lines else "the connection was lost")
+        return Failure(f"{self.host} cannot be reached: {reason}", 5)
+
+    def close(self) -> None:
+        self._end()
+        self._folder.close()
+
+    def _end(self) -> None:
+        if self._master:
+            self._master.kill()
+            self._master.wait()
+            self._master = None
+
+
+# ---- the target ------------------------------------------------------------------------------------------------------
 
 _GRACE_S = 10.0
 _MOST_BLOCKS = 40_000
@@ -77,8 +219,8 @@ class Ssh(Asking):
         try:
             ended = self._finish(executable, words(visit), patience_s(visit, usual_s))
         except Failure as failure:
-            kind = "unsupported" if executable in self._foreign else "infrastructure"
-            return refused(visit, revision, kind, failure.sentence)  # type: ignore[arg-type]
+            foreign = executable in self._foreign
+            return refused(visit, revision, "unsupported" if foreign else "infrastructure", failure.sentence)
         if ended.status == LOST and not ended.limit:
             lost = self._connection.lost(ended.output).sentence
             return closed(ended.output, visit, revision, ("infrastructure", lost))
@@ -88,18 +230,16 @@ class Ssh(Asking):
         """Over the open connection: a signal to ssh would end it, and not reach the probe."""
         if self._child and self._held:
             command = self._connection.command(f'kill -2 "$(cat {self._held.path}/probe)"')
-            nowhere = commands.DEVNULL
-            self._asking.append(commands.start("typed", command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
+            nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), commands.DEVNULL)
+            self._asking.append(commands.start("typed", command, **nowhere))
 
     def serve(self, executable: str) -> commands.Popen[bytes]:
         """Starts a probe there as the other end of a network, for as long as its standard input is open. It says two
         lines: this machine's address, and its ports. Raises Failure where it cannot be started."""
         script = _SERVE.format(there=shlex.quote(self._copy_of(executable)))
-        pipe = commands.PIPE
-        return commands.start(
-            "typed", self._connection.command(script), env=self._connection.environment, stdin=pipe, stdout=pipe,
-            stderr=pipe, start_new_session=True,
-        )  # fmt: skip
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
+        command = self._connection.command(script)
+        return commands.start("typed", command, env=self._connection.environment, start_new_session=True, **pipes)
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""
@@ -109,10 +249,10 @@ class Ssh(Asking):
 
     def _forget(self) -> None:
         """Lets the folder go, and what is in it."""
-        held, self._held = self._held, None
         self._copied.clear()
-        if held:
-            held.close()
+        if self._held:
+            self._held.close()
+        self._held = None
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
@@ -137,14 +277,14 @@ class Ssh(Asking):
             while self._asking:
                 self._asking.pop().wait()
         if ended.limit:
-            self._quietly(f"folder={folder}; {_END}")
-        return _as_it_ended_there(ended)
-
-    def _quietly(self, script: str) -> None:
-        try:
-            self._connection.run(script, b"", self.asking_s)
-        except (OSError, Failure):
-            return
+            with contextlib.suppress(OSError, Failure):
+                self._connection.run(f"folder={folder}; {_END}", b"", self.asking_s)
+            return ended
+        mark = _ENDED.search(ended.output[-64:])
+        if mark is None:
+            return ended
+        status = int(mark.group(1))  # from the host's shell, which reports a signal as 128 plus its number
+        return Ended(ended.output[: -len(mark.group())], 128 - status if status > 128 else status, None)
 
     # ---- what is over there ----------------------------------------------------------------------------------------
 
@@ -159,7 +299,7 @@ class Ssh(Asking):
             self._lost = failure
             raise
         if executable not in self._copied:
-            self._copied[executable] = self._copy(executable, str(held.path))
+            self._copied[executable] = self._copy(executable, held.path)
         return self._copied[executable]
 
     def _there(self) -> TemporaryFolder:
@@ -180,7 +320,7 @@ class Ssh(Asking):
         self._held = held
         return held
 
-    def _copy(self, executable: str, folder: str) -> str:
+    def _copy(self, executable: str, folder: Path) -> str:
         try:
             content = Path(executable).read_bytes()
         except OSError as error:
@@ -194,12 +334,3 @@ class Ssh(Asking):
         if done.returncode != 0:
             raise Failure(f"{self._host} does not take the probe: {clean(done.stderr.decode(errors='replace'))}", 5)
         return there
-
-
-def _as_it_ended_there(ended: Ended) -> Ended:
-    """The status from the host's shell, which reports a signal as 128 plus its number; else ssh's own."""
-    mark = _ENDED.search(ended.output[-64:])
-    if ended.limit or mark is None:
-        return ended
-    status = int(mark.group(1))
-    return Ended(ended.output[: -len(mark.group())], 128 - status if status > 128 else status, None)

@@ -74,7 +74,7 @@ class Timer:
 
     def __init__(self, executable: Path, several: Sequence[Words], input_file: str, output_file: str) -> None:
         self._executable = executable
-        self._own = [word for one in several for word in (str(len(one.words)), one.path, *one.words)]
+        self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
         self._files = [input_file or os.devnull, output_file or os.devnull]
 
     def __enter__(self) -> Timer:

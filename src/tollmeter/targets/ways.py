@@ -20,14 +20,13 @@ from typing import NamedTuple
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
 from tollmeter.targets import Target, qemu_user
-from tollmeter.targets.external_clock import ExternalClock
-from tollmeter.targets.lines import check_line, open_line, parts_of
+from tollmeter.targets.boards import BOARDS, board_of, clock_here
+from tollmeter.targets.external_clock import ExternalClock, check_line, open_line, parts_of
 from tollmeter.targets.local import Local
-from tollmeter.targets.openssh import check_host
-from tollmeter.targets.qemu_system import BOARDS, Guest, board_of, clock_here
+from tollmeter.targets.qemu_system import Guest
 from tollmeter.targets.qemu_user import QemuUser
 from tollmeter.targets.serial_line import SerialLine
-from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.ssh import Ssh, check_host
 
 LOCAL = "local"
 NATIVE = "native"
@@ -90,10 +89,8 @@ def lack(target: str) -> Lack | None:
     kind, _, place = target.partition(":")
     if kind == "qemu-user" and (lacking := qemu_user.lack(place)):
         return Lack(*lacking)
-    if kind in ("guest", "bare"):
-        board = board_of(target)
-        if shutil.which(board.emulator) is None:
-            return Lack(f"no {board.emulator}", (board.package,))
+    if kind in ("guest", "bare") and shutil.which((board := board_of(target)).emulator) is None:
+        return Lack(f"no {board.emulator}", (board.package,))
     if kind == "ssh" and shutil.which("ssh") is None:
         return Lack("no ssh", ("openssh-client",))
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ABIs by name: finds their files, lists what each lacks here, and opens the targets that run them.
+"""ABIs by name: finds and reads their files, lists what each lacks here, and opens the targets that run them.
 
 The user's own files lie in $XDG_CONFIG_HOME/tollmeter/abis (~/.config) or in ./abis."""
 
@@ -7,24 +7,35 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
-from collections.abc import Collection, Sequence
+import tomllib
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter import commands
-from tollmeter.distribution import install_line
+from tollmeter.extras import install_line
+from tollmeter.files import read_regular, untrusted
 from tollmeter.model import Abi, Clock, Failure
+from tollmeter.notices import once
+from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
 from tollmeter.targets import Target, native_loader
-from tollmeter.targets.qemu_system import BOARDS
+from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
-from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, read_abi
-from tollmeter.toolchain.making import outside_make
-from tollmeter.toolchain.once import once
-from tollmeter.toolchain.trusted import complaint
+from tollmeter.toolchain.accepting import READERS
+from tollmeter.toolchain.build import Gap, find_compiler, outside_make
 
+ANY_CPU = "*"
+_MOST_BYTES = 1 << 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_WORD = re.compile(r"[A-Za-z0-9._/,=+:@-]+")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 _TRIAL = "int main(void) { return 0; }"
 _TRIAL_S = 20
 _UNASKED = "stands in this folder, and is used only where it is asked for"
@@ -74,8 +85,8 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
         seen[name] = path.parent
         try:
             abi = read_abi(path)
-            if _is_foreign(path, root) and (untrusted := complaint(path)):
-                raise Failure(untrusted)
+            if _is_foreign(path, root) and (complaint := untrusted(path)):
+                raise Failure(complaint)
             abis[name] = abi
         except Failure as failure:
             refused[name] = failure.sentence
@@ -84,6 +95,42 @@ def find(root: Path, asked: Collection[str] = ()) -> AbiFiles:
 
 def _is_foreign(path: Path, root: Path) -> bool:
     return path.parent not in folders(root)[:2]
+
+
+def read_abi(path: Path) -> Abi:
+    """One ABI file. Raises Failure with a sentence for what it cannot mean."""
+    if not _NAME.fullmatch(path.stem):
+        raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
+    try:
+        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
+        abi = msgspec.convert({**table, "name": path.stem}, Abi)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Failure(f"{path.name} is no ABI file: {clean(str(error))[:200]}") from error
+    unknown = sorted(set(abi.elf) - set(READERS))
+    if unknown:
+        raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(READERS)}")
+    # make hands words to a shell, and apt-get takes a name that begins with a dash for an option.
+    compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
+    for word in chain(*compilers, abi.compiler_cxx, abi.flags):
+        if not _WORD.fullmatch(word):
+            fitting = "a compiler or flag has letters, digits, . _ / , = + : @ -"
+            raise Failure(f"{path.name}: {word!r} is no word of a command; {fitting}")
+    for package in abi.packages:
+        if not _PACKAGE.fullmatch(package):
+            raise Failure(f"{path.name}: {package!r} is no name of a Debian package")
+    return abi
+
+
+def read_abis(folder: Path) -> dict[str, Abi]:
+    """All ABI files of a folder, by name."""
+    return {path.stem: read_abi(path) for path in sorted(folder.glob("*.toml"))}
+
+
+def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
+    """ABIs that are built unasked: those native to a CPU (as in `uname -m`), its namesake first, or the general one."""
+    known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
+    named = [abi for abi in known if machine in abi.runs_on]
+    return named or [abi for abi in known if ANY_CPU in abi.runs_on]
 
 
 # ---- what is there, and what is missing -----------------------------------------------------------------------------
@@ -103,23 +150,23 @@ def survey(root: Path, machine: str) -> list[Standing]:
 
 
 def _standing_of(abi: Abi, machine: str) -> Standing:
-    compiler = find_compiler(abi)
-    target, lacks, packages = None, [], []
-    if isinstance(compiler, Gap):
-        lacks, packages = [compiler.reason], list(compiler.packages)
+    found = find_compiler(abi)
+    gap, compiler = (found, None) if isinstance(found, Gap) else (None, found)
+    lacks, packages = ([gap.reason], [*gap.packages]) if gap else ([], [])
+    target = None
     for way in abi.runs:
-        missing = lack_of(way, abi, machine, None if isinstance(compiler, Gap) else compiler)
+        missing = lack_of(way, abi, machine, compiler)
         if missing is None:
             target = LOCAL if way == NATIVE else way
             break
         if way != NATIVE or machine in abi.runs_on:
             lacks.append(missing[0])
         packages += missing[1]
-    lines = [compiler.mend] if isinstance(compiler, Gap) and not compiler.packages else []
-    lines += [install_line(packages)] if packages else []
+    mends = [gap.mend] if gap and not gap.packages else []
+    mends += [install_line(packages)] if packages else []
     return Standing(
-        abi.name, abi.summary, None if isinstance(compiler, Gap) else compiler, target,
-        clock_of(target) if target else None, "; ".join(lacks) or None, " && ".join(lines).replace("`", "") or None,
+        abi.name, abi.summary, compiler, target, clock_of(target) if target else None, "; ".join(lacks) or None,
+        " && ".join(mends).replace("`", "") or None,
     )  # fmt: skip
 
 

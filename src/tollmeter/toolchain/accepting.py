@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import ARMAttributesSection
+
 from tollmeter import commands
-from tollmeter.model import UNITS, Abi, Failure, Probe
+from tollmeter.model import UNITS, Abi, Failure, Value
 from tollmeter.protocol import Damaged, clean, description
 from tollmeter.targets import native_loader
-from tollmeter.toolchain import elf
 from tollmeter.toolchain.disassemble import Instruction, functions, instructions, machine_of
 
 DESCRIBE_SECONDS = 20
@@ -22,8 +27,8 @@ def accept(root: Path, path: Path, abi: Abi) -> bool:
     """Proves one executable and keeps its description. False where this machine cannot run the ABI.
 
     Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must."""
-    elf.prove(path, abi.elf)
-    prove(path, abi)
+    prove_elf(path, abi.elf)
+    prove_floats(path, abi)
     description = path.with_name(f"{path.name}.describe")
     if description.exists() and description.stat().st_mtime_ns > path.stat().st_mtime_ns:
         return True
@@ -44,10 +49,7 @@ def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:
         raise Failure(f"{abi.name}/{path.name} does not describe itself: {error}", 1) from error
     if (probe.probe, build.abi) != (path.name, abi.name):
         raise Failure(f"{abi.name}/{path.name} calls itself {probe.probe} for {build.abi}", 1)
-    _check_metrics(probe, meanings(root))
-
-
-def _check_metrics(probe: Probe, known: frozenset[str]) -> None:
+    known = meanings(root)
     for metric in probe.metrics:
         if metric.unit not in UNITS:
             raise Failure(f"{probe.probe}: {metric.name} has the unit {metric.unit!r}; there are {' '.join(UNITS)}", 1)
@@ -98,6 +100,76 @@ def write(path: Path, content: bytes) -> None:
     half.replace(path)
 
 
+# ---- the ELF file ----------------------------------------------------------------------------------------------------
+
+# Addenda to, and Errata in, the ABI for the Arm Architecture, "Build attributes": the values of Tag_FP_arch.
+_FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "VFPv4-D16", 7: "FPv8", 8: "FPv8"}
+
+
+def _arm_attribute(elf: ELFFile, tag: str) -> int:
+    """A number of the file scope of .ARM.attributes; an absent one is 0 by that specification."""
+    section = elf.get_section_by_name(".ARM.attributes")
+    if not isinstance(section, ARMAttributesSection):
+        return 0
+    values = (
+        int(attribute.value)
+        for subsection in section.iter_subsections()
+        for scope in subsection.iter_subsubsections("TAG_FILE")
+        for attribute in scope.iter_attributes(tag)
+    )
+    return next(values, 0)
+
+
+# The keys of an ABI file's [elf], and where in the file each is read. cpu_arch: the architecture that the code needs.
+# fp_arch: the floating-point instructions that it may use, 0 for none. arm_isa: 0 where it is Thumb alone. vfp_args: 1
+# where arguments travel in floating-point registers.
+READERS: dict[str, Callable[[ELFFile], Value]] = {
+    "class": lambda elf: int(elf.elfclass),
+    "machine": lambda elf: str(elf["e_machine"]),
+    "order": lambda elf: "little" if elf.little_endian else "big",
+    "flags": lambda elf: int(elf["e_flags"]),
+    "fp_arch": lambda elf: _FP_ARCH.get(number := _arm_attribute(elf, "TAG_FP_ARCH"), number),
+    "cpu_arch": lambda elf: _arm_attribute(elf, "TAG_CPU_ARCH"),
+    "arm_isa": lambda elf: _arm_attribute(elf, "TAG_ARM_ISA_USE"),
+    "vfp_args": lambda elf: _arm_attribute(elf, "TAG_ABI_VFP_ARGS"),
+}
+
+
+def prove_elf(path: Path, promises: Mapping[str, Value]) -> None:
+    """Raises Failure where an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
+    try:
+        with path.open("rb") as file:
+            trouble = _broken_promise(ELFFile(file), promises)
+    except (OSError, ELFError) as error:
+        raise Failure(f"{path.name} is no executable that can be read back: {error}", 1) from error
+    if trouble:
+        raise Failure(f"{path.parent.name}/{path.name} {trouble}", 1)
+
+
+def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
+    for key, promised in promises.items():
+        actual = READERS[key](elf)
+        if actual != promised:
+            return f"says {key} {actual} in its ELF file, where its ABI file promises {promised}"
+    kinds = {segment["p_type"] for segment in elf.iter_segments()}
+    if "PT_INTERP" in kinds or "PT_DYNAMIC" in kinds:
+        return "is not static: it needs a loader, which the measured machine may not have"
+    if elf["e_type"] != "ET_EXEC":
+        return f"is {elf['e_type']}, not an executable at fixed addresses"
+    return None
+
+
+def loaded_part(content: bytes) -> bytes:
+    """An executable without what is never loaded: symbols, debugging information and the table of sections. All that
+    the kernel maps stays as it is, but for the numbers of that table in the file's header."""
+    elf = ELFFile(io.BytesIO(content))
+    kept = bytearray(content[: max(segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments())])
+    offset, offset_bytes, count = (0x28, 8, 0x3C) if elf.elfclass == 64 else (0x20, 4, 0x30)
+    kept[offset : offset + offset_bytes] = bytes(offset_bytes)
+    kept[count : count + 4] = bytes(4)
+    return bytes(kept)
+
+
 # ---- floating-point code ---------------------------------------------------------------------------------------------
 
 # Whether the bodies of floating-point probes compute as their ABI file claims: read from the code, not from flags.
@@ -128,11 +200,11 @@ _ARITHMETIC = {
     "EM_SPARCV9": r"f(s?mul|add|sub|div)[sd]",
 }
 
-_LOAD, _COPROCESSOR = range(0xC, 0xE), 0xE
+_COPROCESSOR = range(0xC, 0xF)
 _FPA = (1, 2)
 
 
-def prove(path: Path, abi: Abi) -> None:
+def prove_floats(path: Path, abi: Abi) -> None:
     """Raises Failure with the probe, the function and the instruction that is not what the ABI file claims."""
     if not abi.floats or not path.name.startswith(_FAMILY):
         return
@@ -154,11 +226,8 @@ def prove(path: Path, abi: Abi) -> None:
 def _prove_body(path: Path, name: str, computes: bool) -> None:
     pattern = re.compile(_ARITHMETIC[machine_of(path)])
     trapped = _TRAPPED in name
-    computing = [
-        instruction
-        for instruction in instructions(path, name, after_ud2=trapped)
-        if pattern.fullmatch(instruction.mnemonic)
-    ]
+    code = instructions(path, name, after_ud2=trapped)
+    computing = [instruction for instruction in code if pattern.fullmatch(instruction.mnemonic)]
     if computing and not computes:
         raise Failure(
             f"{path.parent.name}/{path.name}: {name} has {_text_of(computing[0])}, where no FPU may compute", 1
@@ -169,21 +238,17 @@ def _prove_body(path: Path, name: str, computes: bool) -> None:
 
 def _prove_accelerated(path: Path, name: str) -> None:
     """Reads the instructions' own bits, since no current disassembler decodes this accelerator's."""
-    units = {
-        unit: instruction for instruction in instructions(path, name) if (unit := _coprocessor(instruction)) is not None
-    }
+    units: dict[int, Instruction] = {}
+    for instruction in instructions(path, name):
+        # ARM ARM A5.6: bits 27 to 24 are 110x or 1110, and bits 11 to 8 the unit.
+        word = int.from_bytes(instruction.code, "little")
+        if len(instruction.code) == 4 and (word >> 24 & 15) in _COPROCESSOR:
+            units[word >> 8 & 15] = instruction
     other = [instruction for unit, instruction in units.items() if unit not in _FPA]
     if other:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has {_text_of(other[0])}, which is not FPA's", 1)
     if not units:
         raise Failure(f"{path.parent.name}/{path.name}: {name} has no FPA instruction", 1)
-
-
-def _coprocessor(instruction: Instruction) -> int | None:
-    """ARM ARM A5.6: bits 27 to 24 are 110x or 1110, and bits 11 to 8 the unit."""
-    word = int.from_bytes(instruction.code, "little")
-    kind = word >> 24 & 15
-    return word >> 8 & 15 if len(instruction.code) == 4 and (kind in _LOAD or kind == _COPROCESSOR) else None
 
 
 def _text_of(instruction: Instruction) -> str:

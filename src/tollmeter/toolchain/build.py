@@ -1,41 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads abis/*.toml, drives make, and proves that each executable is what its ABI file promises."""
+"""Finds an ABI's compiler, drives make, and proves that each executable is what its ABI file promises."""
 
 from __future__ import annotations
 
 import fcntl
 import itertools
 import os
+import platform
 import re
 import resource
+import sys
 import tempfile
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
-
-import msgspec
+from typing import IO, NamedTuple
 
 from tollmeter import commands
-from tollmeter.distribution import install_line
-from tollmeter.files import read_regular
+from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
-from tollmeter.toolchain import elf, musl, proven, zig
+from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.accepting import accept
-from tollmeter.toolchain.making import count, make
+from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, command, is_brought
 
-ANY_CPU = "*"
-_MOST_BYTES = 1 << 16
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
-_WORD = re.compile(r"[A-Za-z0-9._/,=+:@-]+")
-_PACKAGE = re.compile(r"[a-z0-9][a-z0-9.+-]+")
 
 # What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
 # C and for C++ without its library, and a static link finds its archives.
@@ -75,82 +67,28 @@ class BuildResult(NamedTuple):
     broken: Mapping[str, str] = {}
 
 
-# ---- ABI files --------------------------------------------------------------------------------------------------
-
-
-def read_abi(path: Path) -> Abi:
-    """One ABI file. Raises Failure with a sentence for what it cannot mean."""
-    if not _NAME.fullmatch(path.stem):
-        raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
-    try:
-        table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
-        abi = msgspec.convert({**table, "name": path.stem}, Abi)
-    except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{path.name} is no ABI file: {clean(str(error))[:200]}") from error
-    unknown = sorted(set(abi.elf) - set(elf.READERS))
-    if unknown:
-        raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(elf.READERS)}")
-    _check_words(path.name, abi)
-    return abi
-
-
-def _check_words(name: str, abi: Abi) -> None:
-    """make hands them to a shell, and apt-get takes a name that begins with a dash for an option."""
-    compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
-    for word in chain(*compilers, abi.compiler_cxx, abi.flags):
-        if not _WORD.fullmatch(word):
-            raise Failure(
-                f"{name}: {word!r} is no word of a command; a compiler or flag has letters, digits, . _ / , = + : @ -"
-            )
-    for package in abi.packages:
-        if not _PACKAGE.fullmatch(package):
-            raise Failure(f"{name}: {package!r} is no name of a Debian package")
-
-
-def read_abis(folder: Path) -> dict[str, Abi]:
-    """All ABI files of a folder, by name."""
-    return {path.stem: read_abi(path) for path in sorted(folder.glob("*.toml"))}
-
-
-def for_cpu(abis: Iterable[Abi], machine: str) -> list[Abi]:
-    """ABIs that are built unasked: those native to a CPU (as in `uname -m`), its namesake first, or the general one."""
-    known = sorted((abi for abi in abis if not abi.asked_only), key=lambda abi: (abi.name != machine, abi.name))
-    named = [abi for abi in known if machine in abi.runs_on]
-    return named or [abi for abi in known if ANY_CPU in abi.runs_on]
-
-
 # ---- compilers --------------------------------------------------------------------------------------------------
-
-
-def compiler_words(compiler: str | tuple[str, ...]) -> tuple[str, ...]:
-    """A compiler's command."""
-    words = (compiler,) if isinstance(compiler, str) else compiler
-    return musl.command(words) if musl.is_named(words) else zig.command(words)
 
 
 def find_compiler(abi: Abi) -> str | Gap:
     """The first of the ABI's compilers that passes the trial, or why none does, and what would help."""
-    known = [compiler_words(compiler) for compiler in abi.compiler if _is_brought(compiler)]
-    reason = f"no {' '.join(compiler_words(abi.compiler[0]))}"
-    otherwise = f"install it, or name another compiler in {abi.name}.toml"
-    if zig.is_named(abi.compiler[0]):
-        reason, otherwise = f"{zig.WORD} is not installed", zig.MEND
-    if musl.can_make(abi.compiler):
-        return Gap(abi.name, musl.lack() or "", (), musl.MEND)
+    first = command(abi.compiler[0])
+    known = [command(compiler) for compiler in abi.compiler if is_brought(compiler)]
+    reason, otherwise = f"no {' '.join(first)}", f"install it, or name another compiler in {abi.name}.toml"
+    if brought_compilers.is_named(ZIG, abi.compiler[0]):
+        reason, otherwise = f"{ZIG} is not installed", ZIG_EXTRA.mend
+    if brought_compilers.can_make_musl(abi.compiler):
+        return Gap(abi.name, brought_compilers.musl_lack() or "", (), MUSL_MEND)
     for words in known:
         trouble = _trial(words, abi.flags)
         if trouble is None:
             return " ".join(words)
         if trouble:
             reason = f"{' '.join(words)}: {trouble}"
-    if refused := _refused(abi, known):
-        return Gap(abi.name, refused, (), f"mend its flags in {abi.name}.toml")
+    # The complaint of the compiler that the file names first about the flags alone: no package changes that.
+    if first in known and (complaint := _complaint([*first, *abi.flags, *_NOTHING], "")):
+        return Gap(abi.name, f"{' '.join(first)}: {complaint}", (), f"mend its flags in {abi.name}.toml")
     return Gap(abi.name, reason, abi.packages, otherwise)
-
-
-def _is_brought(compiler: str | tuple[str, ...]) -> bool:
-    """False for one that is brought when an ABI is asked for, and was not."""
-    return zig.is_installed() if zig.is_named(compiler) else not musl.is_named(compiler) or musl.lack() is None
 
 
 def compiler_of(abi: Abi) -> str:
@@ -159,13 +97,6 @@ def compiler_of(abi: Abi) -> str:
     if isinstance(compiler, Gap):
         raise Failure(f"{compiler.reason}: {compiler.mend}", 5)
     return compiler
-
-
-def _refused(abi: Abi, known: list[tuple[str, ...]]) -> str | None:
-    """The complaint of the compiler that the file names first about the flags alone: no package changes that."""
-    first = compiler_words(abi.compiler[0])
-    complaint = _complaint([*first, *abi.flags, *_NOTHING], "") if first in known else None
-    return f"{' '.join(first)}: {complaint}" if complaint else None
 
 
 def _trial(compiler: tuple[str, ...], flags: tuple[str, ...]) -> str | None:
@@ -194,7 +125,7 @@ def _complaint(words: list[str], source: str) -> str | None:
     return next((line for line in lines if "error" in line), lines[0] if lines else "it fails and says nothing")
 
 
-# ---- making -----------------------------------------------------------------------------------------------------
+# ---- building -----------------------------------------------------------------------------------------------------
 
 _FILES_EACH = 16
 _ABIS_AT_ONCE = 2
@@ -239,13 +170,23 @@ def build_abi(
     Raises Failure where none is left. report: called for each file that is made."""
     every = probe_names(root / "probes")
     with locked(root, abi):
-        wanted = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
-        if not wanted:
+        lacking = sorted((every if probes is None else every.intersection(probes)) - proven.known(root, abi))
+        if not lacking:
             return BuildResult(abi.name)
         proven.begin(root, abi)
-        made = _made(root, Task(abi, compiler, wanted), report)
-        proven.drop_forgotten(root / "build" / abi.name, every)
-        return made
+        folder = root / "build" / abi.name
+        made, broken = make(root, abi, compiler, _goals(abi, lacking), report)
+        built = [probe for probe in lacking if probe not in broken]
+        with ThreadPoolExecutor(_at_once()) as pool:
+            verdicts = list(pool.map(lambda probe: accepted(root, folder / probe, abi), built))
+        broken |= {probe: verdict.sentence for probe, verdict in zip(built, verdicts, strict=True) if verdict}
+        good = [probe for probe in built if probe not in broken]
+        if not good:
+            probe, sentence = next(iter(broken.items()))
+            raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
+        proven.finish(root, abi, good, broken)
+        proven.drop_forgotten(folder, every)
+        return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in made], broken)
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
@@ -276,23 +217,6 @@ def locked(root: Path, abi: Abi) -> Iterator[None]:
             notify(f"another process builds for {abi.name}; waiting for it")
             fcntl.flock(held, fcntl.LOCK_EX)
         yield
-
-
-def _made(root: Path, task: Task, report: Callable[[], None]) -> BuildResult:
-    abi, folder = task.abi, root / "build" / task.abi.name
-    ran = make(root, abi, task.compiler, _goals(abi, task.probes), report)
-    built = [probe for probe in task.probes if probe not in ran.broken]
-    with ThreadPoolExecutor(_at_once()) as pool:
-        verdicts = dict(zip(built, pool.map(lambda probe: accepted(root, folder / probe, abi), built), strict=True))
-    broken = ran.broken | {
-        probe: verdict.sentence for probe, verdict in verdicts.items() if isinstance(verdict, Failure)
-    }
-    good = [probe for probe in built if probe not in broken]
-    if not good:
-        probe, sentence = next(iter(broken.items()))
-        raise Failure(f"no probe is left for {abi.name}: {probe}: {sentence}", 1)
-    proven.finish(root, abi, good, broken)
-    return BuildResult(abi.name, [probe for probe in good if f"build/{abi.name}/{probe}" in ran.made], broken)
 
 
 def _at_once() -> int:
@@ -328,3 +252,117 @@ def probe_names(folder: Path) -> frozenset[str]:
         if not _PROBE.fullmatch(name):
             raise Failure(f"probes/ holds a file for {name!r}, which is not a probe name: expected FAMILY.NAME")
     return names
+
+
+# ---- make ------------------------------------------------------------------------------------------------------------
+
+# make is called for one ABI. A probe that fails stops no others. Recipes of probes.mk end with `echo $@`.
+
+_ERROR = re.compile(r"^(?:(\S+?:\d+):)?.*?(?:error: |undefined reference to )(.*)$", re.MULTILINE)
+_RUNTIME = "runtime"
+
+# A linker takes 35 MB in pieces, and half its time to have them cleared page by page: huge pages are cleared at once.
+# With another C library the output is not read.
+_HUGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
+_LONGEST = 200
+
+# Which NAME.ARCH.S belong to an ELF machine.
+_ARCHITECTURES = {
+    "EM_X86_64": "x86_64",
+    "EM_386": "i386",
+    "EM_AARCH64": "aarch64",
+    "EM_ARM": "arm",
+    "EM_RISCV": "riscv64",
+    "EM_MIPS": "mips",
+    "EM_SPARC": "sparc",
+    "EM_SPARCV9": "sparc64",
+    "EM_PPC64": "ppc64",
+    "EM_S390": "s390x",
+}
+
+
+def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
+    """How many files `make` would make now. Raises Failure where make cannot be started."""
+    with _started([*_words(abi, compiler, goals), "--dry-run"], root, commands.DEVNULL) as process:
+        return sum("&& echo build/" in line for line in process.stdout or ())
+
+
+def make(
+    root: Path, abi: Abi, compiler: str, goals: Sequence[str], report: Callable[[], None] = lambda: None
+) -> tuple[set[str], dict[str, str]]:
+    """The files that were made now, and a sentence for each probe that does not build. report: called for each file.
+    Raises Failure if make does not start, or a step of no single probe fails."""
+    made: set[str] = set()
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        with _started(_words(abi, compiler, goals), root, output) as process:
+            for line in process.stdout or ():
+                if line.startswith("build/"):
+                    made.add(line.strip())
+                    report()
+        if process.returncode < 0:
+            raise Failure(f"make for {abi.name} was ended by signal {-process.returncode}", 1)
+        return made, _broken(abi, output) if process.returncode else {}
+
+
+@contextmanager
+def _started(words: Sequence[str], root: Path, output: IO[str] | int) -> Iterator[commands.Popen[str]]:
+    """It is ended where what reads it is."""
+    try:
+        process = commands.start(
+            "checkout",
+            words,
+            cwd=root,
+            stdout=commands.PIPE,
+            stderr=output,
+            env={"GLIBC_TUNABLES": _HUGE_PAGES, **outside_make(), "LC_ALL": "C"},  # in one language, since it is read
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise Failure(f"make cannot be started: {error.strerror}. {install_line(['make'])}", 5) from error
+    with process:
+        try:
+            yield process
+        except BaseException:
+            process.terminate()
+            raise
+
+
+def _broken(abi: Abi, output: IO[str]) -> dict[str, str]:
+    output.seek(0)
+    text = output.read()
+    sys.stderr.write(text)
+    broken = broken_probes(abi.name, text)
+    if not broken or any(probe.startswith(f"{_RUNTIME}.") for probe in broken):
+        raise Failure(f"{abi.name} does not build: see the errors of the compiler above", 1)
+    return broken
+
+
+def broken_probes(abi: str, text: str) -> dict[str, str]:
+    """For each probe its first error in the output of make and the compiler, which is grouped by target."""
+    target = rf"build/{re.escape(abi)}/(?:obj/)?(\w+)[./](\w+)"
+    failed = re.compile(rf"^make[^\n]*\*\*\* \[[^\]\n]*{target}[^\]\n]*\]", re.MULTILINE)
+    broken: dict[str, str] = {}
+    before = 0
+    for failure in failed.finditer(text):
+        complaint = _ERROR.search(text, before, failure.start())
+        words = ": ".join(filter(None, complaint.groups())) if complaint else "make reports no reason"
+        broken.setdefault(f"{failure[1]}.{failure[2]}", f"it does not build: {clean(words)[:_LONGEST]}")
+        before = failure.end()
+    return broken
+
+
+def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
+    variables = {
+        "ABI": abi.name,
+        "CC": compiler,
+        "ABI_FLAGS": " ".join(abi.flags),
+        "ARCH": _ARCHITECTURES.get(str(abi.elf.get("machine", "")), platform.machine()),
+    }
+    options = ["--no-print-directory", "--keep-going", "--output-sync=target", f"--jobs={os.cpu_count() or 1}"]
+    return ["make", *options, *(f"{name}={value}" for name, value in variables.items()), *goals]
+
+
+def outside_make() -> dict[str, str]:
+    """A make that started this process has options of its own, which mean nothing to another."""
+    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}

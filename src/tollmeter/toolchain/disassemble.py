@@ -64,13 +64,18 @@ def functions(path: Path) -> tuple[Function, ...]:
 
 
 def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instruction, ...]:
-    """The code of one function in order. Raises Failure where there is no such function, or there are several.
+    """The code of one function in order. Raises Failure where there is no such function, or there are several: then it
+    is the one that the probe's own file holds, of kernel.loop loop.c.
 
     after_ud2: bytes behind each of x86's undefined instructions that are no code, but for the handler of its trap."""
     with path.open("rb") as file:
         elf = ELFFile(file)
-        function = _choose(path, symbol, [function_ for function_ in _functions(elf) if function_.name == symbol])
-        return tuple(_decode(elf, function, after_ud2))
+        candidates = [function for function in _functions(elf) if function.name == symbol]
+        stem = path.name.partition(".")[2]
+        own = [function for function in candidates if len(candidates) == 1 or Path(function.source).stem == stem]
+        if len(own) != 1:
+            raise Failure(f"{path.name} has {len(candidates)} functions {symbol}, of which {len(own)} can be meant", 1)
+        return tuple(_decode(elf, own[0], after_ud2))
 
 
 def _functions(elf: ELFFile) -> Iterator[Function]:
@@ -82,30 +87,21 @@ def _functions(elf: ELFFile) -> Iterator[Function]:
             yield Function(symbol.name, source if symbol.is_local else "", symbol.value, symbol.size_bytes)
 
 
-def _choose(path: Path, symbol: str, candidates: list[Function]) -> Function:
-    """The only one of its name, or the one that the probe's own file holds: of kernel.loop, loop.c."""
-    stem = path.name.partition(".")[2]
-    own = (
-        [function for function in candidates if Path(function.source).stem == stem]
-        if len(candidates) > 1
-        else candidates
-    )
-    if len(own) != 1:
-        raise Failure(f"{path.name} has {len(candidates)} functions {symbol}, of which {len(own)} can be meant", 1)
-    return own[0]
-
-
 def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instruction]:
-    start = function.address - _thumb_bit(elf, function)
+    # The address of ARM's shorter code has its lowest bit set.
+    is_thumb = bool(function.address & 1) and elf["e_machine"] == "EM_ARM"
+    start = function.address - is_thumb
     code, data = _code(elf, function._replace(address=start)), _data_in(elf, start, function.size_bytes)
-    decoder = _decoder(elf, function)
+    decoder = _decoder(elf, is_thumb)
     at = 0
     while at < len(code):
         for instruction in decoder.disasm(code[at:], start + at):
             at = instruction.address - start + instruction.size
             if instruction.address not in data:
-                jumps = instruction.id and instruction.group(capstone.CS_GRP_JUMP)
-                target = _target(instruction.op_str) if jumps else None
+                # A jump's text ends with its target, except for one through a register.
+                last = instruction.op_str.rpartition(",")[2].strip().lstrip("#")
+                is_jump = instruction.id and instruction.group(capstone.CS_GRP_JUMP) and last.startswith("0x")
+                target = int(last, 16) if is_jump else None
                 yield Instruction(
                     instruction.address, instruction.mnemonic, instruction.op_str, target, bytes(instruction.bytes)
                 )
@@ -114,18 +110,13 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
                 break
 
 
-def _thumb_bit(elf: ELFFile, function: Function) -> int:
-    """The address of ARM's shorter code has its lowest bit set."""
-    return function.address & 1 if elf["e_machine"] == "EM_ARM" else 0
-
-
-def _decoder(elf: ELFFile, function: Function) -> capstone.Cs:
+def _decoder(elf: ELFFile, is_thumb: bool) -> capstone.Cs:
     machine = elf["e_machine"]
     if machine not in _MACHINES:
         raise Failure(f"the code of {machine} cannot be read here", 1)
     architecture, mode = _MACHINES[machine]
     mode |= capstone.CS_MODE_BIG_ENDIAN if not elf.little_endian and machine not in _FIXED_ORDER else 0
-    decoder = capstone.Cs(architecture, capstone.CS_MODE_THUMB if _thumb_bit(elf, function) else mode)
+    decoder = capstone.Cs(architecture, capstone.CS_MODE_THUMB if is_thumb else mode)
     decoder.detail = decoder.skipdata = True  # unknown instructions are yielded as bytes, and decoding continues
     return decoder
 
@@ -148,9 +139,3 @@ def _code(elf: ELFFile, function: Function) -> bytes:
             offset = function.address - start
             return bytes(section.data()[offset : offset + function.size_bytes])
     raise Failure(f"{function.name} has no code in the file", 1)
-
-
-def _target(operands: str) -> int | None:
-    """The address that a jump's text ends with; None for a jump through a register."""
-    last = operands.rpartition(",")[2].strip().lstrip("#")
-    return int(last, 16) if last.startswith("0x") else None

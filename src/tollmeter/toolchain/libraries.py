@@ -25,8 +25,8 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Failure, Record
+from tollmeter.notices import once
 from tollmeter.targets.debian_kernel import own_lists, run_apt
-from tollmeter.toolchain.once import once
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _MISSING = "there is no apt here to bring it with"
@@ -66,26 +66,14 @@ def known(root: Path) -> dict[str, Library]:
 
 def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each probe the libraries that its source, or an included header of its family, names."""
+    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("*/*.[hc]*")}
+    named = {path: [name for words in _NAMED.findall(text) for name in words.split()] for path, text in texts.items()}
     libraries: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
-    headers = {header: words for header in folder.glob("*/*.h") if (words := _named_in(_text(header)))}
     for source in folder.glob("*/*.c*"):
         if (probe := f"{source.parent.name}.{source.stem}") in libraries:
-            text = _text(source)
-            of_header = (
-                headers[included]
-                for included in headers
-                if f'#include "{included.name}"' in text and included.parent == source.parent
-            )
-            libraries[probe] = (*_named_in(text), *(name for words in of_header for name in words))
+            headers = [header for header in source.parent.glob("*.h") if f'#include "{header.name}"' in texts[source]]
+            libraries[probe] = tuple(name for path in (source, *headers) for name in named[path])
     return libraries
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
-
-
-def _named_in(text: str) -> list[str]:
-    return [name for words in _NAMED.findall(text) for name in words.split()] if ".library" in text else []
 
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
@@ -131,11 +119,23 @@ def bring(root: Path, name: str, library: Library) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with (folder.parent / "lock").open("w") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            if not _is_there(folder, library):
-                _forget(folder)
+            if _is_there(folder, library):
+                return
+            # The build sees only libraries that it may have been made with.
+            if folder.is_symlink():
+                folder.unlink()
+            shutil.rmtree(folder, ignore_errors=True)
+            if _from(folder).is_file() and _from(folder).stat().st_size:
+                _from(folder).write_text("", encoding="utf-8")
+            own = _own(library)
+            if own is None:
                 with once():
-                    _put(folder, library)
-                _from(folder).write_text(_origin(library), encoding="utf-8")
+                    _fetch(library, folder)
+            elif (own / library.holds).is_file():
+                folder.symlink_to(own)
+            else:
+                raise Failure(f"{library.variable}={own} holds no {library.holds}: expected {library.summary}", 5)
+            _from(folder).write_text(_origin(library), encoding="utf-8")
     except OSError as error:
         raise Failure(f"{library.title} cannot be kept in {folder}: {error}", 5) from error
 
@@ -151,32 +151,12 @@ def _is_there(folder: Path, library: Library) -> bool:
 
 
 def _origin(library: Library) -> str:
-    own = _own(library)
-    return str(own) if own else library.sha256
+    return str(_own(library) or library.sha256)
 
 
 def _own(library: Library) -> Path | None:
     path = os.environ.get(library.variable) if library.variable else None
     return Path(path).resolve() if path else None
-
-
-def _forget(folder: Path) -> None:
-    """The build sees only libraries that it may have been made with."""
-    if folder.is_symlink():
-        folder.unlink()
-    shutil.rmtree(folder, ignore_errors=True)
-    if _from(folder).is_file() and _from(folder).stat().st_size:
-        _from(folder).write_text("", encoding="utf-8")
-
-
-def _put(folder: Path, library: Library) -> None:
-    own = _own(library)
-    if own is None:
-        _fetch(library, folder)
-    elif (own / library.holds).is_file():
-        folder.symlink_to(own)
-    else:
-        raise Failure(f"{library.variable}={own} holds no {library.holds}: expected {library.summary}", 5)
 
 
 # ---- fetching -----------------------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from tollmeter import commands
 from tollmeter.model import Abi, Failure
+from tollmeter.notices import once
 from tollmeter.targets.ways import NATIVE, for_abi, lack
 from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
-from tollmeter.toolchain.once import once
 from tollmeter.toolchain.ready import Wanted, lacking
 
 _MADE_FOR = {
@@ -77,9 +77,7 @@ def _missing(
     root: Path, asked: Sequence[tuple[Abi, Collection[str]]], targets: Sequence[str], machine: str
 ) -> list[str]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        missing = pool.map(
-            lambda wanted: _missing_for(root, wanted[0], not lacking(root, *wanted), targets, machine), asked
-        )
+        missing = pool.map(lambda pair: _missing_for(root, pair[0], not lacking(root, *pair), targets, machine), asked)
     return list(dict.fromkeys(package for packages in missing for package in packages))
 
 
@@ -87,13 +85,19 @@ def _missing_for(root: Path, abi: Abi, ready: bool, targets: Sequence[str], mach
     """What an ABI that is ready needs no more is not looked for: that would compile a program each time."""
     compiler = "" if ready else find_compiler(abi)
     packages = [*compiler.packages] if isinstance(compiler, Gap) else []
+    ways: list[str] = []
     if targets:
-        ways = _known_ways(targets, abi)
+        for target in targets:  # those that run the ABI
+            with contextlib.suppress(Failure):
+                ways.append(for_abi(target, abi))
     elif ready:
         chosen = root / "build" / f"{abi.name}.target"
         ways = [chosen.read_text(encoding="utf-8").strip()] if chosen.is_file() else []
     else:
-        ways = _ways_to_open(abi, machine, None if isinstance(compiler, Gap) else compiler)
+        # The best of an ABI's ways, unless another is open already.
+        known = None if isinstance(compiler, Gap) else compiler
+        if not any(lack_of(way, abi, machine, known) is None for way in abi.runs):
+            ways = [way for way in abi.runs if way != NATIVE][:1]
     return packages + [package for way in ways for package in _missing_at(root, way)]
 
 
@@ -109,29 +113,14 @@ def _missing_at(root: Path, way: str) -> list[str]:
     return packages + [package for gap in gaps for package in gap.packages]
 
 
-def _known_ways(targets: Sequence[str], abi: Abi) -> list[str]:
-    """Targets by their whole names, less those that do not run the ABI."""
-    ways = []
-    for target in targets:
-        with contextlib.suppress(Failure):
-            ways.append(for_abi(target, abi))
-    return ways
-
-
-def _ways_to_open(abi: Abi, machine: str, compiler: str | None) -> list[str]:
-    """The best of an ABI's ways, unless another is open already."""
-    if any(lack_of(way, abi, machine, compiler) is None for way in abi.runs):
-        return []
-    return [way for way in abi.runs if way != NATIVE][:1]
-
-
 # ---- installing ----------------------------------------------------------------------------------------------------
 
 
 def install(root: Path, packages: Iterable[str]) -> bool:
     """Whether it was tried: what came and what did not is for the caller to see."""
-    wanted = list(dict.fromkeys(packages))
-    return bool(wanted) and _may_install() and _launch(root, wanted)
+    missing = list(dict.fromkeys(packages))
+    is_allowed = os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
+    return bool(missing) and is_allowed and _launch(root, missing)
 
 
 @once()
@@ -143,20 +132,12 @@ def _launch(root: Path, packages: Sequence[str]) -> bool:
         with commands.start(
             "checkout", [root / "toll", "--install", *packages], stdin=commands.DEVNULL, stdout=commands.DEVNULL
         ) as launcher:
-            _await(launcher)
+            try:
+                launcher.wait()
+            except KeyboardInterrupt:
+                # It reaches the launcher too, which ends as soon as no package is left half installed.
+                launcher.wait()
+                raise
     except OSError:
         return False
     return True
-
-
-def _may_install() -> bool:
-    return os.geteuid() == 0 and os.environ.get("TOLL_INSTALL") != "no" and shutil.which("apt-get") is not None
-
-
-def _await(launcher: commands.Popen[bytes]) -> None:
-    """A Ctrl-C reaches the launcher too, which ends as soon as no package is left half installed."""
-    try:
-        launcher.wait()
-    except KeyboardInterrupt:
-        launcher.wait()
-        raise

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from tollmeter.files import read_regular
 from tollmeter.model import Abi, Failure, Record
-from tollmeter.notices import notify
+from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.accepting import write
 from tollmeter.toolchain.build import accepted, locked
-from tollmeter.toolchain.once import once
 from tollmeter.toolchain.ready import Wanted
 
 FOLDER = "prebuilt"
@@ -47,22 +45,17 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
 
 def take(root: Path, wanted: Wanted) -> None:
     """Puts those of the probes that are to be built, and that were brought, where a build would leave them."""
-    if (root / FOLDER).is_dir():
-        known = find(root).abis
-        for name in wanted.keys() & known.keys():
-            _take(root, known[name], wanted[name])
-
-
-def _take(root: Path, abi: Abi, probes: Collection[str]) -> None:
-    wanted = set(probes) - proven.known(root, abi)
-    brought = _manifest(root / FOLDER / abi.name) if wanted else None
-    if not brought or not wanted & brought.probes.keys() or brought.sources != _digest(root, abi):
-        return
-    with once(), locked(root, abi):
-        proven.begin(root, abi)
-        taken = [probe for probe in sorted(wanted & brought.probes.keys()) if _is_taken(root, abi, probe, brought)]
-        if taken:
-            proven.finish(root, abi, taken, {})
+    known = find(root).abis if (root / FOLDER).is_dir() else {}
+    for abi in (known[name] for name in wanted.keys() & known.keys()):
+        lacking = set(wanted[abi.name]) - proven.known(root, abi)
+        brought = _manifest(root / FOLDER / abi.name) if lacking else None
+        if not brought or not lacking & brought.probes.keys() or brought.sources != _digest(root, abi):
+            continue
+        with once(), locked(root, abi):
+            proven.begin(root, abi)
+            taken = [probe for probe in sorted(lacking & brought.probes.keys()) if _is_taken(root, abi, probe, brought)]
+            if taken:
+                proven.finish(root, abi, taken, {})
 
 
 def _is_taken(root: Path, abi: Abi, probe: str, brought: _Manifest) -> bool:

@@ -31,7 +31,7 @@ MANIFEST, BROKEN, STAMP = "manifest.json", "broken.json", "stamp"
 _BEGUN = "stamp.begun"
 _OTHER_FILES = {"libtoll.a", "libsoft.a", MANIFEST, BROKEN, STAMP, _BEGUN}
 _FUTURE_S = 60
-_JUDGES = ("build", "accepting", "making", "elf", "floats", "proven")
+_JUDGES = ("build", "accepting", "proven")
 """The modules that decide how an executable is built and what it must be."""
 
 
@@ -66,12 +66,8 @@ def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, s
         (folder / f"{probe}.describe").unlink(missing_ok=True)
     fingerprints = {probe: fingerprint(folder / probe) for probe in accepted}
     for name, more, others in ((MANIFEST, fingerprints, broken), (BROKEN, broken, fingerprints)):
-        before = (
-            {}
-            if is_new
-            else {name_: fingerprint_ for name_, fingerprint_ in _read(folder / name).items() if name_ not in others}
-        )
-        write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**before, **more}.items())))))
+        kept = {} if is_new else {probe: value for probe, value in _read(folder / name).items() if probe not in others}
+        write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**kept, **more}.items())))))
     if is_new:
         (folder / _BEGUN).replace(folder / STAMP)
 

@@ -12,20 +12,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tollmeter.distribution import install_line
+from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
-from tollmeter.notices import Counting, notify
+from tollmeter.notices import Counting, notify, once
 from tollmeter.targets import Target, native_loader
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
-from tollmeter.toolchain import musl, proven, zig
+from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.abis import find, make_beside, open_here
 from tollmeter.toolchain.accepting import check_description, write
 from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, find_compiler
-from tollmeter.toolchain.once import once
 
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
@@ -87,15 +86,16 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         compilers = dict(zip((abi.name for abi in abis), pool.map(find_compiler, abis), strict=True))
     for abi in abis:
-        if isinstance(compilers[abi.name], Gap) and zig.can_install(abi.compiler):
-            notify(f"installing {zig.WORD} for {abi.name} once: 100 MB to fetch, 400 MB here, a C library to compile")
+        if isinstance(compilers[abi.name], Gap) and brought_compilers.can_install_zig(abi.compiler):
+            size = "100 MB to fetch, 400 MB here, a C library to compile"
+            notify(f"installing {brought_compilers.ZIG} for {abi.name} once: {size}")
             with once():
-                zig.install(root)
+                brought_compilers.install_zig(root)
             compilers[abi.name] = find_compiler(abi)
-        if isinstance(compilers[abi.name], Gap) and musl.can_make(abi.compiler):
+        if isinstance(compilers[abi.name], Gap) and brought_compilers.can_make_musl(abi.compiler):
             notify(f"compiling musl for {abi.name} once: 1 MB to fetch")
-            musl.bring(root)
-            make_beside(root, musl.BESIDE)
+            brought_compilers.bring_musl(root)
+            make_beside(root, brought_compilers.MUSL_SPECS)
             compilers[abi.name] = find_compiler(abi)
     return compilers
 
@@ -110,8 +110,9 @@ def _built(root: Path, tasks: Sequence[Task]) -> dict[str, Failure]:
         done = build_several(root, tasks, count)
     if sentence := in_words([result for result in done if isinstance(result, BuildResult)]):
         notify(f"{sentence}: {time.monotonic() - began:.0f} s")
-    failed = {task.abi.name: result for task, result in zip(tasks, done, strict=True) if isinstance(result, Failure)}
-    return {name: Failure(f"{name}: {result.sentence}", result.exit_code) for name, result in failed.items()}
+    pairs = zip((task.abi.name for task in tasks), done, strict=True)
+    failed = {name: result for name, result in pairs if isinstance(result, Failure)}
+    return {name: Failure(f"{name}: {failure.sentence}", failure.exit_code) for name, failure in failed.items()}
 
 
 def in_words(several: Sequence[BuildResult]) -> str:
@@ -156,17 +157,12 @@ def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence
     if native_loader.is_for(abi):
         chosen.unlink(missing_ok=True)
         return
-    if waiting := [*_undescribed(root / "build" / abi.name, probes)]:
+    built = [path for probe in sorted(probes) if (path := root / "build" / abi.name / probe).is_file()]
+    if waiting := [path for path in built if not path.with_name(f"{path.name}.describe").is_file()]:
         chosen.write_text(f"{_describe(root, abi, waiting, targets)}\n", encoding="utf-8")
     usual = next((way for way in abi.runs if way != NATIVE and lack(way) is None), None)
     if usual and chosen.exists() and chosen.read_text(encoding="utf-8").strip() != usual:
         chosen.write_text(f"{usual}\n", encoding="utf-8")
-
-
-def _undescribed(folder: Path, probes: Collection[str]) -> Iterator[Path]:
-    for path in (folder / probe for probe in sorted(probes)):
-        if path.is_file() and not path.with_name(f"{path.name}.describe").is_file():
-            yield path
 
 
 @once()
@@ -192,5 +188,6 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
         missing = lack(name)
         if missing is None:
             return name, open_here(root, name)
-        complaints.append(": ".join([missing.reason, *([install_line(missing.packages)] if missing.packages else [])]))
+        mend = f": {install_line(missing.packages)}" if missing.packages else ""
+        complaints.append(f"{missing.reason}{mend}")
     raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no emulator", 5)

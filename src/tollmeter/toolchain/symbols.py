@@ -45,16 +45,13 @@ def symbols(elf: ELFFile) -> Iterator[Symbol]:
         return
     names = table.stringtable.data()
     order = "<" if elf.little_endian else ">"
-    if elf.elfclass == 64:
-        for at, info, _, section, value, size in struct.iter_unpack(order + _WIDE, table.data()):
-            yield Symbol(_string_at(names, at), info & 15, info >> 4 == 0, section, value, size)
-    else:
-        for at, value, size, info, _, section in struct.iter_unpack(order + _NARROW, table.data()):
-            yield Symbol(_string_at(names, at), info & 15, info >> 4 == 0, section, value, size)
-
-
-def _string_at(names: bytes, at: int) -> str:
-    return names[at : names.index(b"\0", at)].decode(errors="replace")
+    for fields in struct.iter_unpack(order + (_WIDE if elf.elfclass == 64 else _NARROW), table.data()):
+        if elf.elfclass == 64:
+            at, info, _, section, value, size = fields
+        else:
+            at, value, size, info, _, section = fields
+        name = names[at : names.index(b"\0", at)].decode(errors="replace")
+        yield Symbol(name, info & 15, info >> 4 == 0, section, value, size)
 
 
 UNKNOWN = "(no symbol)"
@@ -87,20 +84,33 @@ class Symbols:
 
     def __init__(self, path: Path) -> None:
         self._elf = ELFFile(BytesIO(path.read_bytes()))
-        self._functions = _one_name_each(sorted(_functions(self._elf)), _code_end(self._elf))
+        self._functions = _functions(self._elf)
         self._begins = [span.begin for span in self._functions]
 
     @cached_property
+    def _units(self) -> list[tuple[DWARFInfo, CompileUnit]]:
+        dwarf = self._elf.get_dwarf_info() if self._elf.has_dwarf_info() else None
+        return [(dwarf, unit) for unit in dwarf.iter_CUs()] if dwarf else []
+
+    @cached_property
     def _inlined(self) -> list[Span]:
-        return sorted(_inlined(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else []
+        return sorted(span for dwarf, unit in self._units for span in _inside(dwarf, unit, unit.get_top_DIE(), 0))
 
     @cached_property
     def _lines(self) -> list[tuple[int, str, int]]:
-        return sorted(_lines(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else []
+        return sorted(line for dwarf, unit in self._units for line in _lines(dwarf, unit))
 
     @cached_property
     def _declared(self) -> set[tuple[str, int]]:
-        return set(_declared(self._elf.get_dwarf_info())) if self._elf.has_dwarf_info() else set()
+        """The file's name and the line of each function that was compiled, or put into another."""
+        declared = set()
+        for dwarf, unit in self._units:
+            files = _files(dwarf, unit)
+            for die in unit.get_top_DIE().iter_children():
+                file, line = (die.attributes.get(f"DW_AT_decl_{part}") for part in ("file", "line"))
+                if die.tag == "DW_TAG_subprogram" and file and line:
+                    declared.add((files.get(file.value, ""), line.value))
+        return declared
 
     def met(self, addresses: Mapping[int, int]) -> Met:
         """Counts of addresses as counts of lines."""
@@ -128,40 +138,27 @@ class Symbols:
         return max(around, key=lambda span: span.depth).name if around else None
 
 
-def _functions(elf: ELFFile) -> Iterator[Span]:
-    """Marks of the linker have no length; what assembly left without one reaches to the next."""
+def _functions(elf: ELFFile) -> list[Span]:
+    """One name an address: the shortest, since libraries give one function many. Marks of the linker have no length;
+    what assembly left without one reaches to the next."""
+    named: dict[int, Span] = {}
     for symbol in symbols(elf):
         if symbol.kind == FUNCTION and symbol.section != UNDEFINED:
             begin = symbol.value & ~1 if elf["e_machine"] == "EM_ARM" else symbol.value
-            yield Span(begin, begin + symbol.size_bytes, symbol.name)
-
-
-def _code_end(elf: ELFFile) -> int:
-    """Code behind it is the kernel's (its vDSO), and has no symbol here."""
+            span = Span(begin, begin + symbol.size_bytes, symbol.name)
+            known = named.setdefault(begin, span)
+            if (-span.end, len(span.name), span.name) < (-known.end, len(known.name), known.name):
+                named[begin] = span
+    spans = sorted(named.values())
+    # Code behind the last section is the kernel's (its vDSO), and has no symbol here.
     code = (section for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
-    return max((section["sh_addr"] + section["sh_size"] for section in code), default=0)
-
-
-def _one_name_each(ordered: list[Span], code_end: int) -> list[Span]:
-    """One name an address: the shortest, since libraries give one function many."""
-    named: dict[int, Span] = {}
-    for span in ordered:
-        known = named.get(span.begin)
-        if known is None or (-span.end, len(span.name)) < (-known.end, len(known.name)):
-            named[span.begin] = span
-    spans = list(named.values())
+    code_end = max((section["sh_addr"] + section["sh_size"] for section in code), default=0)
     nexts = [*(span.begin for span in spans[1:]), code_end]
-    return [
-        span if span.end > span.begin else span._replace(end=after) for span, after in zip(spans, nexts, strict=True)
-    ]
+    pairs = zip(spans, nexts, strict=True)
+    return [span if span.end > span.begin else span._replace(end=after) for span, after in pairs]
 
 
 # ---- DWARF ----------------------------------------------------------------------------------------------------------
-
-
-def _inlined(dwarf: DWARFInfo) -> Iterator[Span]:
-    for unit in dwarf.iter_CUs():
-        yield from _inside(dwarf, unit, unit.get_top_DIE(), 0)
 
 
 def _inside(dwarf: DWARFInfo, unit: CompileUnit, die: DIE, depth: int) -> Iterator[Span]:
@@ -186,29 +183,15 @@ def _ranges(dwarf: DWARFInfo, unit: CompileUnit, die: DIE) -> Iterator[tuple[int
     low, high, listed = (die.attributes.get(f"DW_AT_{name}") for name in ("low_pc", "high_pc", "ranges"))
     if low and high:
         yield low.value, high.value if high.form == "DW_FORM_addr" else low.value + high.value
-    elif listed:
-        base = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
-        yield from _listed(dwarf, unit, listed.value, base.value if base else 0)
-
-
-def _listed(dwarf: DWARFInfo, unit: CompileUnit, offset: int, base: int) -> Iterator[tuple[int, int]]:
-    lists = dwarf.range_lists()
-    for entry in lists.get_range_list_at_offset(offset, cu=unit) if lists else ():
-        if isinstance(entry, BaseAddressEntry):
-            base = entry.base_address
-        elif isinstance(entry, RangeEntry):
-            start = 0 if entry.is_absolute else base
-            yield start + entry.begin_offset, start + entry.end_offset
-
-
-def _declared(dwarf: DWARFInfo) -> Iterator[tuple[str, int]]:
-    """The file's name and the line of each function that was compiled, or put into another."""
-    for unit in dwarf.iter_CUs():
-        files = _files(dwarf, unit)
-        for die in unit.get_top_DIE().iter_children():
-            file, line = (die.attributes.get(f"DW_AT_decl_{part}") for part in ("file", "line"))
-            if die.tag == "DW_TAG_subprogram" and file and line:
-                yield files.get(file.value, ""), line.value
+    elif listed and (lists := dwarf.range_lists()):
+        low_of_unit = unit.get_top_DIE().attributes.get("DW_AT_low_pc")
+        base = low_of_unit.value if low_of_unit else 0
+        for entry in lists.get_range_list_at_offset(listed.value, cu=unit):
+            if isinstance(entry, BaseAddressEntry):
+                base = entry.base_address
+            elif isinstance(entry, RangeEntry):
+                start = 0 if entry.is_absolute else base
+                yield start + entry.begin_offset, start + entry.end_offset
 
 
 def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
@@ -219,14 +202,11 @@ def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
     return {number: entry.name.decode(errors="replace").rpartition("/")[2] for number, entry in enumerate(named, first)}
 
 
-def _lines(dwarf: DWARFInfo) -> Iterator[tuple[int, str, int]]:
+def _lines(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, str, int]]:
     """Where each stretch of code begins, with its file's name and line; an empty name behind the last of a sequence."""
-    for unit in dwarf.iter_CUs():
-        program = dwarf.line_program_for_CU(unit)
-        if program is None:
-            continue
-        files = _files(dwarf, unit)
-        for entry in program.get_entries():
-            if entry.state:
-                name = "" if entry.state.end_sequence else files.get(entry.state.file, "")
-                yield entry.state.address, name, entry.state.line
+    program = dwarf.line_program_for_CU(unit)
+    files = _files(dwarf, unit)
+    for entry in program.get_entries() if program else ():
+        if entry.state:
+            name = "" if entry.state.end_sequence else files.get(entry.state.file, "")
+            yield entry.state.address, name, entry.state.line

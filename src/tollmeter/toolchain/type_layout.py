@@ -43,13 +43,23 @@ def read_layout(path: Path) -> dict[str, str]:
         raise Failure(f"{path.name} is no object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
     double = {"double 1.0": sections[".toll.double"].hex()}
-    return _numbers(sections[".toll.layout"], order) | _bytes(sections[".toll.bytes"]) | double
+    facts: dict[str, str] = {}
+    for record in _records(sections[".toll.layout"], _NUMBER_SIZE):
+        facts[_name(record[:_NUMBER_NAME])] = str(int.from_bytes(record[_NUMBER_NAME:], order))
+    for record in _records(sections[".toll.bytes"], _BYTES_SIZE):
+        name = _name(record[:_BYTES_NAME])
+        facts[name] = record[_BYTES_NAME:][: _SHOWN_BYTES.get(name.split()[0], 4)].hex()
+    return facts | double
 
 
 def table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
     """The facts of several ABIs side by side, in the order of the first."""
-    first = next(iter(layouts.values()))
-    return tuple(_fact(name, tuple(layout.get(name, "") for layout in layouts.values())) for name in first)
+    facts = []
+    for name in next(iter(layouts.values())):
+        values = tuple(layout.get(name, "") for layout in layouts.values())
+        differing: Breaks = "file" if _CONTAINER.search(name) else "code"
+        facts.append(Fact(name, values, differing if len(set(values)) > 1 else ""))
+    return tuple(facts)
 
 
 def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
@@ -58,18 +68,8 @@ def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 def double_order(raw: str) -> str:
     """The byte order of 1.0: little, big, or mixed, as ARM's old accelerator had (high word first)."""
-    names = {
-        "000000000000f03f": "little",
-        "3ff0000000000000": "big",
-        "0000f03f00000000": "mixed",
-    }
+    names = {"000000000000f03f": "little", "3ff0000000000000": "big", "0000f03f00000000": "mixed"}
     return names.get(raw, "unknown")
-
-
-def _fact(name: str, values: tuple[str, ...]) -> Fact:
-    if len(set(values)) == 1:
-        return Fact(name, values, "")
-    return Fact(name, values, "file" if _CONTAINER.search(name) else "code")
 
 
 def _section(elf: ELFFile, name: str) -> bytes:
@@ -81,21 +81,6 @@ def _section(elf: ELFFile, name: str) -> bytes:
 
 def _records(data: bytes, size: int) -> list[bytes]:
     return [data[start : start + size] for start in range(0, len(data) - size + 1, size)]
-
-
-def _numbers(data: bytes, order: Literal["little", "big"]) -> dict[str, str]:
-    return {
-        _name(record[:_NUMBER_NAME]): str(int.from_bytes(record[_NUMBER_NAME:], order))
-        for record in _records(data, _NUMBER_SIZE)
-    }
-
-
-def _bytes(data: bytes) -> dict[str, str]:
-    facts = {}
-    for record in _records(data, _BYTES_SIZE):
-        name = _name(record[:_BYTES_NAME])
-        facts[name] = record[_BYTES_NAME:][: _SHOWN_BYTES.get(name.split()[0], 4)].hex()
-    return facts
 
 
 def _name(field: bytes) -> str:

@@ -23,10 +23,10 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Abi, Failure, Workload
-from tollmeter.toolchain import elf
+from tollmeter.notices import once
+from tollmeter.toolchain.accepting import prove_elf
 from tollmeter.toolchain.build import compiler_of
 from tollmeter.toolchain.libraries import Library, bring, folder_of
-from tollmeter.toolchain.once import once
 
 OUT = "{out}"
 _BUILD_S = 300
@@ -55,28 +55,25 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
     folder = root / "build/workloads" / abi.name / workload.name
     executable = folder.with_name(f"workload.{workload.name}")
     source = source_of(root, workload)
-    age = _age(root, workload, abi)
-    stamp = folder / _STAMP
+    age, stamp = _age(root, workload, abi), folder / _STAMP
     if executable.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == age:
         return executable
     with once():
-        return _built(root, workload, abi, source, age)
-
-
-def _built(root: Path, workload: Workload, abi: Abi, source: Path | None, age: str) -> Path:
-    folder = root / "build/workloads" / abi.name / workload.name
-    executable = folder.with_name(f"workload.{workload.name}")
-    compiler = compiler_of(abi)
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "program"
-    names = {"{source}": f"{source or folder}", OUT: f"{program}"}
-    for command in workload.build:
-        _run([*_words(command, names, compiler, abi)], folder, f"{workload.name} for {abi.name}")
-    (folder / "words.h").write_text(_header(workload, program), encoding="utf-8")
-    _link(root, abi, compiler, folder, executable)
-    elf.prove(executable, abi.elf)
-    (folder / _STAMP).write_text(age, encoding="utf-8")
-    return executable
+        compiler = compiler_of(abi)
+        folder.mkdir(parents=True, exist_ok=True)
+        program = folder / "program"
+        names = {"{source}": f"{source or folder}", OUT: f"{program}"}
+        for command in workload.build:
+            _run([*_words(command, names, compiler, abi)], folder, f"{workload.name} for {abi.name}")
+        (folder / "words.h").write_text(_header(workload, program), encoding="utf-8")
+        defines = {"TOLL_ABI": abi.name, "TOLL_PROBE": executable.name, "TOLL_FLAGS": " ".join(abi.flags)}
+        words = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{folder}"]
+        words += [f'-D{name}="{value}"' for name, value in defines.items()]
+        words += [f"{_OURS}/command.c", f"build/{abi.name}/libtoll.a", "-pthread", "-lm", "-o", f"{executable}"]
+        _run(words, root, f"{executable.name} for {abi.name}")
+        prove_elf(executable, abi.elf)
+        stamp.write_text(age, encoding="utf-8")
+        return executable
 
 
 def timer(root: Path, abi: Abi) -> Path:
@@ -102,7 +99,7 @@ def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
         made = Path(own, name)
         command = [*compiler.split(), *_FLAGS, *abi.flags, *compiled, "-lm", "-o", f"{made}"]
         _run(command, root, f"{name} for {abi.name}")
-        elf.prove(made, abi.elf)
+        prove_elf(made, abi.elf)
         made.replace(executable)
     return executable
 
@@ -143,14 +140,6 @@ def _header(workload: Workload, program: Path) -> str:
 def _quoted(text: str) -> str:
     """A C string. JSON's escapes are C's, but for code points, which no such text has."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def _link(root: Path, abi: Abi, compiler: str, folder: Path, executable: Path) -> None:
-    defines = {"TOLL_ABI": abi.name, "TOLL_PROBE": executable.name, "TOLL_FLAGS": " ".join(abi.flags)}
-    words = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{folder}",
-             *(f'-D{name}="{value}"' for name, value in defines.items()),
-             f"{_OURS}/command.c", f"build/{abi.name}/libtoll.a", "-pthread", "-lm", "-o", f"{executable}"]  # fmt: skip
-    _run(words, root, f"{executable.name} for {abi.name}")
 
 
 def _run(words: Sequence[str], folder: Path, what: str) -> None:

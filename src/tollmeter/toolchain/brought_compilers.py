@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilers that are brought when an ABI names them. An ABI file calls each by a word.
+
+ziglang       a compiler with its C library from PyPI, for ABIs without an installed compiler. It is large, so it is
+              brought from its own lock file
+musl-sparc    a C library for SPARC V8, for which Debian has a compiler alone: musl, which is brought as a library of
+              probes is (probes/libraries.toml) and compiled once"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tollmeter import extras
+from tollmeter.extras import Extra
+from tollmeter.model import Failure
+from tollmeter.root import ROOT, typed
+from tollmeter.toolchain import libraries
+
+Words = str | Sequence[str]
+"""A compiler's alternative in an ABI file."""
+
+ZIG, MUSL = "ziglang", "musl-sparc"
+ZIG_EXTRA = Extra("requirements-zig.lock", ZIG, "compiling with zig")
+MUSL_COMPILER = "sparc64-linux-gnu-gcc-12"
+MUSL_SPECS = "sparc/gcc.specs"
+"""What make makes of musl in build/emulator."""
+MUSL_MEND = typed("run", "--abi", "sparc-v8")
+
+
+def is_named(word: str, compiler: Words) -> bool:
+    """Whether the alternative is the compiler of this word."""
+    return (compiler if isinstance(compiler, str) else compiler[0]) == word
+
+
+def command(compiler: Words) -> tuple[str, ...]:
+    """The command that the words of an ABI file mean."""
+    words = (compiler,) if isinstance(compiler, str) else tuple(compiler)
+    if words[0] == MUSL:
+        return (str(ROOT / "emulator/musl_sparc/cc"), *words[1:])
+    return (sys.executable, "-m", "ziglang", "cc", *words[1:]) if words[0] == ZIG else words
+
+
+def is_brought(compiler: Words) -> bool:
+    """False for one that is brought when an ABI is asked for, and was not."""
+    if is_named(ZIG, compiler):
+        return extras.is_installed(ZIG_EXTRA)
+    return not is_named(MUSL, compiler) or musl_lack() is None
+
+
+def can_install_zig(compilers: Iterable[Words]) -> bool:
+    """Whether an installation would give one of them."""
+    is_wanted = any(is_named(ZIG, compiler) for compiler in compilers)
+    return is_wanted and extras.may_install() and not extras.is_installed(ZIG_EXTRA)
+
+
+def install_zig(root: Path) -> None:
+    """Installs it into the environment that Tollmeter runs in. Raises Failure with pip's error."""
+    extras.install(root, ZIG_EXTRA)
+
+
+def musl_lack() -> str | None:
+    """Why musl's compiler does not compile here, or None. Without a compiler that is for packages to mend."""
+    if shutil.which(MUSL_COMPILER) is None:
+        return f"no {MUSL_COMPILER}"
+    return None if (ROOT / "build/emulator" / MUSL_SPECS).is_file() else "musl is not compiled for it"
+
+
+def can_make_musl(compilers: Iterable[Words]) -> bool:
+    """Whether the library is all that one of them lacks."""
+    is_wanted = any(is_named(MUSL, compiler) for compiler in compilers)
+    return is_wanted and shutil.which(MUSL_COMPILER) is not None and musl_lack() is not None
+
+
+def bring_musl(root: Path) -> None:
+    """Its source. Raises Failure (5) where it cannot be had."""
+    library = libraries.known(root).get("musl")
+    if library is None:
+        raise Failure("probes/libraries.toml has no musl", 5)
+    libraries.bring(root, "musl", library)
