@@ -16,7 +16,7 @@ from tollmeter.plan import Plan, make
 from tollmeter.protocol import seal
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
-from tollmeter.targets.worker_pool import LayoutKey, WorkerPool
+from tollmeter.targets.local import LayoutKey, WorkerPool
 
 HEAD = seal([{"k": "machine", **msgspec.to_builtins(MACHINE)}])
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import tomllib
@@ -72,21 +73,15 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
         described = _executables(manifest)
         if not described:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
-        left_out = _left_out(manifest.with_name("broken.json"))
-        broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
         executables.update({(executable.probe.probe, abi): executable for executable in described})
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # there may be no list of errors
+            errors = clean(msgspec.json.decode(manifest.with_name("broken.json").read_bytes()))
+            left_out = msgspec.convert(errors, dict[str, str])
+            broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
     runnable = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
     return Catalog(executables=executables, abis=tuple(runnable), gaps=gaps, broken=broken)
-
-
-def _left_out(path: Path) -> dict[str, str]:
-    """The errors that the build found in probes of one ABI; empty where there are none."""
-    try:
-        return msgspec.convert(clean(msgspec.json.decode(path.read_bytes())), dict[str, str])
-    except (OSError, ValueError, RecursionError):
-        return {}
 
 
 def _executables(manifest: Path) -> list[Executable]:

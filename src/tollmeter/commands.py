@@ -21,7 +21,7 @@ __all__ = [
 
 Origin = Literal["checkout", "typed", "file"]
 """Tollmeter itself, what it built included; the command line of this process; a file of the user's, such as an ABI, a
-suite or compile_commands.json, which is trusted before it is read (toolchain/trusted.py)."""
+suite or compile_commands.json, which is trusted before it is read (files.py)."""
 _OF_A_RUN = "journal.jsonl"
 Word = str | os.PathLike[str]
 

@@ -33,16 +33,19 @@ _FROM_THE_LEFT = "\r\033[K"
 @contextlib.contextmanager
 def doing(what: str) -> Iterator[None]:
     """Prints on a terminal what is done, as long as it lasts. The next line overwrites it."""
-    redraws = _redraws()
+    is_terminal = _redraws()
+    if is_terminal:
+        _write(f"{_FROM_THE_LEFT}toll: {what}\r")
     try:
-        if redraws:
-            sys.stderr.write(f"{_FROM_THE_LEFT}toll: {what}\r")
-            sys.stderr.flush()
         yield
     finally:
-        if redraws:
-            sys.stderr.write(_FROM_THE_LEFT)
-            sys.stderr.flush()
+        if is_terminal:
+            _write(_FROM_THE_LEFT)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def _redraws() -> bool:
@@ -64,8 +67,7 @@ class Counting:
 
     def __exit__(self, *_: object) -> None:
         if self._redraws and self._drawn:
-            sys.stderr.write(_FROM_THE_LEFT)
-            sys.stderr.flush()
+            _write(_FROM_THE_LEFT)
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() < self._due_s:
@@ -74,8 +76,7 @@ class Counting:
         self._due_s = time.monotonic() + self._pause_s
         self._drawn = True
         before, after = (_FROM_THE_LEFT, "") if self._redraws else ("", "\n")
-        sys.stderr.write(f"{before}toll: {self._what}: {done} of {total}{after}")
-        sys.stderr.flush()
+        _write(f"{before}toll: {self._what}: {done} of {total}{after}")
 
 
 # ---- work that is done once ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 from fakes import ENTRY, fake
 from tollmeter.model import Abi, Outcome, Point, Visit
 from tollmeter.protocol import outcome
-from tollmeter.targets import child, local, worker_pool
+from tollmeter.targets import child, local
 from tollmeter.targets.child import Child
 from tollmeter.targets.local import Local
 from waiting import LONG_S, in_time
@@ -126,7 +126,7 @@ def test_closing_ends_whoever_waits(place: Place) -> None:
 
 
 def test_what_the_machine_has_no_memory_for_is_started_each_time(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_pool, "_memory_bytes", lambda: 8 << 20)
+    monkeypatch.setattr(local, "_memory_bytes", lambda: 8 << 20)
     first = place.process()
     assert not is_alive(first), "a process of Python holds more than an eighth of 8 MiB"
     assert place.process() != first
@@ -193,7 +193,7 @@ def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
     """A quarter of the machine's memory, here two processes and a half."""
     first = place.process(cpus=(0,))
     held = next(iter(place.target.pool._waiting.values())).bytes
-    monkeypatch.setattr(worker_pool, "_memory_bytes", lambda: 4 * held * 5 // 2)
+    monkeypatch.setattr(local, "_memory_bytes", lambda: 4 * held * 5 // 2)
     second = place.process(cpus=(1,))
     assert place.process(cpus=(0,)) == first
     third = place.process(cpus=(2,))
@@ -201,7 +201,7 @@ def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
 
 
 def test_no_more_wait_than_so_many(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_pool, "_MOST_WORKERS", 1)
+    monkeypatch.setattr(local, "_MOST_WORKERS", 1)
     first, second = place.process(), place.process(cpus=(1,))
     assert (is_alive(first), is_alive(second)) == (False, True)
 

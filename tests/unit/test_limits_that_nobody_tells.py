@@ -11,17 +11,17 @@ import pytest
 
 from tollmeter import starting
 from tollmeter.starting import make_room
-from tollmeter.targets import worker_pool
+from tollmeter.targets import local
 
 
 def test_limits_that_the_system_does_not_tell_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(_: int) -> tuple[int, int]:
         raise PermissionError(1, "Operation not permitted")
 
-    many = worker_pool._most_workers()
+    many = local._most_workers()
     monkeypatch.setattr(resource, "getrlimit", denied)
     assert make_room() is None
-    assert 1 == worker_pool._most_workers() < many
+    assert 1 == local._most_workers() < many
 
 
 def test_signals_that_may_not_be_held_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

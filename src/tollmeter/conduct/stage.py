@@ -12,7 +12,7 @@ from tollmeter.conduct.surroundings import Watch
 from tollmeter.model import Outcome, Point, Probe, Visit
 from tollmeter.store.journal import Journal
 from tollmeter.targets import Target
-from tollmeter.targets.worker_pool import WorkerPool
+from tollmeter.targets.local import WorkerPool
 
 
 class Judge(Protocol):

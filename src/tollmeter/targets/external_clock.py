@@ -21,7 +21,6 @@ import tty
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
-from typing import Protocol
 
 import msgspec
 
@@ -47,25 +46,9 @@ _PRIORITY = 2
 # ---- lines -----------------------------------------------------------------------------------------------------------
 
 
-class ClockLine(Protocol):
-    """name: as it was requested. far_end: the path that a probe writes to."""
-
-    name: str
-    far_end: str
-
-    def fileno(self) -> int: ...
-
-    def take(self, most: int = CHUNK) -> bytes:
-        """The bytes that have come; empty where none have, or the other end is closed."""
-
-    def forget(self) -> None:
-        """Whatever came before now is no answer."""
-
-    def close(self) -> None: ...
-
-
 class Pty:
-    """A pseudo-terminal; its far end stays open, so that no reader meets an end of file between two visits."""
+    """A pseudo-terminal; its far end stays open, so that no reader meets an end of file between two visits. name: as it
+    was requested. far_end: the path that a probe writes to."""
 
     def __init__(self) -> None:
         self.name = "pty"
@@ -78,11 +61,13 @@ class Pty:
         return self._near
 
     def take(self, most: int = CHUNK) -> bytes:
+        """The bytes that have come; empty where none have, or the other end is closed."""
         with contextlib.suppress(OSError):
             return os.read(self._near, most)
         return b""
 
     def forget(self) -> None:
+        """Whatever came before now is no answer."""
         while self.take():
             continue
 
@@ -92,7 +77,7 @@ class Pty:
 
 
 class Port:
-    """A serial port at eight bits without parity. Raises Failure where it cannot be opened."""
+    """A serial port at eight bits without parity, with the methods of Pty. Raises Failure where it cannot be opened."""
 
     def __init__(self, words: str) -> None:
         self.name = f"serial:{words}"
@@ -130,6 +115,9 @@ class Port:
 
     def close(self) -> None:
         self._port.close()
+
+
+ClockLine = Pty | Port
 
 
 def parts_of(words: str) -> tuple[str, int, str]:

@@ -3,20 +3,98 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from typing import NamedTuple
 
-from tollmeter.model import Visit
+from tollmeter.model import Value, Visit
 from tollmeter.protocol import closed, refused, words
-from tollmeter.targets import native_loader
+from tollmeter.targets import control_groups, native_loader
 from tollmeter.targets.asking import Asking, later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.child import Child, Ended, ends_stream
-from tollmeter.targets.worker_pool import WorkerPool, key_of
 
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
+
+
+# ---- processes that have set up a layout and wait for its next visit -------------------------------------------------
+
+_MOST_HELD, _MOST_WORKERS = 1 / 4, 512
+"""Share of the machine's memory, and number of processes. A waiting process takes no CPU time, but keeps its memory
+from every other program."""
+_FILES_EACH, _FILES_OF_THE_HOST = 2, 128
+
+LayoutKey = tuple[str, tuple[tuple[str, Value], ...], tuple[int, ...]]
+"""Executable, parameters and CPUs: visits with the same key and seed use the same layout."""
+
+
+class _Worker(NamedTuple):
+    """A process with the seed of its layout and the memory that it holds."""
+
+    child: Child
+    seed: int
+    bytes: int
+
+
+class WorkerPool:
+    """Waiting processes by layout, those that have waited longest first."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[LayoutKey, _Worker] = {}
+
+    def __contains__(self, key: LayoutKey) -> bool:
+        return key in self._waiting
+
+    def get(self, key: LayoutKey, seed: int) -> Child | None:
+        """The process of this layout, which leaves the pool. A process with another seed ends: its layout is over."""
+        worker = self._waiting.pop(key, None)
+        if worker and worker.seed != seed:
+            worker.child.end()
+            return None
+        return worker.child if worker else None
+
+    def put(self, key: LayoutKey, seed: int, child: Child) -> None:
+        """Keeps a process for the next visit of its layout. Those that have waited longest end where all together hold
+        too much."""
+        own = child.resident_bytes()
+        most = _MOST_HELD * _memory_bytes() - own
+        held = sum(other.bytes for other in self._waiting.values())
+        while self._waiting and (held > most or len(self._waiting) >= _most_workers()):
+            oldest = self._waiting.pop(next(iter(self._waiting)))
+            oldest.child.end()
+            held -= oldest.bytes
+        if most < 0:
+            child.end()
+        else:
+            self._waiting[key] = _Worker(child, seed, own)
+
+    def close(self) -> None:
+        for worker in self._waiting.values():
+            worker.child.end()
+        self._waiting.clear()
+
+
+def _most_workers() -> int:
+    """As many as this process may hold pipes of; 1 where the system does not report the limit."""
+    try:
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    except OSError:
+        return 1
+    return max(1, min(_MOST_WORKERS, (files - _FILES_OF_THE_HOST) // _FILES_EACH))
+
+
+@cache
+def _memory_bytes() -> float:
+    """Of the machine, or of a control group that may use less."""
+    return min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE"), control_groups.memory_bytes())
+
+
+# ---- visits ----------------------------------------------------------------------------------------------------------
 
 
 def _usual_s(visit: Visit) -> float:
@@ -53,14 +131,13 @@ class Local(Asking):
             return self._forked(executable, visit), visit
         if not self.keeps_residents:
             return self._finish(self._command(executable, words(visit)), patience_s(visit, _usual_s(visit))), visit
-        key = key_of(executable, visit)
+        key = (executable, visit.point.parameters, visit.cpus)
         child = self.pool.get(key, visit.seed)
         if child is None and visit.sets_up_first:
             # A process sets up the layout on the visit's CPU. What the system accounts to a visit then does not depend
             # on whether it is the layout's first: a visit with its own set-up had up to 10 % more page faults.
             child = self._started(executable)
-            request = (*words(visit), f"--ahead={visit.cpus[0]}")
-            self._answer(child, request, patience_s(visit, _usual_s(visit)))
+            self._answer(child, [*words(visit), f"--ahead={visit.cpus[0]}"], patience_s(visit, _usual_s(visit)))
         visit = later(visit, began)
         limit_s = patience_s(visit, _usual_s(visit))
         ended = self._answer(child, words(visit), limit_s) if child and child.is_alive else None

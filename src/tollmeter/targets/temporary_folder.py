@@ -43,16 +43,8 @@ class TemporaryFolder:
         *,
         origin: commands.Origin = "checkout",
     ) -> None:
-        self._shell = commands.start(
-            origin,
-            command,
-            stdin=commands.PIPE,
-            stdout=commands.PIPE,
-            stderr=commands.PIPE,
-            bufsize=0,
-            env=dict(environment),
-            start_new_session=True,
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
+        self._shell = commands.start(origin, command, bufsize=0, env=dict(environment), start_new_session=True, **pipes)
         self.path = Path(self._first_line(limit_s))
 
     @property

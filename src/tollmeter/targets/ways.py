@@ -73,12 +73,12 @@ def clock_of(target: str) -> Clock:
         raise Failure(
             f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST, serial:PATH"
         )
+    if kind == LOCAL and target != LOCAL:
+        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
     if kind == "ssh":
         check_host(place)
     if kind == "serial":
         parts_of(place)
-    if kind == LOCAL and target != LOCAL:
-        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
     return clock_here(target) if kind == "guest" else CLOCKS[kind]
 
 
@@ -115,7 +115,7 @@ def own_abis(targets: Sequence[str]) -> tuple[str, ...]:
 def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...]:
     """Those of several targets that the ABI runs on, by its file, here, or decided by the other machine. If none does,
     all with known full names: an explicit request is honoured. Raises Failure where none has a name for it."""
-    named: dict[str, bool] = {}
+    is_fitting: dict[str, bool] = {}
     refused: list[Failure] = []
     for target in targets:
         try:
@@ -124,10 +124,10 @@ def fitting(targets: Sequence[str], abi: Abi, runs_here: bool) -> tuple[str, ...
             refused.append(failure)
             continue
         inner = name.partition(BY)[0]
-        named[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith(("ssh:", "serial:"))
-    if not named:
+        is_fitting[name] = inner in abi.runs or (inner == LOCAL and runs_here) or inner.startswith(("ssh:", "serial:"))
+    if not is_fitting:
         raise refused[0]
-    return tuple(name for name, fits in named.items() if fits) or tuple(named)
+    return tuple(name for name, fits in is_fitting.items() if fits) or tuple(is_fitting)
 
 
 def open_target(target: str, emulator: Path) -> Target:

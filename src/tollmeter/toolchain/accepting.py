@@ -23,22 +23,22 @@ DESCRIBE_SECONDS = 20
 MEANINGS_PAGE = "docs/add-a-probe.md"
 
 
-def accept(root: Path, path: Path, abi: Abi) -> bool:
-    """Proves one executable and keeps its description. False where this machine cannot run the ABI.
-
-    Raises Failure where it is not what its ABI file promises, or does not describe itself as a probe must."""
-    prove_elf(path, abi.elf)
-    prove_floats(path, abi)
-    description = path.with_name(f"{path.name}.describe")
-    if description.exists() and description.stat().st_mtime_ns > path.stat().st_mtime_ns:
-        return True
-    description.unlink(missing_ok=True)
-    stream = _describe(path)
-    if stream is None:
-        return False
-    check_description(root, path, abi, stream)
-    write(description, stream)
-    return True
+def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
+    """Proves one executable, and keeps its description where this machine runs the ABI. Returns why it is not what its
+    ABI file promises or does not describe itself as a probe must, if so."""
+    try:
+        prove_elf(path, abi.elf)
+        prove_floats(path, abi)
+        kept = path.with_name(f"{path.name}.describe")
+        if not kept.exists() or kept.stat().st_mtime_ns <= path.stat().st_mtime_ns:
+            kept.unlink(missing_ok=True)
+            stream = _describe(path)
+            if stream is not None:
+                check_description(root, path, abi, stream)
+                write(kept, stream)
+    except Failure as failure:
+        return failure
+    return None
 
 
 def check_description(root: Path, path: Path, abi: Abi, stream: bytes) -> None:

@@ -24,7 +24,7 @@ from tollmeter.model import Abi, Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean
 from tollmeter.toolchain import brought_compilers, proven
-from tollmeter.toolchain.accepting import accept
+from tollmeter.toolchain.accepting import accepted
 from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, command, is_brought
 
 _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
@@ -232,15 +232,6 @@ def _at_once() -> int:
 
 def _goals(abi: Abi, probes: Iterable[str]) -> list[str]:
     return [f"build/{abi.name}/{probe}" for probe in probes]
-
-
-def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
-    """Why an executable is not, if so."""
-    try:
-        accept(root, path, abi)
-    except Failure as failure:
-        return failure
-    return None
 
 
 def probe_names(folder: Path) -> frozenset[str]:

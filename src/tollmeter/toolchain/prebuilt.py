@@ -19,8 +19,8 @@ from tollmeter.model import Abi, Failure, Record
 from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
-from tollmeter.toolchain.accepting import write
-from tollmeter.toolchain.build import accepted, locked
+from tollmeter.toolchain.accepting import accepted, write
+from tollmeter.toolchain.build import locked
 from tollmeter.toolchain.ready import Wanted
 
 FOLDER = "prebuilt"

@@ -38,7 +38,12 @@ def read_layout(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
             elf = ELFFile(file)
-            sections = {name: _section(elf, name) for name in (".toll.layout", ".toll.bytes", ".toll.double")}
+            sections: dict[str, bytes] = {}
+            for name in (".toll.layout", ".toll.bytes", ".toll.double"):
+                section = elf.get_section_by_name(name)
+                if section is None:
+                    raise ELFError(f"it has no section {name}")
+                sections[name] = bytes(section.data())
     except ELFError as error:
         raise Failure(f"{path.name} is no object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
@@ -70,13 +75,6 @@ def double_order(raw: str) -> str:
     """The byte order of 1.0: little, big, or mixed, as ARM's old accelerator had (high word first)."""
     names = {"000000000000f03f": "little", "3ff0000000000000": "big", "0000f03f00000000": "mixed"}
     return names.get(raw, "unknown")
-
-
-def _section(elf: ELFFile, name: str) -> bytes:
-    section = elf.get_section_by_name(name)
-    if section is None:
-        raise ELFError(f"it has no section {name}")
-    return bytes(section.data())
 
 
 def _records(data: bytes, size: int) -> list[bytes]:
