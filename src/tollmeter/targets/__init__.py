@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tollmeter.model import Visit
 
@@ -33,3 +33,10 @@ class Target(Protocol):
 
     def interrupt(self) -> None:
         """Asks the running visit, if any, to end after its current sample. Safe inside a signal handler."""
+
+
+class Lack(NamedTuple):
+    """What a target needs and does not find, and the Debian packages that bring it."""
+
+    reason: str
+    packages: tuple[str, ...] = ()

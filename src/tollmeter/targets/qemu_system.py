@@ -298,7 +298,12 @@ class Guest(Asking):
         kernel = self._kernel()
         began = time.monotonic()
         first_files = self.scratch / "initramfs"
-        first_files.write_bytes(self._first_files())
+        programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items()}
+        if self._board.kernel is None:
+            first_files.write_bytes(archive(programs))
+        else:
+            programs["/init"] = self._ours.read_bytes()
+            first_files.write_bytes(archive(programs, ("/dev", "/proc", "/sys", "/tmp")))
         console = ["-serial", f"file:{self.scratch / 'console'}"] if self._board.has_console else []
         wires = [*console, "-serial", "stdio"]
         machine = [self._emulator, *_ALWAYS, *clock, *self._board.words]
@@ -327,12 +332,6 @@ class Guest(Asking):
         arguments = [self._board.command_line, *([] if self._by_hardware else [_COUNTED]), "panic=-1 quiet"]
         words = ["-kernel", str(kernel.image), "-append", " ".join(arguments)]
         return [*words, "-dtb", str(kernel.device_tree)] if kernel.device_tree else words
-
-    def _first_files(self) -> bytes:
-        programs = {inside: Path(outside).read_bytes() for outside, inside in self._packed.items()}
-        if self._board.kernel is None:
-            return archive(programs)
-        return archive({"/init": self._ours.read_bytes(), **programs}, ("/dev", "/proc", "/sys", "/tmp"))
 
     def _last_words(self) -> str:
         """The last line of the console, or of the emulator itself."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tollmeter.extras import install_line
 from tollmeter.model import Failure
+from tollmeter.targets import Lack
 from tollmeter.targets.child import Ended, leashed
 from tollmeter.targets.local import Local
 from tollmeter.targets.temporary_folder import scratch
@@ -37,26 +38,26 @@ def emulator_of(architecture: str) -> str | None:
     return shutil.which(f"qemu-{architecture}") if re.fullmatch(r"[a-z0-9_]{1,32}", architecture) else None
 
 
-def lack(architecture: str) -> tuple[str, tuple[str, ...]] | None:
+def lack(architecture: str) -> Lack | None:
     """Why no emulator counts the instructions of an architecture here, and the packages that would."""
     from elftools.common.exceptions import ELFError  # most starts do without this library
     from elftools.elf.elffile import ELFFile
 
     emulator = emulator_of(architecture)
     if emulator is None:
-        return f"no qemu-{architecture}", (PACKAGE,)
+        return Lack(f"no qemu-{architecture}", (PACKAGE,))
     # Plugins need a program that is linked dynamically. A script may start one.
     with contextlib.suppress(OSError, ELFError), Path(emulator).open("rb") as file:
         if not any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments()):
-            return f"qemu-{architecture} is static here and loads no plugin, which would count its instructions", ()
+            return Lack(f"qemu-{architecture} is static here and loads no plugin, which would count its instructions")
     return None
 
 
 def emulator_here(architecture: str) -> str:
     """Raises Failure where there is none that loads plugins."""
-    if lacking := lack(architecture):
-        reason, packages = lacking
-        raise Failure(f"{reason} here: {install_line(packages)}" if packages else reason, 5)
+    if missing := lack(architecture):
+        mend = f" here: {install_line(missing.packages)}" if missing.packages else ""
+        raise Failure(f"{missing.reason}{mend}", 5)
     return str(emulator_of(architecture))
 
 

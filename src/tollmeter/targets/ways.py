@@ -15,11 +15,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tollmeter.model import Abi, Clock, Failure
 from tollmeter.protocol import clean
-from tollmeter.targets import Target, qemu_user
+from tollmeter.targets import Lack, Target, qemu_user
 from tollmeter.targets.boards import BOARDS, board_of, clock_here
 from tollmeter.targets.external_clock import ExternalClock, check_line, open_line, parts_of
 from tollmeter.targets.local import Local
@@ -40,13 +39,6 @@ BY = "+"
 """Between a target and the line whose other end times it."""
 OWN = {"qemu-user": "emulator", "guest": "guest", "bare": "bare board"}
 """Kinds that alone, without a place, mean the one that the ABI's file names; and their words in a sentence."""
-
-
-class Lack(NamedTuple):
-    """What a way needs and does not find, and the Debian packages that bring it."""
-
-    reason: str
-    packages: tuple[str, ...]
 
 
 def clocked(targets: Sequence[str], line: str | None) -> tuple[str, ...]:
@@ -87,8 +79,8 @@ def lack(target: str) -> Lack | None:
     clock_of(target)
     target = target.partition(BY)[0]
     kind, _, place = target.partition(":")
-    if kind == "qemu-user" and (lacking := qemu_user.lack(place)):
-        return Lack(*lacking)
+    if kind == "qemu-user":
+        return qemu_user.lack(place)
     if kind in ("guest", "bare") and shutil.which((board := board_of(target)).emulator) is None:
         return Lack(f"no {board.emulator}", (board.package,))
     if kind == "ssh" and shutil.which("ssh") is None:

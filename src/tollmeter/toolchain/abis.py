@@ -25,7 +25,7 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.notices import once
 from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
-from tollmeter.targets import Target, native_loader
+from tollmeter.targets import Lack, Target, native_loader
 from tollmeter.targets.boards import BOARDS
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
@@ -160,8 +160,8 @@ def _standing_of(abi: Abi, machine: str) -> Standing:
             target = LOCAL if way == NATIVE else way
             break
         if way != NATIVE or machine in abi.runs_on:
-            lacks.append(missing[0])
-        packages += missing[1]
+            lacks.append(missing.reason)
+        packages += missing.packages
     mends = [gap.mend] if gap and not gap.packages else []
     mends += [install_line(packages)] if packages else []
     return Standing(
@@ -170,16 +170,14 @@ def _standing_of(abi: Abi, machine: str) -> Standing:
     )  # fmt: skip
 
 
-def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> tuple[str, tuple[str, ...]] | None:
+def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | None:
     """Why a way does not lead there, and the packages that open it."""
     if way != NATIVE:
-        missing = lack(way)
-        return (missing.reason, missing.packages) if missing else None
+        return lack(way)
     if machine not in abi.runs_on and ANY_CPU not in abi.runs_on:
-        return f"a {machine} CPU does not run it", ()
-    if compiler and not _kernel_runs(compiler.split(), abi.flags):
-        return "this kernel does not run it", ()
-    return None
+        return Lack(f"a {machine} CPU does not run it")
+    is_refused = compiler and not _kernel_runs(compiler.split(), abi.flags)
+    return Lack("this kernel does not run it") if is_refused else None
 
 
 def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:

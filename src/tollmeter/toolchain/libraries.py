@@ -66,14 +66,24 @@ def known(root: Path) -> dict[str, Library]:
 
 def named_by(folder: Path, probes: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """For each probe the libraries that its source, or an included header of its family, names."""
-    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in folder.glob("*/*.[hc]*")}
-    named = {path: [name for words in _NAMED.findall(text) for name in words.split()] for path, text in texts.items()}
     libraries: dict[str, tuple[str, ...]] = dict.fromkeys(probes, ())
+    of_headers = {header: _named_in(_text(header)) for header in folder.glob("*/*.h")}
     for source in folder.glob("*/*.c*"):
         if (probe := f"{source.parent.name}.{source.stem}") in libraries:
-            headers = [header for header in source.parent.glob("*.h") if f'#include "{header.name}"' in texts[source]]
-            libraries[probe] = tuple(name for path in (source, *headers) for name in named[path])
+            text = _text(source)
+            included = [
+                path for path in of_headers if path.parent == source.parent and f'#include "{path.name}"' in text
+            ]
+            libraries[probe] = (*_named_in(text), *(name for path in included for name in of_headers[path]))
     return libraries
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _named_in(text: str) -> list[str]:
+    return [name for words in _NAMED.findall(text) for name in words.split()] if ".library" in text else []
 
 
 def missing(root: Path, names: Iterable[str], abis: Iterable[str]) -> list[str]:
