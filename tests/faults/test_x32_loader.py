@@ -11,7 +11,7 @@ import pytest
 
 import stands
 from tollmeter.protocol import outcome
-from tollmeter.targets import native_loader
+from tollmeter.targets.local import _LOADER, X32_LOADER, is_loaded, native_command, serves_x32
 from tollmeter.targets.profiling_visit import Asked, profiled
 from tollmeter.toolchain.abis import make_beside, read_abis
 from tollmeter.toolchain.build import build_abi, find_compiler
@@ -25,14 +25,14 @@ MOST_SERVED = 0.01
 SERVED = "kernel.enter_syscall"
 
 pytestmark = pytest.mark.skipif(
-    not native_loader.serves_x32() or not isinstance(find_compiler(X32), str),
+    not serves_x32() or not isinstance(find_compiler(X32), str),
     reason="this kernel runs x32 itself or cannot serve it, or no compiler makes x32",
 )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def loader() -> None:
-    make_beside(stands.ROOT, native_loader.NAME)
+    make_beside(stands.ROOT, X32_LOADER)
 
 
 def built(folder: Path, name: str, flags: tuple[str, ...]) -> Path:
@@ -46,8 +46,8 @@ def test_a_program_finds_what_the_kernel_gives_to_a_native_one(tmp_path: Path) -
     """Signals, memory, threads, processes and files: 38 things, each right."""
     native = subprocess.run([built(tmp_path, "native", ())], check=False, capture_output=True, text=True, timeout=60)
     program = built(tmp_path, "x32", X32.flags)
-    loaded = subprocess.run(native_loader.command(program), check=False, capture_output=True, text=True, timeout=60)
-    assert native_loader.is_loaded(str(program))
+    loaded = subprocess.run(native_command(program), check=False, capture_output=True, text=True, timeout=60)
+    assert is_loaded(str(program))
     assert (loaded.returncode, loaded.stdout, loaded.stderr) == (ENDS_WITH, native.stdout, "")
     assert native.returncode == ENDS_WITH
     assert "WRONG" not in native.stdout
@@ -57,12 +57,12 @@ def test_a_program_finds_what_the_kernel_gives_to_a_native_one(tmp_path: Path) -
 def test_another_file_is_refused_in_a_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other"
     path.write_bytes(content)
-    done = subprocess.run([native_loader.LOADER, path], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([_LOADER, path], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.count("\n")) == (CANNOT, 1)
 
 
 def test_native_programs_are_started_by_the_kernel() -> None:
-    assert native_loader.command("/bin/true") == ["/bin/true"]
+    assert native_command("/bin/true") == ["/bin/true"]
 
 
 def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
@@ -75,7 +75,7 @@ def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
     served: dict[str, float] = {}
     for probe, parameters in probes.items():
         words = [f"{name}={value}" for name, value in parameters.items()]
-        command = [*native_loader.command(stands.ROOT / "build/x32" / probe), "--samples=4", *words]
+        command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=4", *words]
         stream = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
         share = outcome(stream).served
         assert share is not None
@@ -91,7 +91,7 @@ def test_the_cpu_time_of_a_batch_has_nothing_of_what_stands_beside_it() -> None:
     of a batch of 40 microseconds was said to take a tenth more than one of a long batch."""
     probe = "datamodel.pointer_chase"
     build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    command = [*native_loader.command(stands.ROOT / "build/x32" / probe), "--samples=8", "nodes=1024"]
+    command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=8", "nodes=1024"]
     short, long = (min(cpu_ns([*command, f"--sample-ns={ns}"]) for _ in range(4)) for ns in (4000, 10**7))
     assert short < 1.06 * long
 

@@ -24,7 +24,7 @@ from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
-from tollmeter.targets.native_loader import is_run_here
+from tollmeter.targets.local import is_run_here
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, fitting, lack
 from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import find, for_cpu, open_here

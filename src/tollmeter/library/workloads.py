@@ -15,7 +15,7 @@ from tollmeter.library.places import ROOT
 from tollmeter.model import Build, Failure, Select, Suite, Workload
 from tollmeter.notices import notify
 from tollmeter.protocol import description
-from tollmeter.targets import native_loader
+from tollmeter.targets.local import native_command
 from tollmeter.targets.ways import LOCAL, NATIVE
 from tollmeter.toolchain.abis import find, open_here
 from tollmeter.toolchain.accepting import DESCRIBE_SECONDS
@@ -103,7 +103,7 @@ def _is_described(path: Path) -> bool:
 def _described_here(path: Path) -> bytes:
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
-            "file", [*native_loader.command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+            "file", [*native_command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
         )
     except (OSError, commands.TimeoutExpired) as error:
         raise Failure(f"{path.name} cannot be asked what it is: {error}", 1) from error

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.model import CacheModel, Failure
-from tollmeter.targets import native_loader
 from tollmeter.targets.child import Child, Ended, leashed
+from tollmeter.targets.local import native_command
 from tollmeter.targets.qemu_user import emulator_here
 from tollmeter.targets.temporary_folder import scratch
 
@@ -68,7 +68,7 @@ def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) 
     limit_s = BESIDE_S + TIMES * asked.ms / 1000
     if kind == "local":
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TOLL_PROFILE": asked.word()}
-        child = Child([*native_loader.command(command[0]), *command[1:]], environment)
+        child = Child([*native_command(command[0]), *command[1:]], environment)
         return ProfiledVisit(_finished(child, limit_s), {})
     if kind != "qemu-user":
         raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)

@@ -25,8 +25,9 @@ from tollmeter.model import Abi, Clock, Failure
 from tollmeter.notices import once
 from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
-from tollmeter.targets import Lack, Target, native_loader
+from tollmeter.targets import Lack, Target
 from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.local import is_loaded
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
 from tollmeter.toolchain.build import Gap, find_compiler, outside_make
@@ -187,7 +188,7 @@ def _kernel_runs(compiler: Sequence[str], flags: Sequence[str]) -> bool:
         words = [*compiler, *flags, "-x", "c", "-", "-static", "-no-pie", "-o", program]
         try:
             commands.run("file", words, input=_TRIAL, text=True, capture_output=True, check=True, timeout=_TRIAL_S)
-            if native_loader.is_loaded(program):
+            if is_loaded(program):
                 return True
             return commands.run("file", [program], timeout=_TRIAL_S).returncode == 0
         except (OSError, commands.SubprocessError):

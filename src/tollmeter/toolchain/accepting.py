@@ -16,7 +16,7 @@ from elftools.elf.sections import ARMAttributesSection
 from tollmeter import commands
 from tollmeter.model import UNITS, Abi, Failure, Value
 from tollmeter.protocol import Damaged, clean, description
-from tollmeter.targets import native_loader
+from tollmeter.targets.local import native_command
 from tollmeter.toolchain.disassemble import Instruction, functions, instructions, machine_of
 
 DESCRIBE_SECONDS = 20
@@ -79,7 +79,7 @@ def _describe(path: Path) -> bytes | None:
     name = f"{path.parent.name}/{path.name}"
     try:
         done: commands.CompletedProcess[bytes] = commands.run(
-            "checkout", [*native_loader.command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
+            "checkout", [*native_command(path), "--describe"], capture_output=True, timeout=DESCRIBE_SECONDS
         )
     except commands.TimeoutExpired as error:
         raise Failure(f"{name} --describe does not end", 1) from error

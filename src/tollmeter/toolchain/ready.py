@@ -19,7 +19,8 @@ from pathlib import Path
 from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify, once
-from tollmeter.targets import Target, native_loader
+from tollmeter.targets import Target
+from tollmeter.targets.local import X32_LOADER, is_loader_for
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.abis import find, make_beside, open_here
@@ -52,8 +53,8 @@ def make_ready(
     tasks = [
         Task(abis[name], choice, wanted[name]) for name, choice in compilers.items() if not isinstance(choice, Gap)
     ]
-    if any(native_loader.is_for(task.abi) for task in tasks):
-        make_beside(root, native_loader.NAME)
+    if any(is_loader_for(task.abi) for task in tasks):
+        make_beside(root, X32_LOADER)
     gaps |= _built(root, tasks)
     for name in abis.keys() - gaps.keys() - set(unasked):
         try:
@@ -154,7 +155,7 @@ def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str,
 def _find_place(root: Path, abi: Abi, probes: Collection[str], targets: Sequence[str]) -> None:
     """Has probes describe themselves that this machine does not run. Raises Failure where nothing runs them."""
     chosen = root / "build" / f"{abi.name}.target"
-    if native_loader.is_for(abi):
+    if is_loader_for(abi):
         chosen.unlink(missing_ok=True)
         return
     built = [path for probe in sorted(probes) if (path := root / "build" / abi.name / probe).is_file()]
