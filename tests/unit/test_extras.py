@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that come only when they are asked for: by their hash, where that may be done, and never unasked."""
+"""Packages that come only when they are asked for: by their hash, where that may be done, and never unasked; and the
+line that installs what is missing, in the words of the distribution."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter import extras, installer
-from tollmeter.extras import CHARTS, PARQUET, Extra
+from tollmeter.extras import CHARTS, PARQUET, Extra, install_line
 from tollmeter.model import Failure
 from tollmeter.report import page
 from waiting import LONG_S, in_time
@@ -131,3 +133,37 @@ def test_ctrl_c_leaves_a_whole_package_or_none(tmp_path: Path, root: Path, signa
     assert (b"KeyboardInterrupt" in said) == (signals == 2)
     assert [str(path.relative_to(site)) for path in site.rglob("*.py")] == ["vl_convert/__init__.py"] * (signals == 1)
     assert [path.name for path in site.iterdir()] == ["vl_convert"] * (signals == 1)
+
+
+NATIVE = ["gcc-12", "g++-12", "libc6-dev", "make"]
+
+
+def here(monkeypatch: pytest.MonkeyPatch, *programs: str) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name in programs else None)
+
+
+@pytest.mark.parametrize(
+    ("manager", "line"),
+    [
+        ("apt-get", "apt-get update && apt-get install --no-install-recommends gcc-12 g++-12 libc6-dev make"),
+        ("dnf", "dnf install gcc gcc-c++ glibc-devel glibc-static make"),
+        ("apk", "apk add gcc g++ musl-dev linux-headers make"),
+        ("pacman", "pacman -S --needed gcc glibc linux-api-headers make"),
+    ],
+)
+def test_each_distribution_has_its_own_words(manager: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, manager)
+    assert install_line([*NATIVE, "make"]) == f"`{line}`"
+
+
+def test_what_has_no_name_here_is_told_by_debians(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch, "dnf")
+    told = install_line(["libc6-dev-i386", "lib32gcc-12-dev", "gcc-12-s390x-linux-gnu"])
+    assert told.startswith("`dnf install glibc-devel.i686 glibc-static.i686 libgcc.i686`; ")
+    assert "Debian calls gcc-12-s390x-linux-gnu" in told
+    assert "dnf" not in install_line(["gcc-12-s390x-linux-gnu"])
+
+
+def test_a_system_without_any_of_them_is_told_debians_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    here(monkeypatch)
+    assert install_line(["make"]).startswith("on Debian, `apt-get update && apt-get install")

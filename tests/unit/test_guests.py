@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By which clock a guest runs: the hardware's where this CPU can run it, an emulator's count everywhere else."""
+"""A guest's clock, by the hardware where this CPU can run it, its kernel, by a package of Debian, and its first file
+system. Emulator and apt are programs that only print what the real ones would."""
 
 from __future__ import annotations
 
+import io
 import platform
+import tarfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tollmeter.model import Clock, Point, Visit
+from tollmeter.model import Clock, Failure, Point, Visit
 from tollmeter.protocol import outcome
 from tollmeter.targets import boards, ways
 from tollmeter.targets.boards import BOARDS
-from tollmeter.targets.qemu_system import Guest
+from tollmeter.targets.debian_kernel import fetched, newest
+from tollmeter.targets.qemu_system import Guest, archive
 
 EMULATOR = """#!/bin/sh
 echo "$*" >> {folder}/started
@@ -134,3 +140,104 @@ def test_a_visit_that_the_budget_cuts_short_in_a_guest_is_an_interrupted_one(
     back = outcome(target.run(str(tmp_path / "probe"), visit(wall_ms=200), 1))
     target.close()
     assert (back.status, back.reason) == ("interrupted", "the budget ended before it did")
+
+
+SMALL, WHOLE = "kernel-image-6.1.0-50-amd64-di", "linux-image-6.1.0-56-amd64"
+APT = """#!/bin/sh
+echo "$*" >> {folder}/asked
+case "$*" in
+  *--print-uris*) echo "'http://debian.example/debian/dists/bookworm/InRelease' InRelease 0" ;;
+  *pkgnames*) cat $(echo "$*" | sed 's/.*sourcelist=\\([^ ]*\\).*/\\1/') > {folder}/sources; cat {folder}/names ;;
+  *depends*) printf 'linux-image-amd64\\n  Depends: {whole}\\n' ;;
+  *download*)
+    for name in "$@"; do :; done
+    test -e {folder}/$name || {{ echo "E: 404 of $name" >&2; exit 100; }}
+    cp {folder}/$name ./$name.udeb ;;
+esac
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    scripts = {"apt-get": APT, "apt-cache": APT, "dpkg": '#!/bin/sh\ncat "$2"\n'}
+    for name, script in scripts.items():
+        path = tmp_path / name
+        path.write_text(script.format(folder=tmp_path, whole=WHOLE))
+        path.chmod(0o755)
+    (tmp_path / "names").write_text(f"kernel-image-6.1.0-9-amd64-di\n{SMALL}\nkernel-image-6.1.0-50-armmp-di\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def package(path: Path, image: str, content: bytes) -> None:
+    with tarfile.open(path, "w") as packed:
+        member = tarfile.TarInfo(f"./boot/{image}")
+        member.size = len(content)
+        packed.addfile(member, io.BytesIO(content))
+
+
+def kernel() -> bytes:
+    wanted = BOARDS["guest:x32"].kernel
+    assert wanted
+    return fetched(wanted).image.read_bytes()
+
+
+def test_the_installers_package_is_taken_which_is_an_eighth_of_the_other(folder: Path) -> None:
+    package(folder / SMALL, "vmlinuz", b"small")
+    package(folder / WHOLE, f"vmlinuz-{WHOLE}", b"whole")
+    assert kernel() == b"small"
+    assert " http://debian.example/debian bookworm main/debian-installer" in (folder / "sources").read_text()
+    assert WHOLE not in (folder / "asked").read_text()
+
+
+@pytest.mark.parametrize("names", [SMALL, ""])
+def test_where_that_cannot_be_had_the_whole_package_is(folder: Path, names: str) -> None:
+    (folder / "names").write_text(names)
+    package(folder / WHOLE, f"vmlinuz-{WHOLE}", b"whole")
+    assert kernel() == b"whole"
+    assert "sourcelist" not in (folder / "asked").read_text().splitlines()[-1], "by the system's own sources"
+
+
+@pytest.mark.usefixtures("folder")
+def test_where_neither_can_be_had_the_reason_names_it() -> None:
+    with pytest.raises(Failure) as caught:
+        kernel()
+    assert f"cannot download {WHOLE}: E: 404" in caught.value.sentence
+
+
+def test_the_newest_is_by_its_number_and_not_by_its_letters() -> None:
+    assert newest(["linux-image-amd64", "Depends:", "linux-image-6.1.0-9-amd64", WHOLE]) == WHOLE
+    assert newest(["linux-image-6.9.1-amd64", "linux-image-6.12.1-amd64"]) == "linux-image-6.12.1-amd64"
+    assert newest(["linux-image-amd64"]) is None
+
+
+def entries(packed: bytes) -> list[tuple[str, int, bytes]]:
+    """Name, mode and content of each entry; believes nothing about alignment."""
+    found, at = [], 0
+    while True:
+        assert packed[at : at + 6] == b"070701"
+        numbers = [int(packed[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        mode, size, name_size = numbers[1], numbers[6], numbers[11]
+        name = packed[at + 110 : at + 110 + name_size]
+        assert name.endswith(b"\0")
+        begin = -(-(at + 110 + name_size) // 4) * 4
+        content = packed[begin : begin + size]
+        assert len(content) == size
+        if name == b"TRAILER!!!\0":
+            return found
+        found.append((name[:-1].decode(), mode, content))
+        at = -(-(begin + size) // 4) * 4
+
+
+@given(st.dictionaries(st.from_regex(r"/(a|b|c)/[a-z]{1,9}", fullmatch=True), st.binary(max_size=50), max_size=6))
+def test_what_is_packed_is_found_with_its_folders_in_front(programs: dict[str, bytes]) -> None:
+    found = entries(archive(programs, ("/dev",)))
+    files = {f"/{name}": content for name, mode, content in found if mode == 0o100755}
+    folders = [name for name, mode, _ in found if mode == 0o040755]
+    assert files == programs
+    assert "dev" in folders
+    names = [name for name, _, _ in found]
+    for path in programs:
+        parent = path.strip("/").split("/")[0]
+        assert names.index(parent) < names.index(path.strip("/"))
