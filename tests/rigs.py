@@ -47,8 +47,6 @@ class Rig:
         self.differs = ""
         self.interrupts = 0
         self.looks: list[int] = []
-        self.read_together: list[list[Outcome]] = []
-        self.review_s = 0.0
         self.asked = 0
         self.answer: Callable[[Visit], bytes] = lambda visit: whole(visit=visit)
         self.wished: dict[int, list[int]] = {}
@@ -95,9 +93,6 @@ class Rig:
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self.looks.append(len(outcomes))
 
-    def read(self, outcomes: Sequence[Outcome]) -> None:
-        self.read_together.append(list(outcomes))
-
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         self.asked += 1
         assert all(outcome.point.probe == probe.probe for outcome in outcomes)
@@ -117,7 +112,6 @@ class Rig:
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         assert probe.probe == "memory.latency"
         assert all(found and value in grid for value, found in curve.items())
-        self.clock_s += self.review_s
         return self.wished.pop(max(visit.round for visit in self.visits), [])
 
     # Observer

@@ -50,15 +50,6 @@ def test_what_is_too_dear_is_passed_over_for_what_fits() -> None:
     assert chosen(5.0, *new) == ["first", "last"]
 
 
-def test_half_of_what_is_left_over_goes_to_the_rest_where_it_is_most_of_the_time() -> None:
-    """Within reach are 0.2 s; the rest's cheapest so far come first."""
-    wishes = [Wish("dear", 6, 106, 0.1), Wish("hopeless", 9, inf, 0.02), Wish("cheap", 3, 5, 0.1)]
-    assert chosen(0.81, *wishes) == ["cheap", "hopeless", "dear"]
-    assert chosen(0.40, *wishes) == ["cheap"]
-    many = [Wish(str(point), 6, inf, 0.1) for point in range(50)]
-    assert len(chosen(1.2, Wish("cheap", 3, 5, 0.1), *many)) == 1 + 5
-
-
 def test_nobody_settles_at_the_cost_of_one_that_has_no_interval_yet() -> None:
     """The new one wants two visits of 2 s: that leaves 1 s of 5 for the other, which wants 1.5."""
     new = Wish("new", 1, 9, 2.0)

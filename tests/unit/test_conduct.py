@@ -137,23 +137,15 @@ def test_the_judge_is_asked_less_often_the_more_visits_there_are(rig: Rig) -> No
     assert rig.asked < 100 * len(plan.points())
 
 
-def test_the_visits_of_a_round_are_read_together_and_once(rig: Rig) -> None:
-    plan = rig.plan(LATENCY)
-    rig.go(plan)
-    assert [told.visit for told in itertools.chain(*rig.read_together)] == [visit.id for visit in rig.visits]
-    assert len(rig.read_together) == 1 + max(visit.round for visit in rig.visits)
-
-
-def test_what_takes_long_beside_a_round_is_not_done_behind_each(rig: Rig) -> None:
+def test_a_review_is_made_after_a_tenth_more_visits(rig: Rig) -> None:
     rig.visits_to_settle = 50
-    rig.review_s = 0.5
     rig.go(rig.plan(LATENCY))
-    noted = (rig.folder / "journal.jsonl").read_bytes().count(b'"status":"measuring"')
-    assert 1 < noted < rig.visits[-1].round / 4
+    assert len(rig.visits) == rig.looks[-1]
+    assert all(1.1 * before <= after for before, after in itertools.pairwise(rig.looks[:-1]))
+    assert (rig.folder / "journal.jsonl").read_bytes().count(b'"status":"measuring"') == len(rig.looks)
 
 
 def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -> None:
-    rig.review_s = 100
     rig.wished = {2: [1280]}
     rig.go(rig.plan(LATENCY))
     assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
@@ -204,17 +196,6 @@ def test_a_short_budget_adds_no_more_points_than_a_small_share_of_it_pays(rig: R
     rig.visit_s = 0.045
     rig.go(plan)
     assert 0 < len(added(rig, plan)) <= 2
-
-
-def test_points_that_are_added_make_a_round_of_their_own(rig: Rig) -> None:
-    """The next ones are so asked for before all others have another visit."""
-    rig.wished = {0: [1280], 1: [1536], 2: [1792]}
-    plan = rig.plan(LATENCY, ENTER)
-    rig.go(plan)
-    rounds = {point: min(visit.round for visit in rig.visits if visit.point == point) for point in added(rig, plan)}
-    assert sorted(rounds.values()) == [1, 2, 3]
-    for round_ in (1, 2, 3):
-        assert {visit.point for visit in rig.visits if visit.round == round_} <= set(rounds)
 
 
 def test_a_curve_that_is_refused_is_measured_in_another_way(rig: Rig) -> None:

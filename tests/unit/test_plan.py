@@ -539,14 +539,13 @@ def test_costs_are_learned() -> None:
     small, *_, large = sorted(plan.points(), key=lambda point: int(point.values()["size"]))
     effort, longer = Effort(samples=1, sample_ns=1000), Effort(samples=1, sample_ns=1001000)
     assert costs.of(large, effort) > costs.of(small, effort)
-    samples, sample_s = costs.samples(large, effort), effort.sample_s()
-    seconds = 2.0 + samples * sample_s
-    costs.learn(visit_of(plan, large, samples), effort, seconds, is_first=True, stays=True)
-    assert costs.first(large, effort) == pytest.approx(2.0 + costs.samples(large, effort) * sample_s)
+    seconds = 2.0 + effort.sample_s()
+    costs.learn(visit_of(plan, large, 1), effort, seconds, is_first=True, stays=True)
+    assert costs.first(large, effort) == pytest.approx(seconds)
     served = costs.visits_of_layout(large, effort)
     assert served > 1
     assert costs.of(large, effort) < 2.0 / served + 0.1, "a start is shared by the visits that its layout serves"
-    more = costs.samples(large, longer) * longer.sample_s() - costs.samples(large, effort) * sample_s
+    more = longer.sample_s() - effort.sample_s()
     assert costs.first(large, longer) == pytest.approx(costs.first(large, effort) + more)
 
 
@@ -556,22 +555,9 @@ def test_what_a_visit_to_a_layout_that_waits_takes_is_learned_apart_from_the_sta
     sampling_s = 12 * effort.sample_s()
     for seconds, is_first in ((0.5, False), (2.5, True)):
         costs.learn(visit_of(plan, point, 12), effort, seconds + sampling_s, is_first=is_first, stays=True)
-    beyond = costs.samples(point, effort) * effort.sample_s()
+    beyond = effort.samples * effort.sample_s()
     assert costs.first(point, effort) == pytest.approx(0.5 + 2.0 + beyond)
     assert costs.of(point, effort) == pytest.approx(0.5 + 2.0 / costs.visits_of_layout(point, effort) + beyond)
-
-
-def test_what_is_dear_to_ask_for_takes_more_samples_an_even_number_and_not_for_ever() -> None:
-    plan = plan_of(Select(probe="kernel.enter"))
-    point, effort = plan.points()[0], Effort(samples=4, sample_ns=100_000)
-    taken = []
-    for asking_s in (0.0, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 50.0):
-        costs = plan.costs()
-        costs.learn(visit_of(plan, point, 0), effort, asking_s, is_first=False, stays=True)
-        taken.append(costs.samples(point, effort))
-    assert taken == sorted(taken)
-    assert (taken[0], taken[-1]) == (4, 64)
-    assert all(count % 2 == 0 for count in taken)
 
 
 def planned_with(**changed: Any) -> Visit:

@@ -16,25 +16,13 @@ from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
-from tollmeter.model import Outcome, Point, Status, Visit
+from tollmeter.model import Outcome, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import Plan
 from tollmeter.protocol import Outcomes, outcome, refused
 from tollmeter.store.journal import Session
 
-__all__ = [
-    "Judge",
-    "Observer",
-    "Stage",
-    "Stopping",
-    "Watch",
-    "conduct",
-    "hold_machine_lock",
-    "pinned_to",
-]
-
-_MOST_REVIEWING = 0.01
-"""Share of a run's time."""
+__all__ = ["Judge", "Observer", "Stage", "Stopping", "Watch", "conduct", "hold_machine_lock", "pinned_to"]
 
 
 def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_before: float = 0.0) -> Session:
@@ -56,7 +44,6 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._reader = Outcomes()
-        self._next_review = 0.0
         self._judging = Judging(plan, stage.judge)
         built = [earlier for earlier in done if (earlier.point.probe, earlier.point.abi) in stage.executables]
         self._schedule = Schedule(plan, self._judging, self._has_ended, done, built)
@@ -72,28 +59,31 @@ class _Run:
     def to_the_end(self) -> tuple[str, str | None]:
         """Status and reason."""
         schedule, stopping = self._schedule, self._stage.stopping
-        while not schedule.is_cut and schedule.begin(self._left()):
+        while self._begin():
             while (visit := schedule.next(self._left())) and not stopping.asked:
                 self._make(visit)
             if stopping.asked:
                 return "interrupted", "the run was interrupted"
             if not schedule.is_cut:
-                self._judging.read()
                 self._review()
         if schedule.all_are_done() and not schedule.is_cut:
             return "settled", None
         return "budget", f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
 
-    def _review(self) -> None:
-        """Refines curves and notes the state, which takes as long as two visits: after a short round it is postponed,
-        as long as there are points to visit without it."""
-        began, schedule = self._stage.now(), self._schedule
-        if began < self._next_review and not schedule.is_added and not schedule.all_are_done():
-            return
-        schedule.refine(self._left())
+    def _begin(self) -> bool:
+        """Begins a round; where no point is due by the last review, another review decides."""
+        schedule = self._schedule
+        return not schedule.is_cut and (
+            schedule.begin(self._left()) or (self._review(anew=True) and schedule.begin(self._left()))
+        )
+
+    def _review(self, *, anew: bool = False) -> bool:
+        """Judges the points, refines curves and notes the state, if there are enough new visits."""
+        if not self._judging.review(anew=anew):
+            return False
+        self._schedule.refine(self._left())
         self.note("measuring")
-        ended = self._stage.now()
-        self._next_review = ended + (ended - began) / _MOST_REVIEWING
+        return True
 
     def _make(self, visit: Visit) -> None:
         stage, point = self._stage, visit.point
@@ -126,12 +116,10 @@ class _Run:
 
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """Records a refusal for each planned point without a visit: its row then states the reason."""
-        sentences: dict[Point, tuple[Status, str]] = {
-            point: ("unsupported", gap) for point, gap in self._plan.gaps().items()
-        }
-        for point in self._schedule.unvisited():
-            sentences.setdefault(point, ("interrupted", reason or "it was not visited"))
-        for point, (status, sentence) in sentences.items():
+        gaps = self._plan.gaps()
+        for point in dict.fromkeys([*gaps, *self._schedule.unvisited()]):
             if not self._judging.seen.get(point):
+                status: Status = "unsupported" if point in gaps else "interrupted"
+                sentence = gaps.get(point) or reason or "it was not visited"
                 revision = self._plan.probes[point.probe].revision
                 self._record(refused(self._schedule.refusal(point), revision, status, sentence))

@@ -4,33 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tollmeter.conduct.stage import Judge
 from tollmeter.model import Outcome, Point
 from tollmeter.model.topology import matrix_of
 from tollmeter.plan import Plan, SweepCurve
 
-_LOOKED_AGAIN = 1.1
-"""The judge looks at all visits again when there are this many times as many as at its last look: that takes 0.1 s of a
-default run, and shows what the points have in common."""
-
-_ASKED_AGAIN = 1.2
-"""The judge is asked about a point again when it has this many times as many visits: its answer changes no faster."""
-
-
-class _Wanted(NamedTuple):
-    """visits: in all. again: how many there are when it is worth asking once more."""
-
-    visits: float
-    again: float
-
-
-class _Wide(NamedTuple):
-    """Pairs of CPUs whose intervals were wide when the point had so many visits."""
-
-    visits: int
-    pairs: Sequence[tuple[int, ...]]
+_REVIEWED_AGAIN = 1.1
+"""Visits that a review needs, as a multiple of those of the review before: one takes as long as several visits."""
 
 
 class Judging:
@@ -40,52 +21,38 @@ class Judging:
         self._plan = plan
         self._judge = judge
         self.seen: dict[Point, list[Outcome]] = {}
-        self._new: list[Outcome] = []
-        self._looked_at = 0
-        self._wanted: dict[Point, _Wanted] = {}
-        self._wide: dict[Point, _Wide] = {}
+        self._reviewed = 0
+        self._wanted: dict[Point, float] = {}
+        self._wide: dict[Point, tuple[int, Sequence[tuple[int, ...]]]] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Adds a new visit."""
         self.seen.setdefault(outcome.point, []).append(outcome)
-        self._new.append(outcome)
 
-    def read(self) -> None:
-        """Reads the new visits together, and looks at all visits if there are enough new ones. What the points want is
-        then computed anew."""
-        self._judge.read(self._new)
-        self._new = []
+    def review(self, *, anew: bool = False) -> bool:
+        """Looks at all visits if there are a tenth more than at the last review, or, anew, if there are any more: what
+        points want is then computed again. Returns whether it did."""
         visits = sum(map(len, self.seen.values()))
-        if visits >= _LOOKED_AGAIN * self._looked_at:
-            self._looked_at = visits
-            self._judge.look([outcome for several in self.seen.values() for outcome in several])
-            self._wanted.clear()
+        if visits == self._reviewed or (not anew and visits < _REVIEWED_AGAIN * self._reviewed):
+            return False
+        self._reviewed = visits
+        self._judge.look([outcome for several in self.seen.values() for outcome in several])
+        self._wanted.clear()
+        self._wide.clear()
+        return True
 
     def differing(self) -> Sequence[Point]:
         """Points that were measured in another state of the machine than the rest."""
         return self._judge.differing(self.seen)
 
     def visits_wanted(self, point: Point) -> float:
-        """The number of visits that the point needs in all."""
-        seen, known = len(self.seen.get(point, ())), self._wanted.get(point)
-        if known is None or seen >= known.again:
-            visits = self._ask_judge(point)
-            again = max(seen + 1, min(visits, _ASKED_AGAIN * seen))
-            known = self._wanted[point] = _Wanted(visits, again)
-        return known.visits
+        """The number of visits that the point needs in all, by the last review. The second point of interleaved
+        comparisons is wanted as long as any first point is."""
+        if point not in self._wanted:
+            self._wanted[point] = self._visits_wanted(point)
+        return self._wanted[point]
 
-    def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
-        """Of a matrix the pairs of CPUs that are to be visited once more. The judge is asked again when they were."""
-        seen = self.seen.get(point, [])
-        known = self._wide.get(point)
-        if known is None or (known.pairs and len(seen) >= known.visits + len(known.pairs)):
-            alike = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
-            pairs = self._judge.wide_pairs([outcome for other in alike for outcome in self.seen[other]], point)
-            known = self._wide[point] = _Wide(len(seen), pairs)
-        return known.pairs[len(seen) - known.visits :]
-
-    def _ask_judge(self, point: Point) -> float:
-        """The second point of interleaved comparisons is wanted as long as any first point is."""
+    def _visits_wanted(self, point: Point) -> float:
         seen = self.seen.get(point, [])
         second = self._plan.against.get(point)
         if second:
@@ -93,6 +60,16 @@ class Judging:
         if self._plan.against:
             return max(self.visits_wanted(first) for first, second in self._plan.against.items() if second == point)
         return self._judge.visits_wanted(seen, self._plan.probes[point.probe])
+
+    def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
+        """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""
+        seen = len(self.seen.get(point, ()))
+        if point not in self._wide:
+            alike = [other for other in self.seen if matrix_of(other) == matrix_of(point)]
+            pairs = self._judge.wide_pairs([outcome for other in alike for outcome in self.seen[other]], point)
+            self._wide[point] = seen, pairs
+        since, pairs = self._wide[point]
+        return pairs[seen - since :]
 
     def wished(self, curve: SweepCurve) -> list[Point]:
         """Points that the curve lacks; of a curve that is refused, those of the one in its place."""

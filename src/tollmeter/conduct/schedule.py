@@ -31,10 +31,9 @@ Place = tuple[Point, tuple[int, ...]]
 
 
 class Layout(NamedTuple):
-    """Of one point on some CPUs: which one, of which round, and how many visits were requested of it."""
+    """Of one point on some CPUs: which one, and how many visits were requested of it."""
 
     number: int = 0
-    round: int = 0
     served: int = 1
 
 
@@ -50,28 +49,26 @@ class Schedule:
         built: Sequence[Outcome] = (),
     ) -> None:
         """has_ended: whether the process of the layout that was visited last has ended, by itself or to free its
-        memory. done: of earlier sessions; built: of these, the ones whose executables are there."""
+        memory. done: of earlier sessions, whose last round is completed; built: of these, the ones whose executables
+        are there."""
         self._plan = plan
         self._judging = judging
         self._has_ended = has_ended
         self._costs = plan.costs()
         self._seen = judging.seen
-        self._first_round = dict.fromkeys(plan.points(), 0)
-        for earlier in built:
-            self._first_round.setdefault(earlier.point, earlier.round)
+        self._points = dict.fromkeys([*plan.points(), *(earlier.point for earlier in built)])
         self._visits_of_pairs = {point: visits for point in plan.points() if (visits := plan.visits_of_pairs(point))}
         self._made = {
             (earlier.point, earlier.round, earlier.cpus) for earlier in done if earlier.status != "interrupted"
         }
         self._numbers = itertools.count(max((earlier.visit for earlier in done), default=-1) + 1)
+        self._round = max((earlier.round for earlier in done), default=0) - 1
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._for_knees = _FOR_KNEES * plan.budget_seconds
-        self._round = -1
         self._queue = deque[Place]()
-        self.is_cut = self.is_added = False
-        """Whether a visit was left out because the budget does not suffice for it; whether this round is of points that
-        were added near cache boundaries."""
+        self.is_cut = False
+        """Whether a visit was left out because the budget does not suffice for it."""
 
     # ---- the visits of a round --------------------------------------------------------------------------------------
 
@@ -79,22 +76,19 @@ class Schedule:
         """Chooses the points of the next round. False where none is left to visit."""
         self._round += 1
         points = self._due(left_s)
-        self.is_added = self._round > 0 and all(self._first_round[point] == self._round for point in points)
-        passes = LEAST_VISITS if self.is_added and not self._plan.against else 1
-        order = visit_order(self._plan, points, self._round, self._costs)
-        self._queue = deque(place for _ in range(passes) for place in self._spread(order))
+        self._queue = deque(self._spread(visit_order(self._plan, points, self._round, self._costs)))
         return bool(points)
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
         """The visits of points in this order, those of a matrix evenly among them: at any moment of a round all
         relations of CPUs are visited, so that the machine's state at that moment is no difference between them."""
-        places = [(point, self._placements(point)) for point in order]
-        spread = [
-            (turn / len(order) if len(several) == 1 else (place + 0.5) / len(several), turn, point, cpus)
-            for turn, (point, several) in enumerate(places)
-            for place, cpus in enumerate(several)
-        ]
-        return [(point, cpus) for *_, point, cpus in sorted(spread, key=lambda one: one[:2])]
+        spread: list[tuple[float, int, Place]] = []
+        for number, point in enumerate(order):
+            several = self._placements(point)
+            for place, cpus in enumerate(several):
+                part = number / len(order) if len(several) == 1 else (place + 0.5) / len(several)
+                spread.append((part, number, (point, cpus)))
+        return [place for *_, place in sorted(spread, key=lambda visit: visit[:2])]
 
     def next(self, left_s: float) -> Visit | None:
         """The next visit of the round; None at its end."""
@@ -133,17 +127,17 @@ class Schedule:
         return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place) -> Layout:
-        """The layout of the next visit. It serves as often as it is worth, and more in the round that it was made for.
-        Where its process has ended, the next visit sets up another one."""
+        """The layout of the next visit. It serves as often as it is worth. Where its process has ended, the next visit
+        sets up another one."""
         last = self._layouts.get(place)
         if last is None:
-            return Layout(round=self._round)
-        is_interleaved = bool(self._plan.against)
-        effort = self._plan.effort_of(place[0])
-        serves = LAYOUT_SERVES if is_interleaved else self._costs.visits_of_layout(place[0], effort)
-        has_ended = not is_interleaved and self._has_ended(place)
-        is_over = has_ended or (last.round != self._round and last.served >= serves)
-        return Layout(last.number + 1, self._round) if is_over else last._replace(served=last.served + 1)
+            return Layout()
+        if self._plan.against:
+            is_over = last.served >= LAYOUT_SERVES
+        else:
+            serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
+            is_over = last.served >= serves or self._has_ended(place)
+        return Layout(last.number + 1) if is_over else last._replace(served=last.served + 1)
 
     def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
         """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
@@ -151,8 +145,7 @@ class Schedule:
         sample = last.samples[0] if last else None
         effort = self._plan.effort_of(point)
         return Sampling(
-            samples=self._costs.samples(point, effort), sample_ns=effort.sample_ns,
-            layout=layout.number,
+            samples=effort.samples, sample_ns=effort.sample_ns, layout=layout.number,
             iterations=sample.iterations if sample else 0,
             control_iterations=sample.control_iterations if sample else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)),
@@ -179,10 +172,10 @@ class Schedule:
         return self._has_failed(point) or 0 < seen >= self._visits_wanted(point)
 
     def all_are_done(self) -> bool:
-        return all(self.is_done(point) for point in self._first_round)
+        return all(self.is_done(point) for point in self._points)
 
     def unvisited(self) -> list[Point]:
-        return [point for point in self._first_round if not self._seen.get(point)]
+        return [point for point in self._points if not self._seen.get(point)]
 
     def _visits_wanted(self, point: Point) -> float:
         """Of a matrix of CPUs those of all pairs, and then one of each pair whose interval is wide: what its own row
@@ -195,20 +188,12 @@ class Schedule:
     def _due(self, left_s: float) -> list[Point]:
         """First every point once, those of a study's claims until each has an interval, and small ones before large
         ones; then the points whose next visits gain most."""
-        if self._plan.against and self._round > 0:
-            return self._due_interleaved(left_s)
-        known = [point for point, first in self._first_round.items() if first <= self._round]
         if self._plan.against:
-            return known
-        still = [point for point in known if self._round == 0 or not self.is_done(point)]
-        still = self._small_first(self._claims_first(still, left_s), left_s)
-        if self._round == 0:
-            return still
-        fresh = [point for point in still if not self._seen.get(point)]
-        if added := [point for point in fresh if self._first_round[point] == self._round]:
-            return added
-        fresh += self._due_for_review(left_s)
-        wishes = [self._wish(point) for point in still if self._seen.get(point) and point not in fresh]
+            return self._due_interleaved(left_s)
+        due = [point for point in self._points if not self.is_done(point)]
+        due = self._small_first(self._claims_first(due, left_s), left_s)
+        fresh = [point for point in due if not self._seen.get(point)] + self._due_for_review(left_s)
+        wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
         return fresh + next_visits(wishes, left_s - self._seconds_of(fresh))
 
     def _due_for_review(self, left_s: float) -> list[Point]:
@@ -253,7 +238,7 @@ class Schedule:
         for *several, other in groups(self._plan.against):
             still = [point for point in several if not self.is_done(point)]
             due += [*still, other] if still and not self._has_failed(other) else []
-        return due if sum(map(self._first_s, due)) <= left_s else []
+        return due if self._round == 0 or sum(map(self._first_s, due)) <= left_s else []
 
     def _wish(self, point: Point) -> Wish[Point]:
         places, seen = len(self._placements(point)), self._count(point)
@@ -273,18 +258,18 @@ class Schedule:
         """Adds the points that curves lack to the next round, the cheapest of each curve first, as long as all wanted
         visits still fit, or the added ones take only a small share of the budget together. The place of a cache
         boundary matters more than the precision of each point, so the least effort suffices to make room."""
-        spare = left_s - sum(self._missing_s(point) for point in self._first_round if not self.is_done(point))
+        spare = left_s - sum(self._missing_s(point) for point in self._points if not self.is_done(point))
         for curve in self._plan.curves():
             added = {
                 point: self._missing_s(point, EFFORTS[-1])
                 for point in self._judging.wished(curve)
-                if point not in self._first_round
+                if point not in self._points
             }
             for point, cost in sorted(added.items(), key=lambda item: item[1]):
                 if cost > max(spare, self._for_knees):
                     break
                 spare, self._for_knees = spare - cost, self._for_knees - cost
-                self._first_round[point] = self._round + 1
+                self._points[point] = None
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
         """Wall time of the visits that a point still wants: at least one, since it has not converged."""

@@ -19,10 +19,7 @@ class Judge(Protocol):
     """Decides which numbers are precise enough. Injected, since the analysis is above this package."""
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
-        """Looks at all visits so far, for what no single point shows."""
-
-    def read(self, outcomes: Sequence[Outcome]) -> None:
-        """Reads new visits of any points: together they take less time than one by one."""
+        """Reads the visits that are new among all so far, and learns what no single point shows."""
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """Visits that the point needs in all: no more than it has if converged; infinite if no number suffices."""

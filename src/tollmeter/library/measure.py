@@ -257,11 +257,6 @@ class AnalysisJudge:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
         self._numbers.clear()
 
-    def read(self, outcomes: Sequence[Outcome]) -> None:
-        good = self._known.unread([outcome for outcome in outcomes if outcome.status == "ok"])
-        if good:
-            self._known.read(good, [self._probes[outcome.point.probe] for outcome in good])
-
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         return (
             0.0

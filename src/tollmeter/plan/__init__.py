@@ -20,7 +20,17 @@ from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe,
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan.against import counterparts, groups, interleaved
 from tollmeter.plan.claims import claim_rank
-from tollmeter.plan.effort import EFFORTS, OF_MATRIX, USUAL, Costs, Effort, stated_bytes, visits_wanted
+from tollmeter.plan.effort import (
+    EFFORTS,
+    OF_EMULATED,
+    OF_MATRIX,
+    USUAL,
+    Costs,
+    Effort,
+    is_emulated,
+    stated_bytes,
+    visits_wanted,
+)
 from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
 
@@ -100,8 +110,9 @@ class Plan(Record, frozen=True):
 
     def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
         """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""
-        is_brief = self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.against
-        return OF_MATRIX if is_brief else effort or self.effort
+        if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.against:
+            return OF_MATRIX
+        return OF_EMULATED if is_emulated(point) else effort or self.effort
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all

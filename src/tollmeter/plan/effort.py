@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wall time of a visit, its number of samples, and the number of visits that one layout serves.
+"""The wall time of a visit, the number of visits that one layout serves, and the points that a round visits.
 
-A visit has a fixed cost - the request, the checks, the control loops, the journal - and so has a layout: a process
-starts, touches its memory and links a pointer cycle through it. What is expensive is used for longer, by the square
-root of (ratio of costs x ratio of variances), which gives the most information in a given time (Cochran 1977, section
-10.6)."""
+A layout has a fixed cost: a process starts, touches its memory and links a pointer cycle through it. It is used for
+longer where that is expensive, by the square root of (ratio of costs x ratio of variances), which gives the most
+information in a given time (Cochran 1977, section 10.6)."""
 
 from __future__ import annotations
 
@@ -18,10 +17,8 @@ from tollmeter.model import Point, Probe, Record, Visit
 VISITS_WANTED = 6
 """For which an effort is chosen: three make an interval, and twice as many a useful one."""
 _LAYOUT_SERVES = (2, 8)
-_MOST_SAMPLES = 64
-_VARIANCES, _LAYOUT_VARIANCES = 4.0, (1 - LEAST_SHARED) / LEAST_SHARED
-"""Variance of samples over that of visits: standard deviations of 1.2 % and 0.6 % were seen without disturbance. And
-variance of visits of one layout over that of layouts (experiment/precision.py)."""
+_LAYOUT_VARIANCES = (1 - LEAST_SHARED) / LEAST_SHARED
+"""Variance of visits of one layout over that of layouts (experiment/precision.py)."""
 
 _STARTING_S = 0.004
 _ASKING_S = 0.003
@@ -41,31 +38,25 @@ _BURSTS_S = 100e-6
 """n and 2n iterations, an eighth of n to warm up, and what is seen beside."""
 
 
-_COUNTED = "qemu-user:"
-"""Targets whose clock is a count of the program's instructions."""
-_EMULATED = ("guest:", "bare:")
-"""Targets whose clock counts the instructions of a whole system."""
-
-
 def visits_wanted(point: Point) -> int:
     """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
     clock has little."""
-    return 1 if is_counted(point) else LEAST_VISITS if point.target.startswith(_EMULATED) else VISITS_WANTED
+    return 1 if is_counted(point) else LEAST_VISITS if is_emulated(point) else VISITS_WANTED
 
 
 def is_counted(point: Point) -> bool:
-    return point.target.startswith(_COUNTED)
+    """Whether the point's clock is a count of the program's instructions."""
+    return point.target.startswith("qemu-user:")
+
+
+def is_emulated(point: Point) -> bool:
+    """Whether the point's clock counts the instructions of a whole system."""
+    return point.target.startswith(("guest:", "bare:"))
 
 
 def has_machines_time(point: Point) -> bool:
     """Whether no emulator stands between the point and the machine's CPUs."""
-    return not is_counted(point) and not point.target.startswith(_EMULATED)
-
-
-def _guessed_asking_s(point: Point) -> float:
-    if point.target.startswith(_EMULATED):
-        return _EMULATING_A_SYSTEM_S
-    return _EMULATING_S if is_counted(point) else _ASKING_S
+    return not (is_counted(point) or is_emulated(point))
 
 
 class Effort(Record, frozen=True):
@@ -81,15 +72,7 @@ class Effort(Record, frozen=True):
 
 
 USUAL = Effort()
-EFFORTS = (
-    USUAL,
-    Effort(samples=12),
-    Effort(samples=10),
-    Effort(samples=8),
-    Effort(samples=6),
-    Effort(samples=6, sample_ns=200_000),
-    Effort(samples=4, sample_ns=200_000),
-)
+EFFORTS = (USUAL, Effort(samples=8), Effort(samples=4, sample_ns=200_000))
 """From the greatest to the least. More than sixteen samples add little information, and leave less time for what
 surrounds a visit. Shorter batches save no time: the evidence beside a sample and the work around a visit take as long
 as they do. All counts are even, so that n and 2n come first equally often."""
@@ -98,6 +81,9 @@ as they do. All counts are even, so that n and 2n come first equally often."""
 OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
 """Of a pair of many CPUs. Two visits of a pair differ by 2 to 4 % with these, and by as much with four times as long
 batches (decision 38)."""
+
+OF_EMULATED = Effort(samples=32)
+"""Where an emulator executes a whole system: what surrounds the samples takes as long as many of them."""
 
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
@@ -137,14 +123,6 @@ class Costs:
         """Seconds of a visit that begins a layout."""
         return self._starting_s(point, effort) + self._visit_s(point, effort)
 
-    def samples(self, point: Point, effort: Effort) -> int:
-        """An even number of samples; more where the rest of the visit is expensive."""
-        if effort.forks:
-            return effort.samples
-        fixed = self._asking_s(point, effort) + self._starting_s(point, effort) / _LAYOUT_SERVES[1]
-        best = sqrt(_VARIANCES * fixed / self._sample_s(point, effort))
-        return min(_MOST_SAMPLES, max(effort.samples, 2 * round(best / 2)))
-
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         """Visits that a layout serves, from the cost of its set-up."""
         if point in self._serve_once:
@@ -155,14 +133,15 @@ class Costs:
 
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""
-        return self._asking_s(point, effort) + self.samples(point, effort) * self._sample_s(point, effort)
+        return self._asking_s(point, effort) + effort.samples * self._sample_s(point, effort)
 
     def _sample_s(self, point: Point, effort: Effort) -> float:
         probe = self._probes.get(point.probe)
         return effort.sample_s(2 if probe and probe.control else 1)
 
     def _asking_s(self, point: Point, effort: Effort) -> float:
-        return self._asking.get(point, _FORKING_S if effort.forks else _guessed_asking_s(point))
+        usual_s = _EMULATING_A_SYSTEM_S if is_emulated(point) else _EMULATING_S if is_counted(point) else _ASKING_S
+        return self._asking.get(point, _FORKING_S if effort.forks else usual_s)
 
     def _starting_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a layout's start: none where a child of a process that waits makes the visit."""
@@ -202,28 +181,15 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
 
     First those without an interval, the cheapest first: as many as get one in half of the time that is left, and one at
     least. Without that limit one more visit of each large point took the time in which all others had got theirs, and
-    most rows of a run ended with two visits. Then those that can be settled in the time that is left, the
-    cheapest first, which settles most. Where these want less than a quarter of it, half of what they leave over goes to
-    the rest, those first that have cost least: else the last quarter of a run went to repeated visits of two or three
-    points, while fifty waited. Before that, too few points are known well enough to say what is left over.
-    """
+    most rows of a run ended with two visits. Then those that converge in the time that is left, the cheapest first,
+    which converges most. Where there are none of either, those that have cost least."""
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
-    unborn_s = sum(wish.to_interval_s() for wish in new)
-    chosen = _fitting(new, [wish.to_interval_s() for wish in new], left_s / 2)
-    chosen = chosen or _fitting(new, [wish.visit_s for wish in new], left_s)
-    chosen += _fitting(known, [wish.to_settle_s() for wish in known], left_s - unborn_s)
-    rest = sorted(
-        (wish for wish in wishes if wish not in chosen), key=lambda wish: (wish.seen * wish.visit_s, wish.visit_s)
-    )
-    wanted_s = unborn_s + sum(wish.to_settle_s() for wish in chosen if wish.seen >= LEAST_VISITS)
-    chosen += _fitting(rest, [wish.visit_s for wish in rest], _for_the_rest(wanted_s, left_s) if chosen else left_s)
-    return [wish.point for wish in chosen]
-
-
-def _for_the_rest(wanted_s: float, left_s: float) -> float:
-    """Seconds beside what those within reach want."""
-    return (left_s - wanted_s) / 2 if wanted_s < left_s / 4 else 0.0
+    to_intervals_s = [wish.to_interval_s() for wish in new]
+    chosen = _fitting(new, to_intervals_s, left_s / 2) or _fitting(new, [wish.visit_s for wish in new], left_s)
+    chosen += _fitting(known, [wish.to_settle_s() for wish in known], left_s - sum(to_intervals_s))
+    least = sorted(wishes, key=lambda wish: (wish.seen * wish.visit_s, wish.visit_s))
+    return [wish.point for wish in chosen or _fitting(least, [wish.visit_s for wish in least], left_s)]
 
 
 def _fitting(wishes: Sequence[Wish[P]], costs_s: Sequence[float], left_s: float) -> list[Wish[P]]:
