@@ -130,14 +130,14 @@ _NAMELESS = ("", "", "")
 
 def install_line(packages: Iterable[str]) -> str:
     """The command, as root, for Debian's packages, between backticks; those without a name here follow it."""
-    wanted = list(dict.fromkeys(packages))
+    debian_names = list(dict.fromkeys(packages))
     manager = next((program for program in _LINES if shutil.which(program)), None)
     if manager is None or manager == "apt-get":
-        typed = f"`{_LINES['apt-get']} {' '.join(wanted)}`"
+        typed = f"`{_LINES['apt-get']} {' '.join(debian_names)}`"
         return typed if manager else f"on Debian, {typed}"
     # Debian's compilers carry their version in their names.
     column = [*_LINES][1:].index(manager)
-    names = {package: _NAMES.get(re.sub(r"-\d+(?=-|$)", "", package), _NAMELESS)[column] for package in wanted}
+    names = {package: _NAMES.get(re.sub(r"-\d+(?=-|$)", "", package), _NAMELESS)[column] for package in debian_names}
     known = dict.fromkeys(word for name in names.values() for word in name.split())
     unknown = [package for package, name in names.items() if not name]
     line = [f"`{_LINES[manager]} {' '.join(known)}`"] if known else []

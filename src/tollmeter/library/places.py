@@ -30,7 +30,7 @@ from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import find, for_cpu, open_here
 from tollmeter.toolchain.build import Gap, find_compiler, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
-from tollmeter.toolchain.ready import NoCompiler, Wanted, known_gap, lacking, make_ready, not_ready
+from tollmeter.toolchain.ready import NoCompiler, ProbesByAbi, known_gap, lacking, make_ready, not_ready
 
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
@@ -135,7 +135,7 @@ def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
 
 
 def _install_missing(
-    wanted: Wanted, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries
+    wanted: ProbesByAbi, named: Sequence[str], own: Sequence[Abi], targets: Sequence[str], known: Libraries
 ) -> None:
     """Debian packages, and the libraries that probes are built with, where they are missing."""
     stale = [abi for abi in own if abi.name in wanted and lacking(ROOT, abi, wanted[abi.name])]
@@ -145,7 +145,7 @@ def _install_missing(
     _install_libraries(wanted, known)
 
 
-def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
+def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
     """Raises Failure where nothing of what was named is there, or nothing at all."""
     of_named = [failures[abi] for abi in named if abi in failures]
     if named and len(of_named) == len(named):
@@ -159,7 +159,7 @@ def _check_any(wanted: Wanted, named: Sequence[str], failures: Mapping[str, Fail
         )
 
 
-def _install_libraries(wanted: Wanted, known: Libraries) -> None:
+def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:
     """A library that cannot be had is reported, also in the rows of its probes. Without a compiler none is of use."""
     names = {library_name for probes in wanted.values() for probe in probes for library_name in known.get(probe, ())}
     missing = libraries.missing(ROOT, sorted(names), wanted)

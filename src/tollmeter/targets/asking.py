@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same for every way of running an executable: it describes itself or the machine, and how its process ended is
-told in the words of a row's status and reason."""
+"""The same for every way of running an executable: it describes itself or the machine, and the way in which its process
+ended becomes a row's status and reason."""
 
 from __future__ import annotations
 

@@ -49,75 +49,75 @@ def cache_folder() -> Path:
     return user_folder("XDG_CACHE_HOME", ".cache")
 
 
-def cached(wanted: KernelChoice) -> Kernel | None:
+def cached(choice: KernelChoice) -> Kernel | None:
     """The kernel, where it was downloaded before."""
-    folder = cache_folder() / "kernels" / wanted.package
-    tree = folder / wanted.device_tree if wanted.device_tree else None
+    folder = cache_folder() / "kernels" / choice.package
+    tree = folder / choice.device_tree if choice.device_tree else None
     kernel = Kernel(folder / "image", tree)
     return kernel if kernel.image.is_file() and (tree is None or tree.is_file()) else None
 
 
-def fetched(wanted: KernelChoice) -> Kernel:
+def fetched(choice: KernelChoice) -> Kernel:
     """The kernel, downloaded where it is missing. Raises Failure where it cannot be had."""
-    if kernel := cached(wanted):
+    if kernel := cached(choice):
         return kernel
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with (cache_folder() / "lock").open("w") as lock:  # two runs at once download one after the other
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if cached(wanted) is None:
-                _download(wanted, cache_folder() / "kernels" / wanted.package)
-                shutil.rmtree(cache_folder() / f"apt-{wanted.architecture}", ignore_errors=True)
+            if cached(choice) is None:
+                _download(choice, cache_folder() / "kernels" / choice.package)
+                shutil.rmtree(cache_folder() / f"apt-{choice.architecture}", ignore_errors=True)
     except (OSError, tarfile.TarError, lzma.LZMAError, struct.error) as error:
-        raise Failure(f"the kernel of {wanted.package} cannot be kept in {cache_folder()}: {error}", 5) from error
-    kernel = cached(wanted)
+        raise Failure(f"the kernel of {choice.package} cannot be kept in {cache_folder()}: {error}", 5) from error
+    kernel = cached(choice)
     if kernel is None:
-        raise Failure(f"{wanted.package} holds no kernel of the kind that this guest needs", 5)
+        raise Failure(f"{choice.package} holds no kernel of the kind that this guest needs", 5)
     return kernel
 
 
 # ---- apt ----------------------------------------------------------------------------------------------------------
 
 
-def _download(wanted: KernelChoice, folder: Path) -> None:
+def _download(choice: KernelChoice, folder: Path) -> None:
     """From the installer's package where there is one: the same kernel, in an eighth of the bytes."""
-    state = cache_folder() / f"apt-{wanted.architecture}"
+    state = cache_folder() / f"apt-{choice.architecture}"
     complaint = ""
-    for way in (_of_installer, _of_system) if wanted.installer else (_of_system,):
-        package = way(wanted, state)
+    for way in (_of_installer, _of_system) if choice.installer else (_of_system,):
+        package = way(choice, state)
         if package is None:
-            complaint = f"apt knows no {wanted.package}: is there a network?"
+            complaint = f"apt knows no {choice.package}: is there a network?"
             continue
         with tempfile.TemporaryDirectory(dir=state) as scratch:
-            done = _apt(wanted, state, ["apt-get", "download", package], Path(scratch))
+            done = _apt(choice, state, ["apt-get", "download", package], Path(scratch))
             packages = [*Path(scratch).glob("*.deb"), *Path(scratch).glob("*.udeb")]
             if done.returncode == 0 and packages:
-                _unpack(packages[0], wanted, folder)
+                _unpack(packages[0], choice, folder)
                 return
         last = next((line for line in reversed(done.stderr.strip().splitlines()) if line), "it says nothing")
         complaint = f"apt-get cannot download {package}: {last}"
-    raise Failure(f"{complaint} (for {wanted.architecture})", 5)
+    raise Failure(f"{complaint} (for {choice.architecture})", 5)
 
 
-def _of_installer(wanted: KernelChoice, state: Path) -> str | None:
+def _of_installer(choice: KernelChoice, state: Path) -> str | None:
     """The newest kernel's package among those of Debian's installer, which apt does not usually list: they have a
     component of their own, beside each that the system's sources name."""
     (state / _SOURCES).unlink(missing_ok=True)
-    printed = _apt(wanted, state, ["apt-get", "update", "--print-uris"]).stdout
+    printed = _apt(choice, state, ["apt-get", "update", "--print-uris"]).stdout
     signed = f"[signed-by={_KEYRING}] " if _KEYRING.is_file() else ""
     places = re.findall(r"'(\S+)/dists/(\S+)/InRelease'", printed)
     lines = [f"deb {signed}{address} {release} main/debian-installer\n" for address, release in places]
     (state / _SOURCES).write_text("".join(lines), encoding="utf-8")
-    _apt(wanted, state, ["apt-get", "update"])
-    names = _apt(wanted, state, ["apt-cache", "pkgnames", "kernel-image-"]).stdout.split()
-    return newest(name for name in names if name.endswith(wanted.installer))
+    _apt(choice, state, ["apt-get", "update"])
+    names = _apt(choice, state, ["apt-cache", "pkgnames", "kernel-image-"]).stdout.split()
+    return newest(name for name in names if name.endswith(choice.installer))
 
 
-def _of_system(wanted: KernelChoice, state: Path) -> str | None:
+def _of_system(choice: KernelChoice, state: Path) -> str | None:
     """What the metapackage depends on, by the system's own sources."""
     (state / _SOURCES).unlink(missing_ok=True)
-    _apt(wanted, state, ["apt-get", "update"])
-    return newest(_apt(wanted, state, ["apt-cache", "depends", wanted.package]).stdout.split())
+    _apt(choice, state, ["apt-get", "update"])
+    return newest(_apt(choice, state, ["apt-cache", "depends", choice.package]).stdout.split())
 
 
 def newest(names: Iterable[str]) -> str | None:
@@ -127,9 +127,9 @@ def newest(names: Iterable[str]) -> str | None:
 
 
 def _apt(
-    wanted: KernelChoice, state: Path, words: Sequence[str], folder: Path | None = None
+    choice: KernelChoice, state: Path, words: Sequence[str], folder: Path | None = None
 ) -> commands.CompletedProcess[str]:
-    own = {"APT::Architecture": wanted.architecture, "APT::Architectures::": wanted.architecture}
+    own = {"APT::Architecture": choice.architecture, "APT::Architectures::": choice.architecture}
     lists = own_lists(state)
     if (state / _SOURCES).is_file():
         own |= {"Dir::Etc::sourcelist": str(state / _SOURCES), "Dir::Etc::sourceparts": "-"}
@@ -168,7 +168,7 @@ def run_apt(words: Sequence[str], folder: Path | None, missing: str) -> commands
 # ---- the package -----------------------------------------------------------------------------------------------------
 
 
-def _unpack(package: Path, wanted: KernelChoice, folder: Path) -> None:
+def _unpack(package: Path, choice: KernelChoice, folder: Path) -> None:
     """Takes two files out of the package by their names. Nothing is extracted to a path that it names."""
     folder.mkdir(parents=True, exist_ok=True)
     with commands.start("checkout", ["dpkg", "--fsys-tarfile", package], stdout=commands.PIPE) as packed:
@@ -181,7 +181,7 @@ def _unpack(package: Path, wanted: KernelChoice, folder: Path) -> None:
                     continue
                 if name.parent.name == "boot" and name.name.startswith("vmlinuz"):
                     path, taken = folder / "image", _loadable(content.read())
-                elif wanted.device_tree == name.name:
+                elif choice.device_tree == name.name:
                     path, taken = folder / name.name, content.read()
                 else:
                     continue

@@ -151,8 +151,8 @@ def survey(root: Path, machine: str) -> list[Standing]:
 
 
 def _standing_of(abi: Abi, machine: str) -> Standing:
-    found = find_compiler(abi)
-    gap, compiler = (found, None) if isinstance(found, Gap) else (None, found)
+    result = find_compiler(abi)
+    gap, compiler = (result, None) if isinstance(result, Gap) else (None, result)
     lacks, packages = ([gap.reason], [*gap.packages]) if gap else ([], [])
     target = None
     for way in abi.runs:

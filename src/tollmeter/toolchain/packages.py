@@ -17,7 +17,7 @@ from tollmeter.notices import once
 from tollmeter.targets.ways import NATIVE, for_abi, lack
 from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
-from tollmeter.toolchain.ready import Wanted, lacking
+from tollmeter.toolchain.ready import ProbesByAbi, lacking
 
 _MADE_FOR = {
     "init.x86_64": "x86_64",
@@ -36,13 +36,13 @@ def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
         _launch(root, packages)
 
 
-def install_for(root: Path, wanted: Wanted, targets: Sequence[str], machine: str) -> None:
+def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], machine: str) -> None:
     """Installs the Debian packages that ABIs miss to be built and run here, where that may be done.
 
     Whether a kernel runs an ABI is only known when there is a compiler for it: what that shows is installed after it.
     """
-    known = find(root, wanted).abis
-    asked = [(abi, probes) for name, probes in wanted.items() if (abi := known.get(name))]
+    known = find(root, requested).abis
+    asked = [(abi, probes) for name, probes in requested.items() if (abi := known.get(name))]
     tried: set[str] = set()
     while packages := [package for package in _missing(root, asked, targets, machine) if package not in tried]:
         if not install(root, packages):

@@ -21,7 +21,7 @@ from tollmeter.toolchain import proven
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.accepting import accepted, write
 from tollmeter.toolchain.build import locked
-from tollmeter.toolchain.ready import Wanted
+from tollmeter.toolchain.ready import ProbesByAbi
 
 FOLDER = "prebuilt"
 _MOST_BYTES = 1 << 20
@@ -43,11 +43,11 @@ def keep(root: Path, abi: Abi, folder: Path) -> int:
     return len(built)
 
 
-def take(root: Path, wanted: Wanted) -> None:
+def take(root: Path, requested: ProbesByAbi) -> None:
     """Puts those of the probes that are to be built, and that were brought, where a build would leave them."""
     known = find(root).abis if (root / FOLDER).is_dir() else {}
-    for abi in (known[name] for name in wanted.keys() & known.keys()):
-        lacking = set(wanted[abi.name]) - proven.known(root, abi)
+    for abi in (known[name] for name in requested.keys() & known.keys()):
+        lacking = set(requested[abi.name]) - proven.known(root, abi)
         brought = _manifest(root / FOLDER / abi.name) if lacking else None
         if not brought or not lacking & brought.probes.keys() or brought.sources != _digest(root, abi):
             continue

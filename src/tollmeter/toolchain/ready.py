@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes probes of ABIs ready to be measured: builds those that are wanted and not built, and has them describe
+"""Makes probes of ABIs ready to be measured: builds those that are requested and not built, and has them describe
 themselves. What stands in build/ besides what a build leaves in build/ABI:
 
     ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
@@ -30,7 +30,7 @@ from tollmeter.toolchain.build import BuildResult, Gap, Task, build_several, fin
 _DPKG = Path("/var/lib/dpkg/status")
 _MOST_NAMED = 6
 
-Wanted = Mapping[str, Collection[str]]
+ProbesByAbi = Mapping[str, Collection[str]]
 """Probes by ABI."""
 
 
@@ -39,37 +39,37 @@ class NoCompiler(Failure):
 
 
 def make_ready(
-    root: Path, wanted: Wanted, targets: Sequence[str] = (), unasked: Collection[str] = ()
+    root: Path, requested: ProbesByAbi, targets: Sequence[str] = (), unasked: Collection[str] = ()
 ) -> dict[str, Failure]:
     """Builds and describes the wanted probes, and returns by name why an ABI is missing. targets: tried before the
     ABI's own ways. unasked: ABIs that were not named, and run on this machine or not at all."""
-    known = find(root, wanted.keys() - set(unasked))
-    gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
-    abis = {name: known.abis[name] for name in wanted if name in known.abis and name not in gaps}
-    compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, wanted[abi.name])])
+    known = find(root, requested.keys() - set(unasked))
+    gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
+    abis = {name: known.abis[name] for name in requested if name in known.abis and name not in gaps}
+    compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, requested[abi.name])])
+    tasks = []
     for name, compiler in compilers.items():
         if isinstance(compiler, Gap):
             gaps[name] = NoCompiler(f"{name}: {compiler.reason}: {compiler.mend}", 5)
-    tasks = [
-        Task(abis[name], choice, wanted[name]) for name, choice in compilers.items() if not isinstance(choice, Gap)
-    ]
+        else:
+            tasks.append(Task(abis[name], compiler, requested[name]))
     if any(is_loader_for(task.abi) for task in tasks):
         make_beside(root, X32_LOADER)
     gaps |= _built(root, tasks)
     for name in abis.keys() - gaps.keys() - set(unasked):
         try:
-            _find_place(root, abis[name], wanted[name], targets)
+            _find_place(root, abis[name], requested[name], targets)
         except Failure as failure:
             gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
     _remember(root, compilers, gaps)
     return gaps
 
 
-def not_ready(root: Path, wanted: Wanted) -> dict[str, Failure]:
+def not_ready(root: Path, requested: ProbesByAbi) -> dict[str, Failure]:
     """Why an ABI cannot be had without a build, by its name."""
-    known = find(root, wanted.keys())
-    gaps = {name: Failure(known.refused[name]) for name in wanted if name in known.refused}
-    for name, probes in wanted.items():
+    known = find(root, requested.keys())
+    gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
+    for name, probes in requested.items():
         if name not in gaps and (name not in known.abis or lacking(root, known.abis[name], probes)):
             gaps[name] = Failure(f"{name}: not all of its probes are built, and a dry run builds nothing", 5)
     return gaps

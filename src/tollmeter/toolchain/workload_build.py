@@ -37,12 +37,12 @@ _FLAGS = ("-std=gnu11", "-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-fno-pie"
 
 def source_of(root: Path, workload: Workload) -> Path | None:
     """The folder of its source, brought where it is missing; None where it has none. Raises Failure (5)."""
-    wanted = workload.source
-    if wanted is None:
+    source = workload.source
+    if source is None:
         return None
     name = f"workload.{workload.name}"
     library = Library(
-        summary=workload.what, package=wanted.beside, archive=wanted.archive, sha256=wanted.sha256, holds=wanted.holds,
+        summary=workload.what, package=source.beside, archive=source.archive, sha256=source.sha256, holds=source.holds,
         variable=f"{workload.name.upper()}_SOURCE",
     )  # fmt: skip
     bring(root, name, library)
@@ -119,7 +119,7 @@ def _words(command: Sequence[str], names: dict[str, str], compiler: str, abi: Ab
         elif word == "{flags}":
             yield from abi.flags
         else:
-            yield reduce(lambda whole, name: whole.replace(name, names[name]), names, word)
+            yield reduce(lambda text, name: text.replace(name, names[name]), names, word)
 
 
 def _header(workload: Workload, program: Path) -> str:
