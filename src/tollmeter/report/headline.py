@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tollmeter.model import Finding, Opposed, Probe, Results, Row, Uncompared
+from tollmeter.model import Opposed, Results
 from tollmeter.numbers.meanings import native
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
@@ -45,16 +45,16 @@ def of_few_probes(results: Results) -> str:
     probes = {row.probe: results.probes[row.probe] for row in rows if row.probe in results.probes}
     if is_compared or len(probes) > FEW_PROBES or len({(row.abi, row.target) for row in rows}) > 1:
         return ""
-    parts = [_of_probe(name, probe, [row for row in rows if row.probe == name]) for name, probe in probes.items()]
+    parts = []
+    for name, probe in probes.items():
+        measured = {row.metric for row in rows if row.probe == name}
+        metric = next(metric for metric in probe.metrics if metric.name in measured)
+        of_metric = [row for row in rows if row.probe == name and row.metric == metric.name]
+        of_metric.sort(key=lambda row: row.median or 0.0)
+        ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
+        points = f" at {len(of_metric)} points" if len(of_metric) > 1 else ""
+        parts.append(f"{name} measures {' to '.join(ends)}{points}: {metric.summary}")
     return f"{'; '.join(parts)}." if parts else ""
-
-
-def _of_probe(name: str, probe: Probe, rows: list[Row]) -> str:
-    metric = next(metric for metric in probe.metrics if any(row.metric == metric.name for row in rows))
-    ordered = sorted((row for row in rows if row.metric == metric.name), key=lambda row: row.median or 0.0)
-    ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (ordered[0], ordered[-1]))
-    points = f" at {len(ordered)} points" if len(ordered) > 1 else ""
-    return f"{name} measures {' to '.join(ends)}{points}: {metric.summary}"
 
 
 # ---- problems -------------------------------------------------------------------------------------------------------
@@ -78,7 +78,8 @@ class Problems:
 
 
 def problems(results: Results) -> Problems:
-    """`No problem found` only of a run that could have found one."""
+    """`No problem found` only of a run that could have found one. A claim stands without its explanation, which is
+    printed with the findings."""
     findings = [finding for finding in tables.findings(results) if finding.severity != "note"]
     limit = _limit(results)
     if not findings:
@@ -87,12 +88,7 @@ def problems(results: Results) -> Problems:
     more = f"; and {len(findings) - MOST_NAMED} more" if len(findings) > MOST_NAMED else ""
     rest = f"{more}. Other {NOT_JUDGED}: {limit}" if limit else more
     lead = f"{len(findings)} problem{'' if len(findings) == 1 else 's'}"
-    return Problems(lead, tuple(map(_brief, findings[:MOST_NAMED])), rest)
-
-
-def _brief(finding: Finding) -> str:
-    """The claim without its explanation, which is printed with the findings."""
-    return finding.claim.partition(": ")[0]
+    return Problems(lead, tuple(finding.claim.partition(": ")[0] for finding in findings[:MOST_NAMED]), rest)
 
 
 def _families(results: Results) -> list[str]:
@@ -124,8 +120,17 @@ LEAST_TIMES = 2
 
 def sentences(results: Results) -> list[str]:
     """One sentence for each pair with a ratio, then one for each pair without, in the order of the request."""
-    compared = [_sentence(pair, results) for pair in results.index.opposed]
-    return compared + [_gap(pair, results) for pair in results.index.run.uncompared]
+    compared = []
+    for pair in results.index.opposed:
+        verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
+        point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
+        compared.append(
+            f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
+        )
+    for gap in results.index.run.uncompared:
+        point, against = (with_sizes(name, results) for name in (gap.point, gap.against))
+        compared.append(f"{point} against {against}: not compared, {gap.reason}")
+    return compared
 
 
 def of_one_ratio(results: Results) -> str:
@@ -137,18 +142,6 @@ def of_one_ratio(results: Results) -> str:
 def below_the_headline(results: Results) -> list[str]:
     """The headline has the only ratio."""
     return [] if of_one_ratio(results) else sentences(results)
-
-
-def _gap(pair: Uncompared, results: Results) -> str:
-    point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
-    return f"{point} against {against}: not compared, {pair.reason}"
-
-
-def _sentence(pair: Opposed, results: Results) -> str:
-    """The ratio of a pair, with its interval."""
-    verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
-    point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
-    return f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
 
 
 def _by(pair: Opposed) -> str:

@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 
 from tollmeter.inference.answers import middle, number
 from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
-from tollmeter.model import Fall, Lengths, Modelled, Parameter, Results, Row, Value
+from tollmeter.model import Fall, Lengths, Modelled, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
 from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table, table
@@ -35,7 +35,7 @@ class Section:
 
     def block(self, title: str) -> Block:
         tables = (self.rates, self.gains, self.modelled)
-        return Block((title,) if title else (), tuple(one for one in tables if one is not None), self.sentences)
+        return Block((title,) if title else (), tuple(table for table in tables if table is not None), self.sentences)
 
 
 @dataclass(frozen=True)
@@ -80,30 +80,33 @@ class _Group:
 
 def sections(results: Results) -> tuple[Section, ...]:
     """The machine's own clock first, and of each place the kernel that was measured most."""
-    made = []
-    seen: set[tuple[str, str]] = set()
-    for group in _groups(results):
-        made.append(_section(group, (group.target, group.clock) not in seen))
-        seen.add((group.target, group.clock))
-    return tuple(made)
+    groups = _groups(results)
+    places = [(group.target, group.clock) for group in groups]
+    return tuple(_section(group, place not in places[:before])
+                 for before, (group, place) in enumerate(zip(groups, places, strict=True)))  # fmt: skip
 
 
 def _section(group: _Group, first: bool) -> Section:
     chosen = picked(group.lengths)
     gains, same = _gains(group, chosen)
-    models = (
-        modelled_of(group.results, group.probe, group.target, group.precision) if group.clock == "instructions" else ()
-    )
-    modelled = modelled_table(group.kernel, models)
+    models = [
+        model
+        for model in group.results.index.modelled
+        if group.clock == "instructions"
+        and (model.probe, model.target, model.parameters.get("precision", ""))
+        == (group.probe, group.target, group.precision)
+    ]
+    modelled = _modelled_table(group.kernel, models)
+    title = _titled(group, "instructions an operation" if group.clock == "instructions" else "")
+    lines = [Line((series.name, *(_rate(series.rows.get(n)) for n in chosen))) for series in group.series]
+    sentences = (same, *_knees(group), _of_clock(group), _modelled_sentence(group.results, models))
     return Section(
         title=group.kernel,
         place=group.place,
-        rates=_rates(group, chosen),
+        rates=table(title, _columns(title, chosen), lines),
         gains=gains,
         modelled=modelled,
-        sentences=tuple(
-            filter(None, (same, *_knees(group), _of_clock(group), modelled_sentence(group.results, models)))
-        ),
+        sentences=tuple(filter(None, sentences)),
         first=first,
         several=len(group.series) > 1 or modelled is not None,
     )
@@ -127,7 +130,8 @@ def _groups(results: Results) -> list[_Group]:
 def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Row]) -> _Group:
     probe, target, clock, precision = key
     own = main_abi(rows, results.index.machine.architecture)
-    ways = _ways(results, probe)
+    parameters = results.probes[probe].parameters if probe in results.probes else ()
+    ways = next((parameter.choices for parameter in parameters if parameter.name == "way"), ())
     by_name: dict[tuple[str, str], dict[int, Row]] = {}
     for row in rows:
         way = str(row.parameters.get("way", ""))
@@ -136,11 +140,6 @@ def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Ro
     ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
     series = tuple(Series(abi, way, by_name[abi, way]) for abi, way in ranked)
     return _Group(results, probe, target, clock, precision, series, ways)
-
-
-def _ways(results: Results, probe: str) -> tuple[str, ...]:
-    parameters: Sequence[Parameter] = results.probes[probe].parameters if probe in results.probes else ()
-    return next((p.choices for p in parameters if p.name == "way"), ())
 
 
 def picked(lengths: Sequence[int]) -> list[int]:
@@ -156,15 +155,8 @@ def picked(lengths: Sequence[int]) -> list[int]:
 # ---- tables -----------------------------------------------------------------------------------------------------
 
 
-def _columns(title: str, chosen: Sequence[int]) -> list[Column]:
-    named = (f"{'N = ' if not place else ''}{n:,}" for place, n in enumerate(chosen))
-    return [Column(title), *(Column(name, True) for name in named)]
-
-
-def _rates(group: _Group, chosen: Sequence[int]) -> Table:
-    title = _titled(group, "" if group.clock != "instructions" else "instructions an operation")
-    lines = [Line((series.name, *(_rate(series.rows.get(n)) for n in chosen))) for series in group.series]
-    return table(title, _columns(title, chosen), lines)
+def _columns(title: str, lengths: Sequence[int]) -> list[Column]:
+    return [Column(title), *(Column(f"{'' if place else 'N = '}{n:,}", True) for place, n in enumerate(lengths))]
 
 
 def _titled(group: _Group, what: str) -> str:
@@ -179,49 +171,42 @@ def _rate(row: Row | None) -> Cell:
 
 def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
     """What differs in one thing, a way or an ABI; and a sentence on ABIs that do not differ at any length."""
-    apart, same = _distinct_abis(group)
-    lines = []
-    for one, other, name in _pairs(group, apart):
-        ratios = _ratios(one, other)
-        if ratios:
-            lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
-    same_abis = f"The same within {SAME * 100:.0f} % at every N: {'; '.join(same)}." if same else ""
-    title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
-    return (table(title, _columns(title, chosen), lines) if lines else None), same_abis
-
-
-def _ratios(one: Series, other: Series) -> dict[int, float]:
-    return {n: times_as_fast(one.rows[n], other.rows[n]) for n in one.rows.keys() & other.rows.keys()}
-
-
-def _distinct_abis(group: _Group) -> tuple[list[Series], list[str]]:
-    """Of ABIs that are as fast as each other one way, the first; and which those are, way by way."""
     alike: dict[tuple[str, str], list[Series]] = {}
     for series in group.series:
         heads = (same[0] for same in alike.values())
         first = next((head for head in heads if head.way == series.way and _is_same(head, series)), series)
         alike.setdefault((first.abi, first.way), []).append(series)
-    return [same[0] for same in alike.values()], [_listed(same) for same in alike.values() if len(same) > 1]
+    lines = []
+    for left, right, name in _pairs(group, [same[0] for same in alike.values()]):
+        if ratios := _ratios(left, right):
+            lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
+    title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
+    gains = table(title, _columns(title, chosen), lines) if lines else None
+    names = [
+        f"{f'{first.way}: ' if first.way else ''}{', '.join(series.abi for series in (first, *others))} and {last.abi}"
+        for first, *others, last in (same for same in alike.values() if len(same) > 1)
+    ]
+    return gains, f"The same within {SAME * 100:.0f} % at every N: {'; '.join(names)}." if names else ""
 
 
-def _listed(same: Sequence[Series]) -> str:
-    *others, last = [series.abi for series in same]
-    return f"{f'{same[0].way}: ' if same[0].way else ''}{', '.join(others)} and {last}"
+def _ratios(left: Series, right: Series) -> dict[int, float]:
+    return {n: times_as_fast(left.rows[n], right.rows[n]) for n in left.rows.keys() & right.rows.keys()}
 
 
-def _is_same(one: Series, other: Series) -> bool:
-    ratios = _ratios(one, other)
+def _is_same(left: Series, right: Series) -> bool:
+    ratios = _ratios(left, right)
     return bool(ratios) and all(abs(ratio - 1) <= SAME for ratio in ratios.values())
 
 
 def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Series, str]]:
-    """Each way over the next slower one of its ABI, then each ABI over those after it, way by way."""
+    """Each way over the next slower one of its ABI, then each ABI over those after it, way by way. apart: of ABIs that
+    are as fast as each other one way, the first."""
     for abi in dict.fromkeys(series.abi for series in group.series):
-        for one, other in pairwise([series for series in group.series if series.abi == abi]):
-            yield one, other, f"{abi}: {one.way} over {other.way}"
+        for left, right in pairwise([series for series in group.series if series.abi == abi]):
+            yield left, right, f"{abi}: {left.way} over {right.way}"
     for way in dict.fromkeys(series.way for series in apart):
-        for one, other in combinations([series for series in apart if series.way == way], 2):
-            yield one, other, f"{way}: {one.abi} over {other.abi}" if way else f"{one.abi} over {other.abi}"
+        for left, right in combinations([series for series in apart if series.way == way], 2):
+            yield left, right, f"{f'{way}: ' if way else ''}{left.abi} over {right.abi}"
 
 
 # ---- sentences --------------------------------------------------------------------------------------------------
@@ -229,36 +214,31 @@ def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Ser
 
 def _knees(group: _Group) -> list[str]:
     """Where the rates fall: those of one way that fall alike, or not for memory, or nowhere, in one sentence."""
-    curves = [curve for curve in group.results.index.lengths if _of_group(curve, group)]
-    sentences: list[str] = []
-    for way in dict.fromkeys(str(curve.parameters.get("way", "")) for curve in curves):
-        same = [curve for curve in curves if str(curve.parameters.get("way", "")) == way]
-        sentences += [f"{' '.join(filter(None, (names, way)))}: {words}." for names, words in fallen(same)]
-    return sentences
-
-
-def _of_group(curve: Lengths, group: _Group) -> bool:
-    place = (curve.probe, curve.target, curve.clock, curve.parameters.get("precision", ""))
-    return place == (group.probe, group.target, group.clock, group.precision)
+    by_way: dict[str, list[Lengths]] = {}
+    for curve in group.results.index.lengths:
+        place = (curve.probe, curve.target, curve.clock, curve.parameters.get("precision", ""))
+        if place == (group.probe, group.target, group.clock, group.precision):
+            by_way.setdefault(str(curve.parameters.get("way", "")), []).append(curve)
+    return [
+        f"{' '.join(filter(None, (abis, way)))}: {words}."
+        for way, curves in by_way.items()
+        for abis, words in fallen(curves)
+    ]
 
 
 def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
-    """ABIs, and what their rates over length do. All are of one way."""
+    """ABIs, and what their rates over length do: each sentence once, with all ABIs that it is about. All are of one
+    way."""
     falls = [(curve.abi, fall) for curve in curves for fall in curve.falls]
-    yield from _grouped((abi, _fall_of_memory(fall)) for abi, fall in falls if fall.cause == "memory")
-    of_length = [(abi, fall) for abi, fall in falls if fall.cause == "length"]
-    if of_length:
-        yield ", ".join(dict.fromkeys(abi for abi, _ in of_length)), _fall_of_length([fall for _, fall in of_length])
-    yield from _grouped((abi, _fall_of_unknown(fall)) for abi, fall in falls if fall.cause == "unknown")
+    of_length = [fall for _, fall in falls if fall.cause == "length"]
+    length_abis = dict.fromkeys(abi for abi, fall in falls if fall.cause == "length")
     flat = [curve for curve in curves if not curve.falls]
-    if flat:
-        yield ", ".join(curve.abi for curve in flat), _no_fall(flat)
-
-
-def _grouped(sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Each sentence once, with all ABIs that it is about."""
+    said = [(_fall_of_memory(fall), abi) for abi, fall in falls if fall.cause == "memory"]
+    said += [(_fall_of_length(of_length), abi) for abi in length_abis]
+    said += [(_fall_of_unknown(fall), abi) for abi, fall in falls if fall.cause == "unknown"]
+    said += [(_no_fall(flat), curve.abi) for curve in flat]
     abis: dict[str, list[str]] = {}
-    for abi, sentence in sentences:
+    for sentence, abi in said:
         abis.setdefault(sentence, []).append(abi)
     yield from ((", ".join(several), sentence) for sentence, several in abis.items())
 
@@ -327,32 +307,23 @@ def _of_clock(group: _Group) -> str:
 # ---- what a study's cache would miss --------------------------------------------------------------------------------
 
 
-def modelled_of(results: Results, probe: str, target: str, precision: object) -> tuple[Modelled, ...]:
-    return tuple(
-        model
-        for model in results.index.modelled
-        if (model.probe, model.target, model.parameters.get("precision", "")) == (probe, target, precision)
-    )
-
-
-def modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
+def _modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
     """Misses of an operation by length, a line for each way of each ABI."""
-    known = [model for model in models if model.reason is None]
-    lengths = sorted({int(str(model.parameters[AXIS])) for model in known})
     by_name: dict[str, dict[int, Modelled]] = {}
-    for model in known:
-        name = " ".join(filter(None, (model.abi, str(model.parameters.get("way", "")))))
-        by_name.setdefault(name, {})[int(str(model.parameters[AXIS]))] = model
+    for model in models:
+        if model.reason is None:
+            name = " ".join(filter(None, (model.abi, str(model.parameters.get("way", "")))))
+            by_name.setdefault(name, {})[int(str(model.parameters[AXIS]))] = model
+    lengths = sorted({n for by_length in by_name.values() for n in by_length})
     lines = [
-        Line((name, *(_misses(by_length[n]) if n in by_length else DASH for n in lengths)))
+        Line((name, *(plain(by_length[n].misses or 0) if n in by_length else DASH for n in lengths)))
         for name, by_length in by_name.items()
     ]
-    columns = [Column(f"N = {n:,}" if n == lengths[0] else f"{n:,}", True) for n in lengths]
     title = f"{kernel}, modelled misses an operation"
-    return table(title, [Column(title), *columns], lines) if lines else None
+    return table(title, _columns(title, lengths), lines) if lines else None
 
 
-def modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:
+def _modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:
     """What the model is, and why a part of it is missing."""
     cache = results.suite.modelled if results.suite else None
     if not models or cache is None:
@@ -363,7 +334,3 @@ def modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:
         f"Modelled, not measured: lines that a data cache of {size(cache.bytes)} would load, {cache.line} bytes each "
         f"in {cache.ways} ways, told the program's own addresses, and emptied at each trap. {cache.assumed}{missing}"
     )
-
-
-def _misses(model: Modelled) -> str:
-    return plain(model.misses) if model.misses else "0"

@@ -25,7 +25,8 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     rows = [row for row in results.index.rows if row.status == "ok"]
     if not rows or (len(rows) > most < MOST_ROWS and not whole):
         return None
-    shown = rows if whole or len(rows) <= MOST_ROWS else _typical(rows, results)[:MOST_ROWS]
+    typical = [row for row in rows if _is_typical(row, results)] or rows
+    shown = rows if whole or len(rows) <= MOST_ROWS else typical[:MOST_ROWS]
     places = {_place(row) for row in shown}
     columns, lines = _one_probe(shown, results) if len({row.probe for row in shown}) == 1 else _several(shown, results)
     if len(places) == 1 and places != {LOCAL}:
@@ -36,9 +37,11 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     if len(places) > 1:
         columns.append(Column("where"))
         lines = [(*line, _place(row)) for line, row in zip(lines, shown, strict=True)]
-    whole_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
-    title = columns[0].name
-    return table(title, [*columns, Column("median", True)], _with_rest(whole_lines, len(rows) - len(shown), results))
+    table_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
+    if len(rows) > len(shown):
+        rest = typed("show", results.index.run.folder, "--format", "csv")
+        table_lines[-1] = replace(table_lines[-1], note=f"and {len(rows) - len(shown)} rows more: `{rest}`")
+    return table(columns[0].name, [*columns, Column("median", True)], table_lines)
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
@@ -52,12 +55,11 @@ def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], lis
 def _several(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:
     """The parameters beside each probe's name, since each probe has others."""
     varying = _varying(rows)
-    values = [
-        ", ".join(f"{name} {value_in_words(results, row, name)}" for name in _shown(row, varying, results))
-        for row in rows
-    ]
-    names = [f"{row.probe} {own}".rstrip() for row, own in zip(rows, values, strict=True)]
-    return [Column("Rows"), Column("metric")], [(name, row.metric) for name, row in zip(names, rows, strict=True)]
+    lines: list[tuple[str, ...]] = []
+    for row in rows:
+        values = [f"{name} {value_in_words(results, row, name)}" for name in _shown(row, varying, results)]
+        lines.append((f"{row.probe} {', '.join(values)}".rstrip(), row.metric))
+    return [Column("Rows"), Column("metric")], lines
 
 
 def _shown(row: Row, varying: set[tuple[str, str]], results: Results) -> list[str]:
@@ -66,26 +68,15 @@ def _shown(row: Row, varying: set[tuple[str, str]], results: Results) -> list[st
     return [*(name for name in names if name != RELATION), *([RELATION] if row.relation else [])]
 
 
-def _typical(rows: Sequence[Row], results: Results) -> Sequence[Row]:
-    """Rows at the requested values, and else at the typical values of their probes; all where there are none."""
-    return [row for row in rows if _is_typical(row, results)] or rows
-
-
 def _is_typical(row: Row, results: Results) -> bool:
+    """At the requested values, and else at the typical values of its probe."""
     probe = results.probes.get(row.probe)
-    usual = (
-        {parameter.name: parameter.typical for parameter in probe.parameters if parameter.typical is not None}
-        if probe
-        else {}
+    return all(
+        parameter.typical is None
+        or str(row.parameters.get(parameter.name)) == parameter.typical
+        or _is_requested(parameter.name, row, results)
+        for parameter in (probe.parameters if probe else ())
     )
-    return all(str(row.parameters.get(name)) == usual[name] for name in usual if not _is_requested(name, row, results))
-
-
-def _with_rest(lines: list[Line], more: int, results: Results) -> list[Line]:
-    if more:
-        where = typed("show", results.index.run.folder, "--format", "csv")
-        lines[-1] = replace(lines[-1], note=f"and {more} rows more: `{where}`")
-    return lines
 
 
 def _place(row: Row) -> str:

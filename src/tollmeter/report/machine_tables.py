@@ -30,23 +30,19 @@ def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
     every = (tables.memory_table(results), *node_tables(results), inferred_table(results), tables.toll_table(results),
              *kind_tables(results), rows, clocks_table(results))  # fmt: skip
-    return [one for one in every if one is not None]
+    return [table for table in every if table is not None]
 
 
 def inferred_table(results: Results) -> Table | None:
     """None where the run measured nothing from which more than the hierarchy follows."""
     lines = [
-        _line(results, inference)
+        Line((inference.name, _value(inference), inference.system or ""), _note(results, inference))
         for inference in results.index.inferred
         if inference.kind not in BEHIND
-        or (inference.kind == "prefetched" and _twin(results, inference, "prefetch_gain", "direction") is None)
+        or (inference.kind == "prefetched" and _of_direction(results, inference, "prefetch_gain") is None)
     ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
     return table("Inferred", columns, lines) if lines else None
-
-
-def _line(results: Results, inference: Inference) -> Line:
-    return Line((inference.name, _value(inference), inference.system or ""), _note(results, inference))
 
 
 def _value(inference: Inference) -> Cell:
@@ -54,41 +50,35 @@ def _value(inference: Inference) -> Cell:
         return CANNOT
     if isinstance(inference.value, bool):
         return "yes" if inference.value else "no"
-    return (
-        Figure(count(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
-        if inference.unit == "count"
-        else quantity(inference.value, inference.unit or "", inference.low, inference.high)
-    )
+    if inference.unit == "count":
+        return Figure(count(inference.value), "", plus_minus(inference.value, inference.low, inference.high))
+    return quantity(inference.value, inference.unit or "", inference.low, inference.high)
 
 
 def _note(results: Results, inference: Inference) -> str:
     """Why it is not resolved; or the related inference of another kind."""
     if inference.kind == "prefetch_gain":
-        verdict = _twin(results, inference, "prefetched", "direction")
+        verdict = _of_direction(results, inference, "prefetched")
         return (verdict.reason if verdict else None) or ""
-    reached = _twin(results, inference, "reading_share", "level") if inference.kind == "yardstick" else None
-    return _share_text(reached) if reached is not None else inference.reason or ""
+    shares = [
+        other for other in results.index.inferred
+        if inference.kind == "yardstick" and other.kind == "reading_share" and other.level == inference.level
+    ]  # fmt: skip
+    if not shares:
+        return inference.reason or ""
+    share = float(shares[0].value or 0)
+    if share <= PASSED_BY:
+        return f"reading goes at {percent(share)} of it"
+    is_wide = "load_bytes" in shares[0].parameters
+    why = "the core starts more loads of this width than two a cycle" if is_wide else "the rest is prefetched"
+    return f"reading goes at {percent(share)} of it: {why}"
 
 
-def _share_text(reached: Inference) -> str:
-    share = float(reached.value or 0)
-    passed = (
-        "the core starts more loads of this width than two a cycle"
-        if "load_bytes" in reached.parameters
-        else "the rest is prefetched"
-    )
-    return f"reading goes at {percent(share)} of it" + (f": {passed}" if share > PASSED_BY else "")
-
-
-def _twin(results: Results, inference: Inference, kind: str, by: str) -> Inference | None:
-    """The inference of another kind in the same direction, or of the same level."""
-
-    def place(other: Inference) -> object:
-        return other.level if by == "level" else other.parameters.get(by)
-
-    return next(
-        (other for other in results.index.inferred if other.kind == kind and place(other) == place(inference)), None
-    )
+def _of_direction(results: Results, inference: Inference, kind: str) -> Inference | None:
+    """The inference of another kind in the same direction."""
+    direction = inference.parameters.get("direction")
+    same = (other for other in results.index.inferred if other.parameters.get("direction") == direction)
+    return next((other for other in same if other.kind == kind), None)
 
 
 # ---- node tables ----------------------------------------------------------------------------------------------------
@@ -107,27 +97,18 @@ MOST_WITH_INTERVALS = 4
 def node_tables(results: Results) -> tuple[Table, ...]:
     """A line for each node that asks, a column for each that holds the memory; none of what was not measured."""
     own = native(results.index.rows, results.index.machine.architecture)
-    measured = [
-        (title, [row for row in with_meaning(own, results.probes, means) if is_loaded(row) == loaded])
-        for title, means, loaded in QUANTITIES
-    ]
-    return tuple(_matrix(title, rows) for title, rows in measured if rows)
-
-
-def _matrix(title: str, rows: Sequence[Row]) -> Table:
-    cells = {(row.parameters["node"], row.parameters["home"]): row for row in rows}
-    nodes, homes = (sorted({int(pair[side]) for pair in cells}) for side in (0, 1))
-    columns = [Column(title), *(Column(f"to node {home}", True) for home in homes)]
-    lines = [
-        Line((f"from node {node}", *(_cell(cells.get((node, home)), len(homes)) for home in homes))) for node in nodes
-    ]
-    return table(title, columns, lines)
-
-
-def _cell(row: Row | None, homes: int) -> Figure | str:
-    if row is None:
-        return DASH
-    return of_row(row) if homes <= MOST_WITH_INTERVALS else of_row(row).bare
+    tables_of_nodes = []
+    for title, means, loaded in QUANTITIES:
+        rows = [row for row in with_meaning(own, results.probes, means) if is_loaded(row) == loaded]
+        figures = {(row.parameters["node"], row.parameters["home"]): of_row(row) for row in rows}
+        nodes, homes = (sorted({int(pair[side]) for pair in figures}) for side in (0, 1))
+        if len(homes) > MOST_WITH_INTERVALS:
+            figures = {pair: figure.bare for pair, figure in figures.items()}
+        columns = [Column(title), *(Column(f"to node {home}", True) for home in homes)]
+        lines = [Line((f"from node {node}", *(figures.get((node, home), DASH) for home in homes))) for node in nodes]
+        if lines:
+            tables_of_nodes.append(table(title, columns, lines))
+    return tuple(tables_of_nodes)
 
 
 # ---- core kinds -----------------------------------------------------------------------------------------------------
@@ -135,48 +116,43 @@ def _cell(row: Row | None, homes: int) -> Figure | str:
 
 def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
     """Of each kind but the first, whose tables are the run's own. few: the best known tolls alone."""
-    return [table for answer in results.index.kinds[1:] for table in _tables(results, answer, few=few)]
-
-
-def _tables(results: Results, answer: KindAnswer, *, few: bool) -> list[Table]:
-    index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
-    own = msgspec.structs.replace(results, index=index)
-    shown = tables.brief(tables.toll_table(own, tolls.best_known(own))) if few else tables.toll_table(own)
-    titled = (("Memory", tables.memory_table(own)), ("Tolls", shown))
-    return [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
+    shown = []
+    for answer in results.index.kinds[1:]:
+        index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
+        own = msgspec.structs.replace(results, index=index)
+        toll_table = tables.toll_table(own, tolls.best_known(own) if few else None)
+        titled = (("Memory", tables.memory_table(own)), ("Tolls", tables.brief(toll_table) if few else toll_table))
+        shown += [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
+    return shown
 
 
 def _titled(table: Table, title: str) -> Table:
     """Without columns of what was not measured on this kind."""
-    empty = [
-        place
-        for place in range(1, len(table.columns))
-        if all(str(line.cells[place]).strip() == DASH for line in table.rows)
-    ]
-    for place in reversed(empty):
-        table = tables.without_column(table, place)
+    for place in range(len(table.columns) - 1, 0, -1):
+        if all(str(line.cells[place]).strip() == DASH for line in table.rows):
+            table = tables.without_column(table, place)
     first, *others = table.columns
     return replace(table, title=title, columns=(replace(first, name=title), *others))
 
 
 def of_kinds(results: Results) -> tuple[str, ...]:
     """Which kind the run's own tables are of, and which kinds were left out and why; empty on other machines."""
-    if not results.index.kinds:
+    kinds = results.index.kinds
+    if not kinds:
         return ()
-    own, *others = results.index.kinds
-    measured = [f"{answer.kind} ({_cpus(answer)}{_clock(answer)})" for answer in (own, *others) if not answer.reason]
+    measured = []
+    for answer in kinds:
+        if not answer.reason:
+            clock = f", {plain(answer.core_clock_hz / 1e9, 3)} GHz" if answer.core_clock_hz else ""
+            measured.append(f"{answer.kind} ({_cpus(answer)}{clock})")
     return (
-        f"Kinds of core: {', '.join(measured)}. Tables without a kind are of {own.kind}.",
-        *(f"{answer.kind} ({_cpus(answer)}) was left out: {answer.reason}." for answer in others if answer.reason),
+        f"Kinds of core: {', '.join(measured)}. Tables without a kind are of {kinds[0].kind}.",
+        *(f"{answer.kind} ({_cpus(answer)}) was left out: {answer.reason}." for answer in kinds[1:] if answer.reason),
     )
 
 
 def _cpus(answer: KindAnswer) -> str:
     return f"CPU {listed(numbers(answer.cpus))}"
-
-
-def _clock(answer: KindAnswer) -> str:
-    return f", {plain(answer.core_clock_hz / 1e9, 3)} GHz" if answer.core_clock_hz else ""
 
 
 # ---- clocks ---------------------------------------------------------------------------------------------------------
@@ -190,13 +166,10 @@ def clocks_table(results: Results) -> Table | None:
     for row in results.index.rows:
         if row.clock == "external" and row.status == "ok":
             first.setdefault((row.probe, row.abi, row.target, *sorted(row.parameters.items())), row)
-    lines = [_clock_line(row, seen) for row in first.values() if (seen := _marks(results, row))]
+    marks = [[outcome.marks for outcome in outcomes_of(results, row) if outcome.marks] for row in first.values()]
+    lines = [_clock_line(row, seen) for row, seen in zip(first.values(), marks, strict=True) if seen]
     right = [Column(name, right=True) for name in ("by the line", "by its own", "ratio", "empty test")]
     return table("Two clocks", [Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
-
-
-def _marks(results: Results, row: Row) -> list[Marks]:
-    return [outcome.marks for outcome in outcomes_of(results, row) if outcome.marks]
 
 
 def _clock_line(row: Row, seen: list[Marks]) -> Line:
@@ -204,6 +177,9 @@ def _clock_line(row: Row, seen: list[Marks]) -> Line:
     ratio = row.own_ratio
     own = row.median * (1 / ratio if row.unit in RATES else ratio) if ratio and row.median else None
     name = " ".join([row.probe, *(str(value) for value in row.parameters.values())])
+    came, lost, doubled, inserted = (
+        count(sum(getattr(marks, what) for marks in seen)) for what in ("came", "lost", "doubled", "inserted")
+    )
     return Line(
         (
             f"{name}, {row.metric}",
@@ -211,16 +187,9 @@ def _clock_line(row: Row, seen: list[Marks]) -> Line:
             quantity(own, row.unit) if own else DASH,
             f"{ratio:.4f}" if ratio else DASH,
             quantity(median(empty), "ns") if empty else DASH,
-            _bytes(seen),
+            f"{came}, lost {lost}, doubled {doubled}, foreign {inserted}",
         )
     )
-
-
-def _bytes(seen: list[Marks]) -> str:
-    came, lost, doubled, inserted = (
-        sum(getattr(marks, what) for marks in seen) for what in ("came", "lost", "doubled", "inserted")
-    )
-    return f"{count(came)}, lost {count(lost)}, doubled {count(doubled)}, foreign {count(inserted)}"
 
 
 # ---- topology -------------------------------------------------------------------------------------------------------
@@ -279,32 +248,28 @@ def _levels(machine: Machine, topology: Topology) -> list[Level]:
 
 
 def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
-    """The parts of some CPUs; those that a level does not report are of the next one."""
+    """The parts of some CPUs, those of one shape together, in the order of their lowest CPUs; those that a level does
+    not report are of the next one."""
     if not levels or not cpus:
         return ()
-    found: Level = []
+    sets: Level = []
     rest = cpus
-    for what, one in levels[0]:  # a target may report one CPU twice
-        if one & rest:
-            found.append((what, one & rest))
-            rest -= one
-    return (*_folded(found, levels[1:]), *_within(rest, levels[1:]))
-
-
-def _folded(sets: Level, finer: Sequence[Level]) -> Iterator[Part]:
-    """Parts of one shape together, in the order of their lowest CPUs."""
+    for what, members in levels[0]:  # a target may report one CPU twice
+        if members & rest:
+            sets.append((what, members & rest))
+            rest -= members
     alike: dict[tuple[object, ...], list[Part]] = {}
-    for what, cpus in sorted(sets, key=lambda one: min(one[1])):
-        part = _part(what, cpus, finer)
+    for what, members in sorted(sets, key=lambda named: min(named[1])):
+        part = _part(what, members, levels[1:])
         alike.setdefault(_shape(part), []).append(part)
-    for first, *others in alike.values():
-        yield Part(first.what, (first.cpus[0], *(other.cpus[0] for other in others)), first.parts)
+    folded = (replace(parts[0], cpus=tuple(part.cpus[0] for part in parts)) for parts in alike.values())
+    return (*folded, *_within(rest, levels[1:]))
 
 
 def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> Part:
     inner = _within(cpus, finer)
-    if len(inner) == 1 and len(inner[0].cpus) == 1 and inner[0].cpus[0] == listed(cpus):
-        return Part(f"{name}, {inner[0].what}", inner[0].cpus, inner[0].parts)
+    if len(inner) == 1 and inner[0].cpus == (listed(cpus),):
+        return replace(inner[0], what=f"{name}, {inner[0].what}")
     threads = f" of {len(cpus)} threads" if name == "core" and len(cpus) > 1 else ""
     return Part(f"{name}{threads}", (listed(cpus),), inner)
 
@@ -322,12 +287,10 @@ def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:
 
 def node_table(machine: Machine) -> Table | None:
     """None where the system reports no memory node. Distances are in the order of the lines; 10 is local memory."""
-    nodes = machine.topology.nodes if machine.topology else ()
-    lines = [
-        Line((str(node.node), size(node.memory_bytes), listed(numbers(node.cpus)) or "none",
-              " ".join(map(str, node.distances))))
-        for node in nodes
-    ]  # fmt: skip
+    lines = []
+    for node in machine.topology.nodes if machine.topology else ():
+        cpus = listed(numbers(node.cpus)) or "none"
+        lines.append(Line((str(node.node), size(node.memory_bytes), cpus, " ".join(map(str, node.distances)))))
     columns = [Column("Memory node"), Column("memory", True), Column("CPUs"), Column("distances")]
     return table("Memory node", columns, lines) if lines else None
 

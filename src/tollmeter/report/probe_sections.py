@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tollmeter.model import Build, Cache, Finding, Results, Row, Value
+from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
@@ -93,7 +93,8 @@ def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tupl
     rows: dict[str, list[Row]] = {name: [] for name in results.probes}
     for row in results.index.rows:
         rows.setdefault(row.probe, []).append(row)
-    return tuple(_dossier(results, name, rows[name], drawn, _discarded(aside, name)) for name in sorted(rows))
+    return tuple(_dossier(results, name, rows[name], drawn, _discarded(*aside.get(name, (0, Counter()))))
+                 for name in sorted(rows))  # fmt: skip
 
 
 def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
@@ -101,14 +102,14 @@ def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family
     groups: dict[str, list[Dossier]] = {}
     for probe in probes:
         groups.setdefault(probe.name.split(".")[0], []).append(probe)
-    return tuple(_family(name, tuple(members), folded) for name, members in groups.items())
-
-
-def _family(name: str, probes: tuple[Dossier, ...], folded: Sequence[Chart]) -> Family:
-    charts = tuple(chart for chart in folded if chart.probes and chart.probes[0].split(".")[0] == name)
-    numbers = sum(len(probe.rows) for probe in probes)
-    asked = f"{len(probes)} question{'' if len(probes) == 1 else 's'}"
-    return Family(_anchor(name), probes, charts, f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}")
+    made = []
+    for name, members in groups.items():
+        charts = tuple(chart for chart in folded if chart.probes and chart.probes[0].split(".")[0] == name)
+        numbers = sum(len(probe.rows) for probe in members)
+        asked = f"{len(members)} question{'' if len(members) == 1 else 's'}"
+        extent = f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}"
+        made.append(Family(_anchor(name), tuple(members), charts, extent))
+    return tuple(made)
 
 
 def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:
@@ -116,14 +117,13 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
     with_number = [row for row in rows if row.status == "ok"]
     names = dict.fromkeys(key for row in with_number for key in row.parameters if key != RELATION)
     parameters = (*names, *([RELATION] if any(row.relation for row in with_number) else []))
-    places = len({(row.target, row.clock) for row in with_number}) > 1
     abis = dict.fromkeys(row.abi for row in rows)
-    seen = [f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), aside]
+    seen = (f"revision {rows[0].revision}" if rows else "no row", ", ".join(abis), aside)
     return Dossier(
         name=name,
         anchor=_anchor(name),
         question=probe.question if probe else "",
-        seen=tuple(part for part in seen if part),
+        seen=tuple(filter(None, seen)),
         gaps=tuple(
             MissingRows(status.replace("_", " "), reason, f"{number} row{'' if number == 1 else 's'}")
             for status, reason, number in gaps(rows)
@@ -131,7 +131,7 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
         parameters=parameters,
-        places=places,
+        places=len({(row.target, row.clock) for row in with_number}) > 1,
         rows=tuple(_line(row, parameters, sizes_of(probe)) for row in with_number),
     )
 
@@ -141,33 +141,25 @@ def _anchor(name: str) -> str:
 
 
 def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine:
+    """least: the extreme on the better side, a minimum of times and a maximum of rates."""
+    values = []
+    for name in parameters:
+        value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
+        values.append(str(size(value)) if name in sizes and isinstance(value, int) else str(value))
     return RowLine(
-        parameters=tuple(
-            (row.relation or "") if name == RELATION else _value(row.parameters.get(name, ""), name in sizes)
-            for name in parameters
-        ),
+        parameters=tuple(values),
         abi=row.abi,
         place=f"{row.target}, {row.clock}",
         metric=row.metric,
         median=of_row(row),
-        least=_least(row),
+        least=str(quantity(row.minimum, row.unit).bare),
         samples=f"{count(row.samples)} in {row.visits}",
         set_aside=count(row.set_aside) if row.set_aside else "",
     )
 
 
-def _least(row: Row) -> str:
-    """The extreme on the better side: a minimum of times, a maximum of rates."""
-    return str(quantity(row.minimum, row.unit).bare)
-
-
-def _value(value: Value, is_size: bool) -> str:
-    return str(size(value)) if is_size and isinstance(value, int) else str(value)
-
-
-def _discarded(aside: Discarded, name: str) -> str:
-    """How many of its samples were discarded and on what evidence; empty where no sample was taken."""
-    taken, why = aside.get(name, (0, Counter[str]()))
+def _discarded(taken: int, why: Counter[str]) -> str:
+    """How many of a probe's samples were discarded and on what evidence; empty where no sample was taken."""
     if not taken or not why:
         return f"none of {count(taken)} samples discarded" if taken else ""
     reasons = ", ".join(f"{reason} {number}" for reason, number in why.most_common())
@@ -184,14 +176,13 @@ def linked(results: Results, findings: Iterable[Finding], drawn: Sequence[Chart]
 
 def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
     """The chart of a probe that the evidence names, else of what the finding's own name is about."""
-    evidence = " ".join(item.what for item in finding.evidence)
-    named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", evidence) for probe in chart.probes)]
+    what = " ".join(item.what for item in finding.evidence)
+    named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", what) for probe in chart.probes)]
     if named:
         return min(named, key=lambda chart: len(chart.probes))
     by_name = {chart.name: chart for chart in drawn}
-    return next(
-        (by_name[name] for pattern, name in HINTS if name in by_name and re.search(pattern, finding.name)), None
-    )
+    hinted = (name for pattern, name in HINTS if name in by_name and re.search(pattern, finding.name))
+    return by_name.get(next(hinted, ""))
 
 
 def command(results: Results) -> str:
@@ -246,9 +237,8 @@ class ExecutableFacts:
 
 
 def executables(results: Results) -> tuple[ExecutableFacts, ...]:
-    ranked = sorted(results.builds, key=lambda build: (build.probe, build.abi))
-    return tuple(ExecutableFacts(b.probe, b.abi, b.compiler, b.flags, _built_size(b), b.sha256) for b in ranked)
-
-
-def _built_size(build: Build) -> str:
-    return str(size(build.size_bytes)) if build.size_bytes else ""
+    return tuple(
+        ExecutableFacts(build.probe, build.abi, build.compiler, build.flags,
+                        str(size(build.size_bytes)) if build.size_bytes else "", build.sha256)
+        for build in sorted(results.builds, key=lambda build: (build.probe, build.abi))
+    )  # fmt: skip

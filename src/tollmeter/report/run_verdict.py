@@ -31,19 +31,19 @@ MEANINGS = {
 }
 
 
-class Step(NamedTuple):
-    """command: as it is typed; empty where no command helps. when: on what condition, or what it does."""
-
-    command: str
-    when: str = ""
-
-
 WHY_WITHHELD = {
     "busy": "the machine was busy",
     "held back": "the run was throttled or deprioritised",
     "too short": "the run was too short",
     "interrupted": "the run was stopped before its end",
 }
+
+
+class Step(NamedTuple):
+    """command: as it is typed; empty where no command helps. when: on what condition, or what it does."""
+
+    command: str
+    when: str = ""
 
 
 def is_under_way(run: RunInfo) -> bool:
@@ -77,16 +77,11 @@ def verdict(results: Results) -> str:
     aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
-    evidence += (
-        [f"core contended in {percent(run.shared_share)} of the time"]
-        if run.shared_share and not is_shared(run)
-        else []
-    )
+    if run.shared_share and not is_shared(run):
+        evidence.append(f"core contended in {percent(run.shared_share)} of the time")
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
-    unknown = run.surroundings if run.verdict == "unknown" else None
-    evidence += (
-        [f"{' and '.join(names)} not readable"] if unknown and (names := unread(unknown, results.index.rows)) else []
-    )
+    names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
+    evidence += [f"{' and '.join(names)} not readable"] if names else []
     return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
 
 
@@ -136,33 +131,33 @@ def next_step(results: Results) -> Step:
     run = results.index.run
     again = results.request.get("anew", typed("run"))
     if run.verdict == "interrupted":
-        return _go_on(results)
+        if is_under_way(run):
+            return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
+        resume = typed("run", "--resume", run.folder, *results.request.get("places", ()))
+        return Step(resume, "measures what is missing")
     if not any(row.status in ("ok", "interrupted") for row in results.index.rows):
         return _instead(results)
     if run.unanswered or run.verdict == "too short":
         return Step(f"{again} --budget {budget_text(round(_longer_s(results)))}")
-    if run.verdict == "held back":
-        return Step(again, _unthrottled(run.surroundings))
-    if run.verdict == "busy":
-        longer = ", or with a longer --budget" if run.settled + run.limited < run.points else ""
-        return Step(again, f"when the machine is quiet{longer}")
-    return Step(typed("serve"), "shows this and other runs in a browser")
-
-
-def _go_on(results: Results) -> Step:
-    run = results.index.run
-    if is_under_way(run):
-        return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
-    return Step(typed("run", "--resume", run.folder, *results.request.get("places", ())), "measures what is missing")
+    longer = ", or with a longer --budget" if run.settled + run.limited < run.points else ""
+    steps = {
+        "held back": Step(again, _unthrottled(run.surroundings)),
+        "busy": Step(again, f"when the machine is quiet{longer}"),
+    }
+    return steps.get(run.verdict, Step(typed("serve"), "shows this and other runs in a browser"))
 
 
 def _unthrottled(seen: Surroundings | None) -> str:
     """What has to be different about the start of the next run."""
-    quota = ["outside the control group that limits its CPU time"] if seen and seen.throttled_s > 0 else []
-    nice = ["at the usual priority, without nice or chrt"] if seen and (seen.nice > 0 or seen.policy != "other") else []
-    filtered = ["without a seccomp filter"] if seen and seen.seccomp_filters else []
-    traced = ["without a tracer"] if seen and seen.traced else []
-    return " and ".join([*nice, *quota, *filtered, *traced])
+    if seen is None:
+        return ""
+    changes = {
+        "at the usual priority, without nice or chrt": seen.nice > 0 or seen.policy != "other",
+        "outside the control group that limits its CPU time": seen.throttled_s > 0,
+        "without a seccomp filter": seen.seccomp_filters,
+        "without a tracer": seen.traced,
+    }
+    return " and ".join(change for change, is_needed in changes.items() if is_needed)
 
 
 def _longer_s(results: Results) -> float:

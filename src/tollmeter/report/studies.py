@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tollmeter.model import Claim, Results, Row, Suite, Tally
 from tollmeter.numbers.units import in_percent
@@ -16,7 +16,6 @@ from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
 from tollmeter.studies.study import NO_NUMBER, Answered, answered, tally
 
-Here = Figure | str
 MANY = 3
 ABOVE = "above"
 REDRAWN = "published-"
@@ -28,8 +27,8 @@ class Answer:
     """of: what a claim came to. reasons: those that are not above all lines; above: whether one of them is."""
 
     of: Answered
-    reasons: tuple[str, ...] = ()
-    above: bool = False
+    reasons: tuple[str, ...]
+    above: bool
 
     @property
     def claim(self) -> Claim:
@@ -43,19 +42,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class StudyAnswers:
-    """A study's answers. common: what holds for many of them, once each; the answers say it no more."""
+    """A study's answers. sentences: printed above the claims: the tally, and what holds for many of the answers, which
+    say it no more."""
 
     answers: tuple[Answer, ...]
-    common: tuple[str, ...]
-
-    @property
-    def tally(self) -> str:
-        return tally_in_words(tally(answer.claim for answer in self.answers))
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What is printed above the claims."""
-        return tuple(filter(None, (self.tally, *self.common))) if self.answers else ()
+    sentences: tuple[str, ...]
 
 
 def tally_in_words(counts: Tally) -> str:
@@ -74,18 +65,18 @@ def tally_in_words(counts: Tally) -> str:
 
 def answers_of(results: Results, suite: Suite) -> StudyAnswers:
     """One answer for each published figure, in the study's order. A reason that three or more share stands above."""
-    answers = [Answer(answer, answer.reasons) for answer in answered(results, suite)]
-    counts = Counter(reason for answer in answers for reason in answer.reasons)
+    judged = answered(results, suite)
+    counts = Counter(reason for answer in judged for reason in answer.reasons)
     shared = {reason: count for reason, count in counts.items() if count >= MANY}
-    common = tuple(f"{count} figures: {reason}" for reason, count in shared.items())
-    unheld = sum(answer.claim.reason == NO_NUMBER for answer in answers)
-    common += (f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}",) if unheld else ()
-    return StudyAnswers(tuple(_less(answer, shared) for answer in answers), common)
-
-
-def _less(answer: Answer, shared: Container[str]) -> Answer:
-    own = tuple(reason for reason in answer.reasons if reason not in shared)
-    return replace(answer, reasons=own, above=len(own) < len(answer.reasons))
+    answers = []
+    for answer in judged:
+        own = tuple(reason for reason in answer.reasons if reason not in shared)
+        answers.append(Answer(answer, own, above=len(own) < len(answer.reasons)))
+    unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)
+    sentences = [tally_in_words(tally(answer.claim for answer in judged))]
+    sentences += [f"{count} figures: {reason}" for reason, count in shared.items()]
+    sentences += [f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}"] if unheld else []
+    return StudyAnswers(tuple(answers), tuple(filter(None, sentences)))
 
 
 def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
@@ -126,7 +117,7 @@ def remarks(answers: Sequence[Answer]) -> list[tuple[str, str]]:
     return [(f"({number})", sentence) for number, sentence in enumerate(texts, start=1)]
 
 
-def _here(measured: Measured) -> Here:
+def _here(measured: Measured) -> Figure | str:
     """One number with its interval; of several rows the least and the most."""
     if not measured.values:
         return DASH
@@ -151,17 +142,20 @@ _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 def listings(results: Results) -> list[Block]:
     """A table for each place, and the sentences below it."""
-    return [Block(tables=(_table(place),), sentences=tuple(_sentences(place))) for place in listing(results)]
-
-
-def _table(place: Place) -> Table:
-    title = f"Listing ({place.target}, {place.abi}, {place.clock})"
-    columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
-    return table(title, columns, [_line(test) for test in place.tests])
-
-
-def _line(test: Test) -> Line:
-    return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), _each(test.row), _state(test)))
+    blocks = []
+    for place in listing(results):
+        title = f"Listing ({place.target}, {place.abi}, {place.clock})"
+        columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
+        lines = [
+            Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), _each(test.row),
+                  _state(test)))
+            for test in place.tests
+        ]  # fmt: skip
+        virtual = FREE if place.clock == "virtual" else ""
+        differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
+        sentences = filter(None, (lesson(place), virtual, _left(place), *dict.fromkeys(differs)))
+        blocks.append(Block(tables=(table(title, columns, lines),), sentences=tuple(sentences)))
+    return blocks
 
 
 def _each(row: Row) -> Figure | str:
@@ -184,12 +178,6 @@ def _state(test: Test) -> str:
     return f"{worst}, {test.again} again" if test.again else worst
 
 
-def _sentences(place: Place) -> list[str]:
-    virtual = [FREE] if place.clock == "virtual" else []
-    differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
-    return [lesson(place), *virtual, *_left(place), *dict.fromkeys(differs)]
-
-
 def lesson(place: Place) -> str:
     """What the study learned by its own control loop, said of this place."""
     if not place.control_hz:
@@ -210,15 +198,14 @@ def lesson(place: Place) -> str:
     return f"{usual}, within {in_percent(VALID)} each time: one state of the machine, and the tests may be compared."
 
 
-def _left(place: Place) -> list[str]:
+def _left(place: Place) -> str:
     """That a guest's entries are its host's, where they are."""
     left = [test for test in place.tests if (test.exits or 0.0) > OWN_EXITS]
     if not left:
-        return []
+        return ""
     least, most = (pick(test.exits or 0.0 for test in left) for pick in (min, max))
     names = ", ".join(dict.fromkeys(test.listed.test for test in left))
-    sentence = (
+    return (
         f"{names}: each round trip left the guest {least:.1f} to {most:.1f} times for its host. This /dev/kvm is "
         "a hypervisor in software: these are its prices and not the hardware's."
     )
-    return [sentence]

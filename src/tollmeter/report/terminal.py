@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from tollmeter.model import Finding, Machine, Results, Suite
+from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables, tolls
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import Section, sections
@@ -39,15 +39,14 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
     where one is about to be written."""
     width = width_of(console)
     _opening(results, console, width)
-    if results.suite is not None and results.suite.published:
-        study(results, results.suite, console)
-        console.print()
     for sentence in below_the_headline(results):
         wrapped(console, sentence, width, hanging=INDENT)
         console.print()
-    _heading(results, console, width)
-    if tables.no_levels(results):
-        wrapped(console, tables.no_levels(results), width)
+    facts = (*tables.facts_of(results.index.machine), duration(results.index.run.seconds))
+    wrapped(console, " · ".join(facts), width, style="dim")
+    console.print()
+    if no_levels := tables.no_levels(results):
+        wrapped(console, no_levels, width)
         console.print()
     for sentence in of_kinds(results):
         wrapped(console, sentence, width, hanging=INDENT)
@@ -70,41 +69,43 @@ def machine(shown: Machine, console: Console) -> None:
     width = width_of(console)
     wrapped(console, " · ".join(tables.facts_of(shown)), width, style="bold")
     console.print()
-    drawn = list(machine_tables.lines(machine_tables.parts_of(shown))) or [
-        "The system does not report how its CPUs relate."
-    ]
-    for line in drawn:
+    lines = list(machine_tables.lines(machine_tables.parts_of(shown)))
+    for line in lines or ["The system does not report how its CPUs relate."]:
         depth = len(line) - len(line.lstrip())
         wrapped(console, line.lstrip(), width, first=depth, hanging=depth + 2 * INDENT)
     console.print()
-    nodes = machine_tables.node_table(shown)
-    for table in (*([nodes] if nodes else []), machine_tables.limits(shown)):
-        print_table(table, console, width)
-        console.print()
+    for table in (machine_tables.node_table(shown), machine_tables.limits(shown)):
+        if table is not None:
+            print_table(table, console, width)
+            console.print()
 
 
 def _opening(results: Results, console: Console, width: int) -> None:
-    """What it is, whether it is set up right, how much that is worth, and whether it is an answer."""
+    """What it is, whether it is set up right, how much that is worth, and whether it is an answer; a study's own."""
+    run = results.index.run
     for line, style in (
         (headline(results), "bold"),
         (str(problems(results)), ""),
         (run_verdict.verdict(results), ""),
-        (results.index.run.damage, ""),
-        (results.index.run.narrowed, ""),
-        (results.index.run.reused, "dim"),
+        (run.damage, ""),
+        (run.narrowed, ""),
+        (run.reused, "dim"),
     ):
         if line:
             wrapped(console, line, width, style=style)
     console.print()
+    if results.suite is not None and results.suite.published:
+        study(results, results.suite, console)
+        console.print()
 
 
 def _few_tables(results: Results) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
-    few = listing(results, FEW_ROWS)
     if results.suite is not None and results.suite.published:
         chosen = None
     else:
-        chosen = few or tables.brief(tables.toll_table(results, tolls.best_known(results))) or listing(results)
+        best_known = tables.brief(tables.toll_table(results, tolls.best_known(results)))
+        chosen = listing(results, FEW_ROWS) or best_known or listing(results)
     shown = (tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 
@@ -115,8 +116,8 @@ def _left_out(results: Results, console: Console, width: int) -> None:
     if numbered:
         all_numbers = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
         with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), width, first=INDENT)
-    if tables.missing(results):
-        wrapped(console, f"{tables.missing(results)}.", width, first=INDENT, hanging=INDENT * 2)
+    if missing := tables.missing(results):
+        wrapped(console, f"{missing}.", width, first=INDENT, hanging=INDENT * 2)
     lost = [row for row in results.index.rows if row.status != "unsupported" or not numbered]
     gaps = tables.gaps(lost)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
@@ -124,73 +125,53 @@ def _left_out(results: Results, console: Console, width: int) -> None:
         wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
 
 
-def _heading(results: Results, console: Console, width: int) -> None:
-    facts = (*tables.facts_of(results.index.machine), duration(results.index.run.seconds))
-    wrapped(console, " · ".join(facts), width, style="dim")
-    console.print()
-
-
 def _findings(results: Results, console: Console, width: int, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
     findings, held = tables.findings(results), run_verdict.held_back(results)
+    indent, dim = " " * (INDENT + 3), "dim"
     if findings or held:
         out(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
-        _finding(finding, console, width, whole)
+        sign = f"{'':{INDENT}}{tables.SIGNS[finding.severity]:<3}"
+        first, *others = wrap(clean(finding.claim), width - len(sign)) or [""]
+        out(console, Text(sign, style=SIGN_STYLES[finding.severity]).append(first, style="not bold default"))
+        for line in others:
+            out(console, Text(f"{indent}{line}"))
+        for line in wrap(clean(finding.remedy), width - len(sign)) if whole else ():
+            out(console, Text(f"{indent}{line}", style=dim))
     if len(findings) > FEW_FINDINGS and not whole:
-        _indented(console, [f"and {len(findings) - FEW_FINDINGS} more findings with --all"], "dim")
+        out(console, Text(f"{indent}and {len(findings) - FEW_FINDINGS} more findings with --all", style=dim))
     if held:
-        wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style="dim")
+        wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style=dim)
     if findings or held:
         console.print()
 
 
-def _finding(finding: Finding, console: Console, width: int, whole: bool) -> None:
-    sign = tables.SIGNS[finding.severity]
-    body = wrap(clean(finding.claim), width - INDENT - 3) or [""]
-    out(
-        console,
-        Text(f"{'':{INDENT}}{sign:<3}", style=SIGN_STYLES[finding.severity]).append(body[0], style="not bold default"),
-    )
-    _indented(console, body[1:], "")
-    if whole:
-        _indented(console, wrap(clean(finding.remedy), width - INDENT - 3), "dim")
-
-
-def _indented(console: Console, lines: Sequence[str], style: str) -> None:
-    for line in lines:
-        out(console, Text(f"{'':{INDENT + 3}}{line}", style=style))
-
-
 def _closing(results: Results, console: Console, width: int) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
-    whole = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
-    for sentence in (*tables.unread(results), *whole):
-        if sentence:
-            wrapped(console, tables.upper(sentence), width)
+    of_run = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
+    for sentence in filter(None, (*tables.unread(results), *of_run)):
+        wrapped(console, tables.upper(sentence), width)
     for status, reason, number in tables.gaps(results.index.rows):
         wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
 
 
 def _ending(results: Results, console: Console, width: int, page: str | None) -> None:
-    """Where the page is, and what to do next."""
-    step = run_verdict.next_step(results)
+    """Where the page is, or how it is written: into the run's folder, or where that is another user's into this one;
+    and what to do next."""
+    folder = results.index.run.folder
     if page:
         out(console, Text(f"Page  {clean(shlex.quote(page))}"))
     else:
-        with_command(console, "Page  not written yet:", _writes_page(results.index.run.folder), width, hanging=6)
+        foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
+        command = typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
+        with_command(console, "Page  not written yet:", command, width, hanging=6)
+    step = run_verdict.next_step(results)
     if step.command:
         out(console, Text(f"Next  {clean(step.command)}"))
-    if step.when:
-        wrapped(
-            console, step.when if step.command else f"Next  {step.when}", width, first=6 * bool(step.command), hanging=6
-        )
-
-
-def _writes_page(folder: str) -> str:
-    """Into the run's folder, or where that is another user's into this one."""
-    foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
-    return typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
+        wrapped(console, step.when, width, first=6, hanging=6)
+    elif step.when:
+        wrapped(console, f"Next  {step.when}", width, hanging=6)
 
 
 # ---- terminal studies -----------------------------------------------------------------------------------------------
@@ -212,18 +193,18 @@ def study(results: Results, suite: Suite, console: Console) -> None:
     for number, remark in remarks(answered.answers):
         wrapped(console, f"{number:<4} {remark}", width, hanging=5)
     blocks([*listings(results), *(Block(tables=(table,)) for table in program_tables(results))], console)
-    attribution(largest(results), console, width)
+    attribution(largest(results), console)
     for sentence in program_remarks(results):
         wrapped(console, sentence, width, hanging=INDENT)
     blocks(programs.answer(results, suite), console)
     _lengths(results, console, width)
 
 
-def attribution(attributions: Sequence[Attribution], console: Console, width: int | None = None) -> None:
+def attribution(attributions: Sequence[Attribution], console: Console) -> None:
     """Prints what differences are made of; nothing where there is none."""
     if not attributions:
         return
-    width = width or width_of(console)
+    width = width_of(console)
     console.print()
     print_table(attribution_table(attributions), console, width)
     for sentence in (*map(in_words, attributions), *why_not(attributions)):
