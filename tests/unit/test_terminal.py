@@ -55,7 +55,7 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
     for toll in paid:
         line = next(line for line in text.splitlines() if line.strip().startswith(toll.toll))
         assert str(tables.time(toll.value)).split()[1] in line
-        assert cycles_of_toll(toll) in line and tables.about(tables.per_ms(toll.value or 0)) in line
+        assert cycles_of_toll(toll) in line and tables.per_ms(toll.value or 0) in line
 
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:

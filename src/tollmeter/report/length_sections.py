@@ -4,7 +4,7 @@ A table has one clock and one place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
@@ -266,7 +266,8 @@ def _slower(fall: Fall) -> str:
 
 def _fall_of_length(falls: Sequence[Fall]) -> str:
     """Why memory is not what is waited for, and what likely is."""
-    past = _range(f"{n:,}" for n in sorted({fall.after_n for fall in falls}))
+    lengths = {fall.after_n for fall in falls}
+    past = " to ".join(f"{n:,}" for n in sorted({min(lengths), max(lengths)}))
     lost = _times([fall.lost_ns for fall in falls])
     least = _times([max(fall.least_ns for fall in falls)])
     return (
@@ -283,12 +284,7 @@ def _no_fall(flat: Sequence[Lengths]) -> str:
 
 def _times(ns: Sequence[float]) -> str:
     """One time, or the least and the most."""
-    return _range(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
-
-
-def _range(words: Iterable[str]) -> str:
-    items = list(words)
-    return items[0] if len(items) == 1 else f"{items[0]} to {items[-1]}"
+    return " to ".join(str(time(end).bare) for end in sorted({min(ns), max(ns)}))
 
 
 def _of_clock(group: _Group) -> str:

@@ -195,8 +195,12 @@ def _section(head: str, *numbers: Number | SummaryColumn) -> SummarySection:
 _CATCH = Difference(*(us("kernel.signal_self", "round_trip", step=step) for step in ("deliver", "send_nothing")))
 """As lat_sig: a signal that is sent and handled, less signal 0, which is sent and has no effect."""
 _MHZ = SummaryColumn(4, mhz, whole=True, always=True)
-_BASIC = _section(
-    """\
+_INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
+_REALS = ("add", "multiply", "divide")
+
+SECTIONS = (
+    _section(
+        """\
 Basic system parameters
 ------------------------------------------------------------------------------
 Host                 OS Description              Mhz  tlb  cache  mem   scal
@@ -204,15 +208,14 @@ Host                 OS Description              Mhz  tlb  cache  mem   scal
                                                            bytes  
 --------- ------------- ----------------------- ---- ----- ----- ------ ----
 """,  # noqa: W291  the blanks are lmbench's
-    _MHZ,
-    SummaryColumn(5, inferred("translations"), whole=True),
-    SummaryColumn(5, inferred("line"), whole=True),
-    parallel,
-    SummaryColumn(4, copies, whole=True, always=True),
-)
-
-_PROCESSES = _section(
-    """\
+        _MHZ,
+        SummaryColumn(5, inferred("translations"), whole=True),
+        SummaryColumn(5, inferred("line"), whole=True),
+        parallel,
+        SummaryColumn(4, copies, whole=True, always=True),
+    ),
+    _section(
+        """\
 
 Processor, Processes - times in microseconds - smaller is better
 ------------------------------------------------------------------------------
@@ -220,24 +223,20 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
                              call  I/O stat clos TCP  inst hndl proc proc proc
 --------- ------------- ---- ---- ---- ---- ---- ---- ---- ---- ---- ---- ----
 """,  # noqa: W291  the blanks are lmbench's
-    _MHZ,
-    us("kernel.enter_syscall", "round_trip", call="getppid"),
-    Mean(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
-    *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
-    select("tcp"),
-    us("kernel.signal_self", "round_trip", step="install"),
-    _CATCH,
-    *(
-        us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
-        for how in ("fork", "fork_exec", "shell")
+        _MHZ,
+        us("kernel.enter_syscall", "round_trip", call="getppid"),
+        Mean(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
+        *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
+        select("tcp"),
+        us("kernel.signal_self", "round_trip", step="install"),
+        _CATCH,
+        *(
+            us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
+            for how in ("fork", "fork_exec", "shell")
+        ),
     ),
-)
-
-_INTEGERS = ("bit", "add", "multiply", "divide", "remainder")
-_REALS = ("add", "multiply", "divide")
-
-_INTEGER = _section(
-    """\
+    _section(
+        """\
 
 Basic integer operations - times in nanoseconds - smaller is better
 -------------------------------------------------------------------
@@ -245,11 +244,10 @@ Host                 OS  intgr intgr  intgr  intgr  intgr
                           bit   add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    *operations("int32", *_INTEGERS),
-)
-
-_UINT64 = _section(
-    """\
+        *operations("int32", *_INTEGERS),
+    ),
+    _section(
+        """\
 
 Basic uint64 operations - times in nanoseconds - smaller is better
 ------------------------------------------------------------------
@@ -257,12 +255,11 @@ Host                 OS int64  int64  int64  int64  int64
                          bit    add    mul    div    mod   
 --------- ------------- ------ ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    SummaryColumn(5, operations("int64", "bit")[0], blanks=2),
-    *operations("int64", *_INTEGERS[1:]),
-)
-
-_FLOAT = _section(
-    """\
+        SummaryColumn(5, operations("int64", "bit")[0], blanks=2),
+        *operations("int64", *_INTEGERS[1:]),
+    ),
+    _section(
+        """\
 
 Basic float operations - times in nanoseconds - smaller is better
 -----------------------------------------------------------------
@@ -270,12 +267,11 @@ Host                 OS  float  float  float  float
                          add    mul    div    bogo
 --------- ------------- ------ ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    *operations("float", *_REALS),
-    *operations("float", "bogo", mode="throughput"),
-)
-
-_DOUBLE = _section(
-    """\
+        *operations("float", *_REALS),
+        *operations("float", "bogo", mode="throughput"),
+    ),
+    _section(
+        """\
 
 Basic double operations - times in nanoseconds - smaller is better
 ------------------------------------------------------------------
@@ -283,12 +279,11 @@ Host                 OS  double double double double
                          add    mul    div    bogo
 --------- ------------- ------  ------ ------ ------ 
 """,  # noqa: W291  the blanks are lmbench's
-    *operations("double", *_REALS),
-    *operations("double", "bogo", mode="throughput"),
-)
-
-_SWITCHES = _section(
-    """\
+        *operations("double", *_REALS),
+        *operations("double", "bogo", mode="throughput"),
+    ),
+    _section(
+        """\
 
 Context switching - times in microseconds - smaller is better
 -------------------------------------------------------------------------
@@ -296,11 +291,10 @@ Host                 OS  2p/0K 2p/16K 2p/64K 8p/16K 8p/64K 16p/16K 16p/64K
                          ctxsw  ctxsw  ctxsw ctxsw  ctxsw   ctxsw   ctxsw
 --------- ------------- ------ ------ ------ ------ ------ ------- -------
 """,
-    *(switch(*pair) for pair in ((2, 0), (2, 16), (2, 64), (8, 16), (8, 64), (16, 16), (16, 64))),
-)
-
-_LOCAL = _section(
-    """\
+        *(switch(*pair) for pair in ((2, 0), (2, 16), (2, 64), (8, 16), (8, 64), (16, 16), (16, 64))),
+    ),
+    _section(
+        """\
 
 *Local* Communication latencies in microseconds - smaller is better
 ---------------------------------------------------------------------
@@ -308,15 +302,15 @@ Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
                         ctxsw       UNIX         UDP         TCP conn
 --------- ------------- ----- ----- ---- ----- ----- ----- ----- ----
 """,
-    switch(2, 0),
-    *map(call, ("pipe", "unix_stream", "udp")),
-    library("rpc_udp"),
-    call("tcp"),
-    library("rpc_tcp"),
-    us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
-)
-_REMOTE = _section(
-    """\
+        switch(2, 0),
+        *map(call, ("pipe", "unix_stream", "udp")),
+        library("rpc_udp"),
+        call("tcp"),
+        library("rpc_tcp"),
+        us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
+    ),
+    _section(
+        """\
 
 *Remote* Communication latencies in microseconds - smaller is better
 ---------------------------------------------------------------------
@@ -324,15 +318,14 @@ Host                 OS   UDP  RPC/  TCP   RPC/ TCP
                                UDP         TCP  conn
 --------- ------------- ----- ----- ----- ----- ----
 """,
-    us("kernel.remote_call", "round_trip", route="udp"),
-    us("kernel.remote_library", "round_trip", route="rpc_udp"),
-    us("kernel.remote_call", "round_trip", route="tcp"),
-    us("kernel.remote_library", "round_trip", route="rpc_tcp"),
-    us("kernel.remote_call", "round_trip", route="connect"),
-)
-
-_FILES = _section(
-    """\
+        us("kernel.remote_call", "round_trip", route="udp"),
+        us("kernel.remote_library", "round_trip", route="rpc_udp"),
+        us("kernel.remote_call", "round_trip", route="tcp"),
+        us("kernel.remote_library", "round_trip", route="rpc_tcp"),
+        us("kernel.remote_call", "round_trip", route="connect"),
+    ),
+    _section(
+        """\
 
 File & VM system latencies in microseconds - smaller is better
 -------------------------------------------------------------------------------
@@ -340,18 +333,18 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
                         Create Delete Create Delete Latency Fault  Fault  selct
 --------- ------------- ------ ------ ------ ------ ------- ----- ------- -----
 """,
-    *(
-        us("kernel.disk_file", "file", act=act, size=size, medium="disk")
-        for size in (0, 10240)
-        for act in ("create", "delete")
+        *(
+            us("kernel.disk_file", "file", act=act, size=size, medium="disk")
+            for size in (0, 10240)
+            for act in ("create", "delete")
+        ),
+        us("kernel.mapping", "map", act="lmbench", size=16 << 20),
+        Difference(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
+        us("kernel.page_fault", "fault", kind="shared_file"),
+        select("plain_file"),
     ),
-    us("kernel.mapping", "map", act="lmbench", size=16 << 20),
-    Difference(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
-    us("kernel.page_fault", "fault", kind="shared_file"),
-    select("plain_file"),
-)
-_BANDWIDTHS = _section(
-    """\
+    _section(
+        """\
 
 *Local* Communication bandwidths in MB/s - bigger is better
 -----------------------------------------------------------------------------
@@ -359,16 +352,18 @@ Host                OS  Pipe AF    TCP  File   Mmap  Bcopy  Bcopy  Mem   Mem
                              UNIX      reread reread (libc) (hand) read write
 --------- ------------- ---- ---- ---- ------ ------ ------ ------ ---- -----
 """,
-    *(
-        RowMedian(1e6, "kernel.stream_bandwidth", "rate", {"route": route, "message": 65536, "placement": "one_cpu"})
-        for route in ("pipe", "unix_stream", "tcp")
+        *(
+            RowMedian(
+                1e6, "kernel.stream_bandwidth", "rate", {"route": route, "message": 65536, "placement": "one_cpu"}
+            )
+            for route in ("pipe", "unix_stream", "tcp")
+        ),
+        *(mb_of_largest("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
+        *(mb_of_largest("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
+        *(mb_of_largest(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
     ),
-    *(mb_of_largest("kernel.file_bandwidth", "rate", route=route) for route in ("read", "kept_map")),
-    *(mb_of_largest("memory.copy_bandwidth", "copy", kernel=kernel) for kernel in ("libc", "portable")),
-    *(mb_of_largest(f"memory.{act}_bandwidth", act, kernel="portable") for act in ("read", "write")),
-)
-_MEMORY = _section(
-    """\
+    _section(
+        """\
 
 Memory latencies in nanoseconds - smaller is better
     (WARNING - may not be correct, check graphs)
@@ -376,28 +371,23 @@ Memory latencies in nanoseconds - smaller is better
 Host                 OS   Mhz   L1 $   L2 $    Main mem    Rand mem    Guesses
 --------- -------------   ---   ----   ----    --------    --------    -------
 """,
-    _MHZ._replace(blanks=2),
-    SummaryColumn(6, Latency("L1d")),
-    SummaryColumn(6, Latency("L2")),
-    # the default walk of lat_mem_rd
-    SummaryColumn(6, RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)),
-    SummaryColumn(11, Latency("memory")),
-)
-
-_SEMAPHORE = _section(
-    """\
+        _MHZ._replace(blanks=2),
+        SummaryColumn(6, Latency("L1d")),
+        SummaryColumn(6, Latency("L2")),
+        # the default walk of lat_mem_rd
+        SummaryColumn(6, RowMedian(1.0, "memory.stride", "load", {"order": "forward", "stride": 128}, largest=True)),
+        SummaryColumn(11, Latency("memory")),
+    ),
+    _section(
+        """\
 
 Semaphore latency in microseconds, as lat_sem prints it - smaller is better
 ---------------------------------------------------------------------------
 Host                 OS  lat_sem
 --------- ------------- --------
 """,
-    us("kernel.semaphore", "pass", placement="one_cpu"),
+        us("kernel.semaphore", "pass", placement="one_cpu"),
+    ),
 )
-
-SECTIONS = (
-    _BASIC, _PROCESSES, _INTEGER, _UINT64, _FLOAT, _DOUBLE, _SWITCHES, _LOCAL, _REMOTE, _FILES, _BANDWIDTHS, _MEMORY,
-    _SEMAPHORE,
-)  # fmt: skip
-DESCRIBED = _BASIC
+DESCRIBED = SECTIONS[0]
 """The section whose lines describe the machine in words."""

@@ -106,8 +106,7 @@ def roughly(value: float | None, unit: str, samples: int) -> Figure:
     """A number that rests on too little for an interval: two digits, and how many samples it is made of."""
     if value is None or not math.isfinite(value):
         return NOTHING
-    figure = two_digits(value, unit)
-    return Figure(f"~ {figure.number}", figure.unit, f"({count(samples)} sample{'' if samples == 1 else 's'})")
+    return replace(guess(value, unit), sure=f"({count(samples)} sample{'' if samples == 1 else 's'})")
 
 
 def either(first: float, second: float, unit: str) -> Figure:
@@ -116,9 +115,7 @@ def either(first: float, second: float, unit: str) -> Figure:
     smaller, larger = two_digits(first, unit), two_digits(second, unit)
     if smaller == larger:
         return larger
-    if smaller.unit == larger.unit:
-        return Figure(f"{smaller.number} or {larger.number}", larger.unit)
-    return Figure(f"{smaller.number} {smaller.unit} or {larger.number}", larger.unit)
+    return Figure(f"{smaller.number if smaller.unit == larger.unit else smaller} or {larger.number}", larger.unit)
 
 
 def _in_multiples(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from tollmeter.model import Profile, Share
-from tollmeter.report.numbers import DASH, Figure, count, plain
+from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.report.tables import Block, Column, Line, Table, table
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
@@ -33,17 +33,19 @@ def side_by_side(
     left: Profile, right: Profile, titles: tuple[str, str] = ("left", "right"), gain: float | None = None
 ) -> Block:
     """Two profiles by function, and their change in words. gain: in throughput by rows, else by profiles."""
-    named = tuple(zip(titles, (left, right), strict=True))
-    heads = tuple(f"{title}: {title_of(one)}, {one.abi}, {one.target}" for title, one in named)
-    sources = tuple(f"{title}: {source_of(one)}" for title, one in named)
+    titled = tuple(zip(titles, (left, right), strict=True))
+    heads = tuple(f"{title}: {title_of(profile)}, {profile.abi}, {profile.target}" for title, profile in titled)
+    sources = tuple(f"{title}: {source_of(profile)}" for title, profile in titled)
     return Block(heads, (beside_table(left, right, titles),), (verdict(left, right, gain), *sources))
 
 
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
     """With its parameters; among several profiles, with those that differ between them. beside: all of them."""
-    values = profile.parameters.items()
-    shown = [value for name, value in values if not beside or any(one.parameters.get(name) != value for one in beside)]
-    parameters = ", ".join(str(value).replace("_", " ") for value in shown)
+    parameters = ", ".join(
+        str(value).replace("_", " ")
+        for name, value in profile.parameters.items()
+        if not beside or any(other.parameters.get(name) != value for other in beside)
+    )
     return f"{profile.probe} ({parameters})" if parameters else profile.probe
 
 
@@ -74,13 +76,14 @@ def source_of(profile: Profile) -> str:
 
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:
-    """Two profiles by function, and by how many points of the whole each function's share changed."""
+    """Two profiles by function, and by how many percentage points each function's share changed."""
     names = sorted(_functions(left, right), key=lambda name: -max(left.part(name), right.part(name)))
-    rows = [
-        Line((name, *_cells(name, left), *_cells(name, right), _change(name, left, right)))
-        for name in names[:MOST_FUNCTIONS]
-        if max(left.part(name), right.part(name)) >= LEAST_SHARE
-    ]
+    rows = []
+    for name in names[:MOST_FUNCTIONS]:
+        if max(left.part(name), right.part(name)) >= LEAST_SHARE:
+            decimals = 1 if _within(name, left, right) < 1 else 0
+            change = f"{100 * (right.part(name) - left.part(name)):+.{decimals}f}".replace("-", MINUS)
+            rows.append(Line((name, *_cells(name, left), *_cells(name, right), change)))
     columns = [
         Column("function"), Column(f"{titles[0]}: {_unit(left)}", True), Column("ratio(%)", True),
         Column(f"{titles[1]}: {_unit(right)}", True), Column("ratio(%)", True), Column("change", True),
@@ -115,11 +118,6 @@ def _like(profile: Profile, forms: Sequence[str]) -> list[Share]:
     return [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
 
 
-def points(share: float, decimals: int = 1) -> str:
-    """A change of a share, in percentage points."""
-    return f"{100 * share:+.{decimals}f}".replace("-", "−")
-
-
 def _speed(left: Profile, right: Profile, gain: float | None) -> str:
     if not gain and not (left.operation_ns and right.operation_ns):
         return "how fast either was is not known"
@@ -136,7 +134,7 @@ def _functions(*profiles: Profile) -> list[str]:
     return list(dict.fromkeys(share.function for profile in profiles for share in profile.shares))
 
 
-def _cells(name: str, profile: Profile) -> tuple[str, Figure | str]:
+def _cells(name: str, profile: Profile) -> tuple[str, str]:
     shares = [share for share in profile.shares if share.function == name]
     hits = sum(share.hits for share in shares)
     return (count(hits), _known(hits, shares[0].within, profile)) if hits else (DASH, DASH)
@@ -152,10 +150,6 @@ def percentage(percent: float, within: float | None) -> str:
         return f"{percent:.{1 if within is None else 2}f}"
     coarse = f" ±{within:.0f}" if within >= COARSE_POINTS else ""
     return f"{percent:.{0 if within >= 1 else 1}f}{coarse}"
-
-
-def _change(name: str, left: Profile, right: Profile) -> str:
-    return points(right.part(name) - left.part(name), 1 if _within(name, left, right) < 1 else 0)
 
 
 def _within(name: str, left: Profile, right: Profile) -> float:

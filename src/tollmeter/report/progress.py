@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -26,7 +27,7 @@ from tollmeter.report.text_layout import WIDEST, clean
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
 BAR, PLACE = 26, 52
-BEST_KNOWN = {"entry": 0, "price-of-fault": 1, "switch": 2, "core-to-core": 3, "call-of-object": 4}
+BEST_KNOWN = ("entry", "price-of-fault", "switch", "core-to-core", "call-of-object")
 
 
 class Progress:
@@ -143,30 +144,31 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     """Labels and values that users know: latency within each cache, then tolls; by the machine's own clock."""
     own = native(rows, machine.architecture if machine else "")
     lines = _levels(with_meaning(own, probes, "latency-of-size"), machine)
-    for row, toll in sorted(paid(own, probes, None), key=lambda line: _fame(meaning(line[0], probes))):
+    fame = {means: place for place, means in enumerate(BEST_KNOWN)}
+    tolls = sorted(paid(own, probes, None), key=lambda paid: fame.get(meaning(paid[0], probes) or "", len(fame)))
+    for row, toll in tolls:
         lines.setdefault(clean(toll.toll), _value(row))
     return lines
-
-
-def _fame(means: str | None) -> int:
-    return BEST_KNOWN.get(means or "", len(BEST_KNOWN))
 
 
 def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
     """For each cache the row whose buffer lies midway between the end of the cache before and its own, in logarithms:
     other workloads may hold most of a shared cache. For memory the largest buffer beyond the last-level cache."""
     caches = [cache for cache in (machine.caches if machine else ()) if cache.kind != "instruction"]
+    sized = [(whole_number(row, "size"), row) for row in rows]
     by_level: dict[str, str] = {}
     below = 0
     for cache in sorted(caches, key=lambda cache: cache.level):
-        inside = [row for row in rows if below < whole_number(row, "size") <= cache.size_bytes * 0.75]
+        middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
+        inside = [(abs(math.log(held / middle)), row) for held, row in sized if below < held <= cache.size_bytes * 0.75]
         if inside:
             name = f"L{cache.level}d" if cache.kind == "data" else f"L{cache.level}"
-            middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
-            by_level[name] = _value(min(inside, key=lambda row: abs(math.log(whole_number(row, "size") / middle))))
+            by_level[name] = _value(min(inside, key=itemgetter(0))[1])
         below = cache.size_bytes
-    beyond = [row for row in rows if below and whole_number(row, "size") >= 2 * below]
-    return by_level | ({"memory": _value(max(beyond, key=lambda row: whole_number(row, "size")))} if beyond else {})
+    beyond = [(held, row) for held, row in sized if below and held >= 2 * below]
+    if beyond:
+        by_level["memory"] = _value(max(beyond, key=itemgetter(0))[1])
+    return by_level
 
 
 def _value(row: Row) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import Claim, Results, Row, Suite, Tally
+from tollmeter.model import Claim, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
 from tollmeter.report.tables import Block, Column, Line, Table, table
@@ -146,23 +146,12 @@ def listings(results: Results) -> list[Block]:
     for place in listing(results):
         title = f"Listing ({place.target}, {place.abi}, {place.clock})"
         columns = [Column(title), Column("loops a second, by attempt"), Column("each", right=True), Column("")]
-        lines = [
-            Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), _each(test.row),
-                  _state(test)))
-            for test in place.tests
-        ]  # fmt: skip
+        lines = [_line(test) for test in place.tests]
         virtual = FREE if place.clock == "virtual" else ""
         differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
         sentences = filter(None, (lesson(place), virtual, _left(place), *dict.fromkeys(differs)))
         blocks.append(Block(tables=(table(title, columns, lines),), sentences=tuple(sentences)))
     return blocks
-
-
-def _each(row: Row) -> Figure | str:
-    """The time of one loop, as the row states it."""
-    if not row.median:
-        return DASH
-    return quantity(row.median if row.unit == "ns" else 1e9 / row.median, "ns")
 
 
 def by_attempt(attempts: Sequence[Attempt]) -> str:
@@ -172,10 +161,14 @@ def by_attempt(attempts: Sequence[Attempt]) -> str:
     return " ".join(f"{attempt.loops_hz / scale:.4g}{_MARKS[attempt.state]}" for attempt in attempts) + f" {letter}/s"
 
 
-def _state(test: Test) -> str:
+def _line(test: Test) -> Line:
+    """The time is of one loop, as the row states it."""
+    row = test.row
+    each = quantity(row.median if row.unit == "ns" else 1e9 / row.median, "ns") if row.median else DASH
     states = {attempt.state for attempt in test.attempts}
     worst = next((state for state in ("differs", "suspect", "valid") if state in states), "")
-    return f"{worst}, {test.again} again" if test.again else worst
+    state = f"{worst}, {test.again} again" if test.again else worst
+    return Line((f"{test.listed.test:<3} {test.listed.what}", by_attempt(test.attempts), each, state))
 
 
 def lesson(place: Place) -> str:

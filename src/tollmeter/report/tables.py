@@ -233,8 +233,7 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
     columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
     lines = [
-        Line((toll.toll, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value or 0.0))), toll.note)
-        for toll in paid
+        Line((toll.toll, of_toll(toll), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note) for toll in paid
     ]
     lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
     return table("Tolls", columns, lines)
@@ -264,9 +263,9 @@ def shared_state(toll: Toll) -> State | None:
     return seen.get("shared") if "whole" in seen else None
 
 
-def per_ms(ns: float) -> float:
+def per_ms(ns: float) -> str:
     """How many of it fit in a millisecond."""
-    return 1e6 / ns
+    return about(1e6 / ns)
 
 
 def findings(results: Results) -> tuple[Finding, ...]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables, tolls
 from tollmeter.report.headline import below_the_headline, headline, problems
-from tollmeter.report.length_sections import Section, sections
+from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import duration
@@ -217,16 +217,13 @@ def _lengths(results: Results, console: Console, width: int) -> None:
     every = sections(results)
     shown = [section for section in every if section.first and section.several]
     blocks([section.block(f"In {section.place}" if section.place else "") for section in shown], console)
-    more = [name for part in ("title", "place") for name in _unseen(every, shown, part)]
+    more: dict[str, None] = {}
+    for part in ("title", "place"):
+        seen = {getattr(section, part) for section in shown}
+        more |= dict.fromkeys(name for section in every if (name := getattr(section, part)) and name not in seen)
     if shown and more:
         console.print()
         wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", width, hanging=INDENT)
-
-
-def _unseen(every: Sequence[Section], shown: Sequence[Section], part: str) -> list[str]:
-    """Titles or places of which nothing was shown."""
-    seen = {getattr(section, part) for section in shown}
-    return [name for name in dict.fromkeys(getattr(section, part) for section in every) if name and name not in seen]
 
 
 def blocks(parts: Sequence[Block], console: Console) -> None:

@@ -41,25 +41,24 @@ class Wanted(NamedTuple):
 
 def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
     """The answer as text. The first command is the reference."""
+    run = results.index.run
     rows: dict[str, dict[str, Row]] = {}
     for row in results.index.rows:
         rows.setdefault(str(row.parameters[COMMAND]), {})[row.metric] = row
-    pairs = {pair.point: pair for pair in results.index.opposed}
     points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in results.outcomes}
+    against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
+    against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in results.index.opposed}
     for place, command in enumerate(commands, 1):
         yield f"{place}  {command.name}" if len(commands) > 1 else command.name
-        mine = rows.get(command.name, {})
-        yield from (f"   {line}" for line in _of_command(command, mine))
-        pair = pairs.get(points.get(command.name, ""))
-        if place > 1 and pair:
-            yield f"   against 1  {verdict(pair, wanted, results.index.run.seconds)}"
-        elif place > 1:
-            reasons = [gap.reason for gap in results.index.run.uncompared if gap.point == points.get(command.name)]
-            yield f"   against 1  not compared: {(*reasons, 'it has no number')[0]}"
-    yield from _of_outputs(commands)
-    seen = results.index.run.surroundings
-    if seen and (seen.others or 0.0) > MOST_OTHERS:
-        yield f"Other programs took {percent(seen.others or 0.0)} of the CPUs' time meanwhile."
+        yield from (f"   {line}" for line in _of_command(command, rows.get(command.name, {})))
+        if place > 1:
+            yield f"   against 1  {against.get(points.get(command.name, ''), 'not compared: it has no number')}"
+    first = {command.outputs[0] for command in commands if command.outputs}
+    if len(first) > 1:
+        yield "The commands print different output."
+    others = run.surroundings.others if run.surroundings else None
+    if others and others > MOST_OTHERS:
+        yield f"Other programs took {percent(others)} of the CPUs' time meanwhile."
 
 
 def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
@@ -72,7 +71,7 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
     ends = f"{time(row.low)} to {time(row.high)}"
     spread = f"min {time(row.minimum)}   {row.visits} runs"
     yield f"time       {time(row.median)} {plus_minus(row.median, row.low, row.high)} ({ends}, 95 %)   {spread}"
-    value = {name: one.median or 0.0 for name, one in rows.items()}
+    value = {name: metric.median or 0.0 for name, metric in rows.items()}
     cpu = f"user {time(command.user_ns)}   system {time(command.system_ns)}"
     yield f"CPU        {cpu}   peak resident {size(float(round(value['peak'])))}"
     yield (
@@ -87,12 +86,6 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
         yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
     if different := sum(output != command.outputs[0] for output in command.outputs):
         yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
-
-
-def _of_outputs(commands: Sequence[Shown]) -> Iterator[str]:
-    first = {command.outputs[0] for command in commands if command.outputs}
-    if len(commands) > 1 and len(first) > 1:
-        yield "The commands print different output."
 
 
 def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:

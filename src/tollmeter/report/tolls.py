@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
-from tollmeter.report.numbers import DASH, Figure, about, of_toll, time, without_idle_zeros
+from tollmeter.report.numbers import DASH, Figure, of_toll, time, without_idle_zeros
 from tollmeter.report.tables import beside, per_ms, shared_state
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
@@ -113,15 +113,17 @@ def ladder(results: Results) -> Ladder | None:
     first, last = math.floor(min(exponents)), math.ceil(max(exponents))
     decades = range(first, max(last, first + 1) + 1)
     every = -(-len(decades) // MOST_TICKS)
-    ticks = tuple(
-        (_at(10.0**decade, decades), "" if place % every else _power(decade)) for place, decade in enumerate(decades)
-    )
+    ticks = []
+    for place, decade in enumerate(decades):
+        figure = time(10.0**decade)
+        words = "" if place % every else f"{without_idle_zeros(figure.number)} {figure.unit}"
+        ticks.append((_at(10.0**decade, decades), words))
     both = any(shared_state(toll) for toll in paid)
     known = best_known(results)
     groups = tuple(
         (name, tuple(_rung(toll, decades, both, toll in known) for toll in tolls)) for name, tolls in grouped(results)
     )
-    return Ladder("contended" if both else "in cycles", ticks, groups)
+    return Ladder("contended" if both else "in cycles", tuple(ticks), groups)
 
 
 def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
@@ -130,15 +132,10 @@ def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
     firm = toll.visits >= LEAST_VISITS
     low, high = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
     mark = Mark(_at(toll.value, decades), _at(low, decades), _at(high, decades), firm)
-    return Rung(toll.toll, mark, of_toll(toll), beside(toll, both=both), about(per_ms(toll.value)), toll.note, known)
+    return Rung(toll.toll, mark, of_toll(toll), beside(toll, both=both), per_ms(toll.value), toll.note, known)
 
 
 def _at(ns: float, decades: range) -> str:
     """The place on the scale."""
     share = (math.log10(ns) - decades[0]) / (decades[-1] - decades[0]) if ns > 0 else 0.0
     return f"{MARGIN + (100 - 2 * MARGIN) * min(1.0, max(0.0, share)):.2f}%"
-
-
-def _power(decade: int) -> str:
-    figure = time(10.0**decade)
-    return f"{without_idle_zeros(figure.number)} {figure.unit}"
