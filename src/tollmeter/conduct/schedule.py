@@ -93,23 +93,16 @@ class Schedule:
     def next(self, left_s: float) -> Visit | None:
         """The next visit of the round; None at its end."""
         while self._queue:
-            place = self._queue.popleft()
-            if not self._is_wanted(place):
+            point, cpus = place = self._queue.popleft()
+            if (point, self._round, cpus) in self._made or self._has_failed(point):
                 continue
-            if self._first_s(place[0]) <= left_s:
-                return self._visit(place, left_s)
-            self.is_cut = True
+            if self._first_s(point) > left_s:
+                self.is_cut = True
+                continue
+            layout = self._layouts[place] = self._next_layout(place)
+            sampling = self._sampling(point, layout, left_s)
+            return self._plan.visit(next(self._numbers), point, self._round, cpus, sampling)
         return None
-
-    def _visit(self, place: Place, left_s: float) -> Visit:
-        point, cpus = place
-        layout = self._layouts[place] = self._next_layout(place)
-        return self._plan.visit(next(self._numbers), point, self._round, cpus, self._sampling(point, layout, left_s))
-
-    def _is_wanted(self, place: Place) -> bool:
-        """Whether a visit of the round is still to be made: an earlier session may have made it."""
-        point, cpus = place
-        return (point, self._round, cpus) not in self._made and not self._has_failed(point)
 
     def _has_failed(self, point: Point) -> bool:
         seen = self._seen.get(point, [])

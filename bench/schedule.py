@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler on a computed clock: how many points have converged after how many seconds.
+
+    .venv/bin/python bench/schedule.py RUN [RUN ...] [--budget 60] [--seeds 8]
+
+A visit answers with a recorded visit of its point, drawn at random from one of the runs, and takes the time that such
+visits and set-ups took there. The same words in two checkouts compare their schedulers, also on a busy machine. The
+runs have to be of this checkout's build."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from unittest import mock
+
+import msgspec
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+
+from tollmeter import conduct
+from tollmeter.library import measure, places
+from tollmeter.library.derive import learned
+from tollmeter.library.options import Options
+from tollmeter.library.prepare import for_measuring, plan_of
+from tollmeter.library.resume import Interrupted, interrupted
+from tollmeter.library.wanted import ProbeRequest, selects_of
+from tollmeter.model import Outcome, Point, Visit
+from tollmeter.plan import Effort, Plan
+from tollmeter.store.journal import read
+
+LONGEST_S = 5.0
+"""Between the starts of two visits; in a longer time something else happened."""
+LEAST_S = 0.001
+"""Of a visit without most of its samples."""
+
+
+class Recorded:
+    """Visits by point, and the seconds that a visit and a set-up took: the median, over the runs."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        runs = [sorted(read(folder).outcomes, key=lambda outcome: outcome.at_ns) for folder in folders]
+        self.visits = [_by_point(outcomes) for outcomes in runs]
+        gaps = [gap for outcomes in runs for gap in _gaps(outcomes)]
+        self.visit_s = _medians((outcome.point, seconds) for outcome, _, seconds, sets_up in gaps if not sets_up)
+        self.usual_s = median(self.visit_s.values())
+        self.set_up_s = _medians(
+            (after.point, max(0.0, seconds - self.visit_s.get(outcome.point, self.usual_s)))
+            for outcome, after, seconds, sets_up in gaps
+            if sets_up
+        )
+
+    def like(self, number: int, point: Point) -> Point:
+        """The recorded point of the same probe and ABI whose parameters differ least."""
+        known = self.visits[number]
+        near = [other for other in known if (other.probe, other.abi) == (point.probe, point.abi)] or [*known]
+        return point if point in known else min(near, key=lambda other: _distance(other, point))
+
+
+def _by_point(outcomes: Sequence[Outcome]) -> dict[Point, list[Outcome]]:
+    visits: dict[Point, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        visits[outcome.point].append(outcome)
+    return visits
+
+
+def _gaps(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Outcome, float, bool]]:
+    """Two visits in turn, the seconds between their starts, and whether the second's layout was set up in these: that
+    happens before it starts."""
+    seeds: dict[tuple[Point, tuple[int, ...]], int] = {}
+    for outcome, after in pairwise(outcomes):
+        seeds[outcome.point, outcome.cpus] = outcome.seed
+        seconds = (after.at_ns - outcome.at_ns) / 1e9
+        if outcome.at_ns and seconds < LONGEST_S:
+            yield outcome, after, seconds, seeds.get((after.point, after.cpus)) != after.seed
+
+
+def _medians(pairs: Iterable[tuple[Point, float]]) -> dict[Point, float]:
+    several: dict[Point, list[float]] = defaultdict(list)
+    for point, seconds in pairs:
+        several[point].append(seconds)
+    return {point: median(seconds) for point, seconds in several.items()}
+
+
+def _distance(one: Point, other: Point) -> float:
+    pairs = zip(one.parameters, other.parameters, strict=False)
+    return sum(
+        abs(first - second) / (first + second + 1) if isinstance(first, int) and isinstance(second, int) else 1.0
+        for (_, first), (_, second) in pairs
+        if first != second
+    )
+
+
+class Replay:
+    """A target, an observer and a journal on one clock. curve: seconds, and points converged then."""
+
+    name = "local"
+
+    def __init__(self, plan: Plan, recorded: Recorded, judge: measure.AnalysisJudge, seed: int) -> None:
+        self._plan, self._recorded, self._judge = plan, recorded, judge
+        self._chance, self._number = random.Random(seed), seed % len(recorded.visits)
+        self._layouts: dict[tuple[Point, tuple[int, ...]], int] = {}
+        self._seen: dict[Point, list[Outcome]] = defaultdict(list)
+        self.clock_s, self.asked, self.curve = 0.0, False, list[tuple[float, int]]()
+
+    def run(self, executable: str, visit: Visit, revision: int) -> bytes:
+        del executable, revision
+        point = self._recorded.like(self._number, visit.point)
+        drawn = self._chance.choice(self._recorded.visits[self._number][point])
+        samples = drawn.samples[: visit.samples]
+        lacking_s = (len(drawn.samples) - len(samples)) * Effort(sample_ns=visit.sample_ns).sample_s()
+        self.clock_s += max(LEAST_S, self._recorded.visit_s.get(point, self._recorded.usual_s) - lacking_s)
+        if self._layouts.get((visit.point, visit.cpus)) != visit.seed:
+            self.clock_s += self._recorded.set_up_s.get(point, 0.0)
+        self._layouts[visit.point, visit.cpus] = visit.seed
+        self._answer = msgspec.structs.replace(
+            drawn, visit=visit.id, round=visit.round, point=visit.point, cpus=visit.cpus, seed=visit.seed,
+            at_ns=1 + int(1e9 * self.clock_s), samples=samples,
+        )  # fmt: skip
+        return b""
+
+    def answered(self, *_: object) -> Outcome:
+        """In place of reading a stream."""
+        return self._answer
+
+    def outcome(self, outcome: Outcome) -> None:
+        self._seen[outcome.point].append(outcome)
+        if self.clock_s > len(self.curve) * self._plan.budget_seconds / 20:
+            self.curve.append((self.clock_s, self.converged()))
+
+    def converged(self) -> int:
+        probes = self._plan.probes
+        return sum(
+            len(visits) >= self._judge.visits_wanted(visits, probes[point.probe])
+            for point, visits in self._seen.items()
+            if visits[-1].status == "ok"
+        )
+
+    def nothing(self, *_: object) -> None:
+        """Of an observer and a journal, what a replay does not need."""
+
+    visit = append = note = interrupt = nothing
+
+
+def _replayed(plan: Plan, half: Interrupted, recorded: Recorded, seed: int) -> str:
+    plan = msgspec.structs.replace(plan, seed=seed)
+    judge = measure.AnalysisJudge(plan.probes, learned(half.request), plan.precision, plan.suite)
+    replay = Replay(plan, recorded, judge, seed)
+    paths = {key: made.path for key, made in half.executables.items()}
+    targets = dict.fromkeys({point.target for point in plan.points()}, replay)
+    stage = conduct.Stage(targets, paths, replay, judge, replay, replay, now=lambda: replay.clock_s)  # type: ignore[arg-type]
+    with mock.patch.object(conduct, "outcome", replay.answered):
+        conduct.conduct(plan, stage)
+    return " ".join(f"{converged:4}" for _, converged in replay.curve) + f"   end {replay.converged()}"
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("runs", nargs="+", type=Path)
+    words.add_argument("--budget", type=float, default=60.0)
+    words.add_argument("--seeds", type=int, default=8)
+    given = words.parse_args()
+    options = Options((), None, None, None, None, None, "", True, time.monotonic())
+    half = interrupted(str(given.runs[0]), options, may_start=False)
+    request = msgspec.structs.replace(half.request, budget_seconds=given.budget)
+    wanted = ProbeRequest(selects_of(request.suite), request.against)
+    catalog = places.made_ready(request.abis, request.targets, wanted, False, may_start=False)
+    plan = plan_of(request, catalog, half.machine)
+    plan = msgspec.structs.replace(plan, budget_seconds=for_measuring(given.budget))
+    recorded = Recorded(given.runs)
+    print(f"points converged at each twentieth of {plan.budget_seconds:.0f} s")
+    for seed in range(given.seeds):
+        print(f"{seed:3}  {_replayed(plan, half, recorded, seed)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
