@@ -291,7 +291,10 @@ class Guest(Asking):
                 if self._came_up:
                     raise
                 self._by_hardware = False
-        return self._booted(("-icount", f"shift={self._board.shift},sleep=off"), BOOT_S, limit_s)
+        return self._booted(self._by_count(), BOOT_S, limit_s)
+
+    def _by_count(self) -> tuple[str, str]:
+        return ("-icount", f"shift={self._board.shift},sleep=off")
 
     def _booted(self, clock: Sequence[str], usual_s: float, limit_s: float) -> Wire:
         """Raises Failure: 5 where it does not boot, 1 where the budget left less than the usual time for it."""
