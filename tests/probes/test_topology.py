@@ -16,8 +16,8 @@ import trees
 from tollmeter.library.places import suites
 from tollmeter.model import Abi, Machine, RowOf, Topology
 from tollmeter.model.topology import RELATIONS, listed, memory_nodes, numbers, relation, speed_ranks
-from tollmeter.plan.claims import on_machine
 from tollmeter.plan.placement import chosen_cpus, other_relations
+from tollmeter.plan.points import on_machine
 from tollmeter.protocol import head
 from trees import GIB, Made, runs
 from waiting import LONG_S

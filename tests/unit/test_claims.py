@@ -29,7 +29,7 @@ from tollmeter.model import (
     State,
     Suite,
 )
-from tollmeter.plan.claims import UNCLAIMED, claim_rank, on_machine
+from tollmeter.plan.points import UNCLAIMED, claim_rank, on_machine
 from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, study
 
 SPREAD = 0.002

@@ -43,9 +43,8 @@ from tollmeter.plan import (
     values,
     visit_order,
 )
-from tollmeter.plan.claims import claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort
-from tollmeter.plan.points import Ground, chosen, resolve
+from tollmeter.plan.points import Ground, chosen, claim_rank, resolve
 from tollmeter.protocol import words
 from tollmeter.root import ROOT
 

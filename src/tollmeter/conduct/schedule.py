@@ -12,8 +12,8 @@ from tollmeter.conduct.judging import Judging
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, visit_order
-from tollmeter.plan.claims import UNCLAIMED, claim_rank
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, next_visits, visits_wanted
+from tollmeter.plan.points import UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit is enough: the boundary does not exist here, its number is worthless, or it costs the run too much."""

@@ -176,14 +176,13 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
     known = inferences(results, "prefetched")
     works, fails = ([i.parameters["direction"] for i in known if i.value is gains] for gains in (True, False))
     if len(works) == 1 and len(fails) == 1:
-        evidence = [_prefetch_gain(results, str(direction)) for direction in (*works, *fails)]
+        gains_of = [inferences(results, "prefetch_gain", direction=way)[0] for way in (*works, *fails)]
+        evidence = [
+            ratio(f"random order over {way}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
+            for way, gain in zip((*works, *fails), gains_of, strict=True)
+        ]
         words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
         yield Claim(words, evidence, f"let loops over much memory run {works[0]}")
-
-
-def _prefetch_gain(results: Results, direction: str) -> Evidence:
-    (gain,) = inferences(results, "prefetch_gain", direction=direction)
-    return ratio(f"random order over {direction}, stride {gain.parameters['stride']}", value_of([gain]) or 1.0)
 
 
 @rule(

@@ -240,20 +240,16 @@ def noise_has_a_source(results: Results) -> Iterator[Claim]:
     )
     if share is None or (share.median or 0.0) <= LEAST_DETOURS:
         return
-    is_regular = regular is not None and (regular.median or 0.0) >= LEAST_REGULAR
     source, remedy = "no timer: they keep no distance", ""
-    if is_regular and period is not None:
-        source, remedy = _source(period.median or 0.0)
+    if period is not None and regular is not None and (regular.median or 0.0) >= LEAST_REGULAR:
+        period_ns = period.median or 0.0
+        source = f"something that comes every {period_ns / 1e6:.3g} ms"
+        for hz in TICKS_HZ:
+            if abs(period_ns * hz / 1e9 - 1) <= PERIOD_WITHIN:
+                source, remedy = f"the timer's tick, {hz} a second", TICK_REMEDY
+                break
     words = f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}"
     yield Claim(words, [of_row(row) for row in (share, period, regular) if row is not None], remedy)
-
-
-def _source(period_ns: float) -> tuple[str, str]:
-    """In words, and the remedy where it is the system's tick."""
-    for hz in TICKS_HZ:
-        if abs(period_ns * hz / 1e9 - 1) <= PERIOD_WITHIN:
-            return f"the timer's tick, {hz} a second", TICK_REMEDY
-    return f"something that comes every {period_ns / 1e6:.3g} ms", ""
 
 
 @rule(

@@ -15,7 +15,7 @@ from tollmeter.library import places
 from tollmeter.library.prepare import with_history
 from tollmeter.model import Failure
 from tollmeter.plan import measured_caches
-from tollmeter.plan.claims import on_machine
+from tollmeter.plan.points import on_machine
 from tollmeter.protocol import clean, clean_suite, joined
 from tollmeter.store.capture import Capture, captured
 from tollmeter.store.journal import Journal

@@ -37,7 +37,7 @@ from tollmeter.library.workloads import check_trusted_suites, selected, with_wor
 from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
 from tollmeter.notices import notify, spent_once_s
 from tollmeter.plan import Plan, check_abis, make, measured_caches
-from tollmeter.plan.claims import on_machine
+from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request

@@ -53,8 +53,6 @@ _body_of = attrgetter("body")
 _M_MMAP_THRESHOLD = -3
 
 Lanes = tuple[tuple[int, int], ...]
-
-
 Packed = Mapping[str, "NDArray[Any]"]
 
 
@@ -117,7 +115,6 @@ class Columns:
         return self._room.held(self._place) if self._room and self._place else (self._columns, self._lanes)
 
     def _settle(self) -> None:
-
         samples = len(self._taken)
         self._columns, least = _packed(_tables(self._taken, self._seen))
         lanes = [sample.lanes for sample in self._taken]

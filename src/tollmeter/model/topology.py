@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import get_args
 
 from tollmeter.model.base import PlaceRelation, Record, Size
 from tollmeter.model.requested import Point
@@ -102,19 +103,14 @@ def relation(topology: Topology, cpu: int, other: int) -> PlaceRelation:
     """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
     if cpu == other:
         return "same thread"
-
-    def together(sets: tuple[str, ...]) -> bool:
+    by_distance: tuple[tuple[PlaceRelation, tuple[str, ...]], ...] = (
+        ("sibling thread", topology.cores), ("same cluster", clusters(topology)),
+        ("same last-level cache", topology.last_caches), ("same package", topology.packages),
+    )  # fmt: skip
+    for name, sets in by_distance:
         places = _place_of(sets)
-        return cpu in places and places[cpu] == places.get(other)
-
-    if together(topology.cores):
-        return "sibling thread"
-    if together(clusters(topology)):
-        return "same cluster"
-    if together(topology.last_caches):
-        return "same last-level cache"
-    if together(topology.packages):
-        return "same package"
+        if cpu in places and places[cpu] == places.get(other):
+            return name
     nodes = _place_of(tuple(node.cpus for node in topology.nodes))
     return "other package" if nodes.get(cpu) == nodes.get(other) else "other node"
 
@@ -128,10 +124,7 @@ def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
 RELATION = "relation"
 """The parameter of a point that is measured on another pair of CPUs than the default one: how its partner relates to
 the timed worker, as `sibling_thread`. The probe repeats it in its record and does not use it."""
-RELATIONS: tuple[PlaceRelation, ...] = (
-    "same thread", "sibling thread", "same cluster", "same last-level cache", "same package", "other package",
-    "other node",
-)  # fmt: skip
+RELATIONS: tuple[PlaceRelation, ...] = get_args(PlaceRelation)
 """The nearest first."""
 
 

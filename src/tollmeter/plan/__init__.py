@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, reduce
 from math import ceil
 
 import msgspec
 
-from tollmeter.catalog import Catalog
+from tollmeter.catalog import Catalog, check_known, unknown
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import PAIR_VISITS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
 from tollmeter.model.topology import is_here, numbers, other_kinds
-from tollmeter.plan.against import counterparts, groups, interleaved
-from tollmeter.plan.claims import claim_rank
+from tollmeter.plan import values
 from tollmeter.plan.effort import (
     EFFORTS,
     OF_EMULATED,
@@ -32,7 +31,7 @@ from tollmeter.plan.effort import (
     visits_wanted,
 )
 from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_relations
-from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, resolve
+from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
@@ -257,9 +256,9 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
 
 def is_typical(plan: Plan, point: Point) -> bool:
     """Whether the point has a line in the toll table: each parameter is at its typical value, if it has one."""
-    probe, values = plan.probes[point.probe], point.values()
+    probe, own = plan.probes[point.probe], point.values()
     usual = (
-        (parameter.typical, str(values.get(parameter.name)))
+        (parameter.typical, str(own.get(parameter.name)))
         for parameter in probe.parameters
         if parameter.typical is not None
     )
@@ -276,3 +275,64 @@ def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
     added = sorted(left, key=lambda point: (point.probe, point.abi, point.target, str(point.parameters)))
     groups += [list(group) for _, group in itertools.groupby(added, key=lambda point: point.probe)]
     return [group for group in groups if group]
+
+
+# ---- an interleaved comparison: pairs of a point, and the same with another parameter value, ABI or probe ------------
+
+
+def counterparts(
+    points: Iterable[Point], words: Sequence[str], catalog: Catalog, machine: Machine
+) -> dict[Point, Point]:
+    """The counterpart of each point: the point with every word applied. A point that the words leave unchanged is the
+    counterpart of others. Raises Failure (2) for a word that names nothing, or where the words change no point."""
+    changed = {
+        point: reduce(lambda so_far, word: _changed(so_far, word, catalog, machine), words, point) for point in points
+    }
+    pairs = {point: other for point, other in changed.items() if other != point}
+    if words and not pairs:
+        raise Failure(f"--against {' '.join(words)}: this changes no point")
+    return pairs
+
+
+def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:
+    """The point with one word applied: NAME=VALUE, an ABI's name, or a probe's."""
+    name, equals, written = word.partition("=")
+    if equals:
+        return _with_value(point, name, written, catalog, machine)
+    probes = catalog.probes()
+    if word in catalog.abis:
+        other = msgspec.structs.replace(point, abi=word)
+    elif word in probes:
+        other = msgspec.structs.replace(point, probe=word)
+    else:
+        raise unknown("parameter, ABI or probe", word, [*probes, *catalog.abis])
+    if (other.probe, other.abi) not in catalog.executables:
+        raise Failure(f"--against {word}: {other.probe} is not built for {other.abi}")
+    own = [parameter.name for parameter in probes[other.probe].parameters]
+    if sorted(own) != sorted(name for name, _ in point.parameters):
+        raise Failure(f"--against {word}: {other.probe} has not the parameters of {point.probe}")
+    return other
+
+
+def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
+    parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
+    check_known(f"parameter of {point.probe}", name, [*parameters])
+    (value, *more) = values.read(parameters[name], written, machine)
+    if more:
+        raise Failure(f"--against {name}={written}: expected one value")
+    return msgspec.structs.replace(
+        point, parameters=tuple((known, value if known == name else old) for known, old in point.parameters)
+    )
+
+
+def groups(pairs: Mapping[Point, Point]) -> list[tuple[Point, ...]]:
+    """The points that are compared with the same reference point, and that reference point last."""
+    by_reference: dict[Point, list[Point]] = {}
+    for point, other in pairs.items():
+        by_reference.setdefault(other, []).append(point)
+    return [(*several, other) for other, several in by_reference.items()]
+
+
+def interleaved(pairs: Mapping[Point, Point], round_: int) -> list[Point]:
+    """The points of one round: each group forth in one and back in the next."""
+    return [point for group in groups(pairs) for point in (group if round_ % 2 == 0 else reversed(group))]

@@ -116,7 +116,11 @@ class Placing:
         """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
         layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
         if layout == "node":
-            return [self._on_node(point) if probe.roles else self._on_node(point)[:1]]
+            # The CPUs of the node that asks; where there is none the probe says so.
+            nodes = self._topology.nodes if self._topology else ()
+            asking = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
+            cpus = tuple(cpu for cpu in self._cpus if cpu in asking) or self._cpus[:1]
+            return [cpus if probe.roles else cpus[:1]]
         if layout == "one":
             kind = other_kinds(self._topology, self._cpus[0]).get(point.target)
             own = numbers(kind.cpus) if kind else self._cpus
@@ -128,12 +132,6 @@ class Placing:
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a matrix's point is about."""
         return len(self._pairs(str(point.values().get(RELATION, ""))))
-
-    def _on_node(self, point: Point) -> tuple[int, ...]:
-        """The CPUs of the node that asks; where there is none the probe says so."""
-        nodes = self._topology.nodes if self._topology else ()
-        own = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
-        return tuple(cpu for cpu in self._cpus if cpu in own) or self._cpus[:1]
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""

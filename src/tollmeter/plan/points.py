@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from tollmeter.catalog import Catalog, Executable, unknown
-from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Record, Select, Value
+from tollmeter.model import Failure, Machine, Parameter, Point, Probe, Program, Record, RowOf, Select, Suite, Value
 from tollmeter.model.topology import RELATION, memory_nodes
 from tollmeter.plan import values
 from tollmeter.plan.effort import has_machines_time, is_counted
@@ -35,13 +35,13 @@ class SweepCurve(Record, frozen=True):
 
     def at(self, value: int) -> Point:
         changed = tuple((name, value if name == self.parameter else old) for name, old in self.like.parameters)
-        return msgspec.structs.replace(self.like, parameters=changed)
+        return replace(self.like, parameters=changed)
 
     def in_place(self) -> SweepCurve:
         """The curve for where this one is refused."""
         other = dict(self.refused)
         changed = tuple((name, other.get(name, old)) for name, old in self.like.parameters)
-        return msgspec.structs.replace(self, like=msgspec.structs.replace(self.like, parameters=changed), refused=())
+        return replace(self, like=replace(self.like, parameters=changed), refused=())
 
 
 class Entry(Record, frozen=True):
@@ -108,10 +108,8 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
 def _emulated(machine: Machine) -> Machine:
     """What a program under an emulator sees of the host's caches: nothing. Instructions do not depend on a size that a
     cache bounds, so that sweeps end where they count the same, and not at four times the host's last cache."""
-    bounded = (
-        msgspec.structs.replace(cache, size_bytes=min(cache.size_bytes, _COUNTED_BYTES)) for cache in machine.caches
-    )
-    return msgspec.structs.replace(machine, caches=tuple(bounded))
+    bounded = (replace(cache, size_bytes=min(cache.size_bytes, _COUNTED_BYTES)) for cache in machine.caches)
+    return replace(machine, caches=tuple(bounded))
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
@@ -218,3 +216,51 @@ def check_abis(catalog: Catalog, abis: Sequence[str]) -> None:
     for abi in abis:
         if abi != NATIVE and abi not in catalog.abis and abi not in catalog.gaps:
             raise unknown("ABI", abi, [*catalog.abis, *catalog.gaps])
+
+
+# ---- a study's claims on this machine: their points, and sizes that are written in terms of its caches ---------------
+
+UNCLAIMED = 2
+_INSTRUCTIONS = "instructions"
+"""What alone a claim is about that a count answers (studies/study.py)."""
+
+
+def on_machine(suite: Suite, machine: Machine) -> Suite:
+    """The suite whose claims name the rows that this machine will have."""
+
+    def value(written: Value) -> Value:
+        number = values.relative_bytes(written, machine) if isinstance(written, str) else None
+        return written if number is None else number
+
+    def named(row: RowOf) -> RowOf:
+        return replace(row, parameters={name: value(written) for name, written in row.parameters.items()})
+
+    claims = [
+        replace(claim, row=claim.row and named(claim.row), over=claim.over and named(claim.over),
+                order=tuple(map(named, claim.order)))
+        for claim in suite.published
+    ]  # fmt: skip
+    figures = [
+        replace(figure, line=tuple(replace(line, row=named(line.row), over=line.over and named(line.over))
+                                   for line in figure.line))
+        for figure in suite.figure
+    ]  # fmt: skip
+    return replace(suite, published=tuple(claims), figure=tuple(figures))
+
+
+def claim_rank(suite: Suite, point: Point) -> int:
+    """0 for a point beside a published figure, 1 for a line of the study's tables, else UNCLAIMED, under any ABI and
+    anywhere. Claims by meaning alone do not count, nor do counting targets, except for claims about instructions."""
+    counted = is_counted(point)
+    claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
+    named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
+    own = point.values().items()
+
+    def is_among(several: Iterable[RowOf | Program]) -> bool:
+        return any(row.probe == point.probe and row.parameters.items() <= own for row in several)
+
+    if RELATION in point.values():
+        return UNCLAIMED
+    if is_among(named):
+        return 0
+    return 1 if not counted and is_among(suite.program) else UNCLAIMED

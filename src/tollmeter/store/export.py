@@ -100,7 +100,10 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
 def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
     place, cells_of = _place(outcome, hashes), Samples.of(outcome.samples).reported()
     seen = {name: cells_of[name] for name in Witness.__struct_fields__}
-    columns = {"sample": [*range(len(why))], **_times(cells_of), **seen, "reason": why}
+    times = {name: cells_of[raw] for name, raw in _RAW.items()}
+    own = zip(cells_of["control_iterations"], cells_of["iterations"], cells_of["control_n"], strict=True)
+    times["control_iterations"] = [None if ns is None else some or usual for some, usual, ns in own]
+    columns = {"sample": [*range(len(why))], **times, **seen, "reason": why}
     same = {name: cells[0] for name, cells in columns.items() if cells.count(cells[0]) == len(cells)}
     return Stretch(
         {**place, **dict.fromkeys(columns), **same}, {name: columns[name] for name in columns if name not in same}
@@ -137,13 +140,6 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
     return Arrays({}, parts, taken.counts, {**witness, **times, "reason": reasons, "sample": within})
 
 
-def _times(cells_of: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    own = zip(cells_of["control_iterations"], cells_of["iterations"], cells_of["control_n"], strict=True)
-    return {name: cells_of[raw] for name, raw in _RAW.items()} | {
-        "control_iterations": [None if ns is None else some or usual for some, usual, ns in own]
-    }
-
-
 def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
     """The table in one of FORMATS, a piece at a time. about: the metadata of a Parquet file; the others have none.
     Raises Failure for another format, or where Parquet's library cannot be had."""
@@ -155,7 +151,7 @@ def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[
 
 def _csv(table: Table) -> Iterator[bytes]:
     yield _csv_line(table.columns).encode()
-    yield from _lines(table, _csv_cell, "", ",", "\n")
+    yield from _lines(table, lambda cell: _csv_text(_flat(cell)), "", ",", "\n")
 
 
 def _lines(table: Table, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
@@ -178,25 +174,18 @@ def _plain_column(cells: Sequence[Any], written: Callable[[Any], str]) -> Sequen
     return cells if {*map(type, cells)} <= {int, float} else [written(cell) for cell in cells]
 
 
-def _csv_cell(cell: Any) -> str:
-    return _csv_text(_flat(cell))
-
-
 @lru_cache(maxsize=4096, typed=True)
 def _csv_text(cell: Any) -> str:
-    """One cell of several."""
-    return _csv_line(["", _harmless(cell)])[1:-1]
+    """One cell of several. A spreadsheet takes text that begins like a formula for one, and a machine's name may be
+    anything."""
+    is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@")
+    return _csv_line(["", f"'{cell}" if is_formula else cell])[1:-1]
 
 
 def _csv_line(cells: Iterable[Any]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    """A spreadsheet takes text that begins like a formula for one, and a machine's name may be anything."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def _json(table: Table) -> Iterator[bytes]:
