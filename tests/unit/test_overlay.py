@@ -34,7 +34,7 @@ def by_name(drawn: Sequence[Chart]) -> dict[str, Chart]:
 
 def points(chart: Chart, **wanted: object) -> list[tuple[object, ...]]:
     """What each mark of a row says."""
-    marks = [d for d in chart.drawing.marks if "samples" in d and d.items() >= wanted.items()]
+    marks = [d for d in chart.drawing.data if "samples" in d and d.items() >= wanted.items()]
     return sorted((str(d.get("label", d.get("series"))), str(d.get("at")), d["y"], d["lo"], d["hi"]) for d in marks)
 
 
@@ -127,9 +127,9 @@ def _steps(node: Any) -> list[str]:
 def test_a_series_has_one_name_in_both_runs() -> None:
     """One of them has a second ABI, which its own page tells from the first in each series."""
     narrow = example_runs.healthy(("x86_64",))
-    assert {d["series"] for d in by_name(charts(narrow))["flops"].drawing.marks} == {"rate"}
+    assert {d["series"] for d in by_name(charts(narrow))["flops"].drawing.data} == {"rate"}
     drawn = by_name(overlaid((example_runs.healthy(), narrow), LABELS).charts)["flops"]
-    series = {label: {d["series"] for d in drawn.drawing.marks if d["run"] == label} for label in LABELS}
+    series = {label: {d["series"] for d in drawn.drawing.data if d["run"] == label} for label in LABELS}
     assert series == {LABELS[0]: {"x86_64", "ia32"}, LABELS[1]: {"x86_64"}}
 
 
@@ -137,11 +137,11 @@ def test_clocks_of_different_kinds_share_no_chart() -> None:
     """The emulator's counts of one run are drawn with those of the other, and its times with times."""
     drawn = overlaid((example_runs.emulated(), example_runs.emulated()), LABELS)
     for chart in drawn.charts:
-        abis = {d["abi"] for d in chart.drawing.marks if "abi" in d}
+        abis = {d["abi"] for d in chart.drawing.data if "abi" in d}
         assert abis <= {"arm-soft"} or abis <= {"x86_64"}, chart.name
         assert ("arm-soft" in abis) == ("counted instructions" in chart.title)
     drawn = overlaid((example_runs.emulated(), example_runs.small()), LABELS)
-    assert not any("arm-soft" in str(chart.drawing.marks) for chart in drawn.charts)
+    assert not any("arm-soft" in str(chart.drawing.data) for chart in drawn.charts)
     assert "all that was measured on qemu_user, counted instructions" in drawn.only[0]
 
 
@@ -170,7 +170,7 @@ def test_rows_of_another_revision_are_named_and_in_no_chart_nor_ratio() -> None:
     )
     two = overlay.two((example_runs.small(), newer))
     assert not {probe for chart in two.drawn.charts for probe in chart.probes} & {*moved}
-    assert not any("load from" in str(d.get("label")) for chart in two.drawn.charts for d in chart.drawing.marks)
+    assert not any("load from" in str(d.get("label")) for chart in two.drawn.charts for d in chart.drawing.data)
     assert "system call" not in tolls(two.runs)
     (said,) = overlay.not_compared(two.runs)
     assert all(f"{name} (1 and 7)" in said for name in moved)

@@ -22,7 +22,7 @@ from tollmeter.model import Failure, Metric, Parameter, Probe, Results
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts, save
-from tollmeter.report.charts.chart import Picture, with_source
+from tollmeter.report.charts.chart import picture, with_source
 
 ALL_BOOKS = (
     example_runs.healthy,
@@ -240,7 +240,7 @@ def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
     assert (chosen["name"], chosen["bind"]["options"]) == ("over", ["x86_64", "ia32"])
     for over, other in (("ia32", "x86_64"), ("x86_64", "ia32")):
         spec = {**chart.spec, "params": [{**chosen, "value": over}]}
-        drawing = vl_convert.vegalite_to_svg(with_source(dataclasses.replace(chart, drawing=Picture(spec)), ""))
+        drawing = vl_convert.vegalite_to_svg(with_source(dataclasses.replace(chart, drawing=picture(spec)), ""))
         said = re.findall(rf'"elements: 1024; times as fast: ([^;]+); series: {other}"', drawing)
         assert any(float(ratio) == pytest.approx(_speed(other) / _speed(over), rel=1e-4) for ratio in said)
         still = re.findall(rf'"elements: \d+; times as fast: ([^;]+); series: {over}"', drawing)

@@ -13,11 +13,10 @@ import pytest
 import example_runs
 from tollmeter.model import Claim, Outcome, Point, Results, Row, Study, Tally
 from tollmeter.report.chart_style import SERIES, places
-from tollmeter.report.charts import Chart, charts
+from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.charts.cores import clusters
 from tollmeter.report.charts.marks import finished
 from tollmeter.report.charts.memory import rules
-from tollmeter.report.charts.sentences import points
 
 ENTRY = Point(probe="kernel.enter_syscall", abi="x86_64", target="local")
 

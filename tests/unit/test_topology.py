@@ -173,8 +173,8 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
     assert str(loaded.rows[0].cells[1]).startswith("400 ns") and str(traffic.rows[0].cells[1]).startswith("90")
     assert moved.rows[0].cells[1] == DASH and str(moved.rows[0].cells[2]).startswith("2.00 µs")
     drawn = {chart.name: chart for chart in charts(shown)}
-    assert len(drawn["node-latency"].drawing.marks) == 12 and len(drawn["node-bandwidth"].drawing.marks) == 6
-    assert len(drawn["page-move"].drawing.marks) == 4
+    assert len(drawn["node-latency"].drawing.data) == 12 and len(drawn["node-bandwidth"].drawing.data) == 6
+    assert len(drawn["page-move"].drawing.data) == 4
     for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
         assert all(title in screen for screen in screens(shown, whole=True))
 

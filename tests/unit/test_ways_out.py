@@ -11,8 +11,7 @@ import pytest
 import answers
 import example_runs
 from tollmeter.model import Results, Suite
-from tollmeter.report.charts import Chart, charts
-from tollmeter.report.charts.sentences import points
+from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.headline import headline
 from tollmeter.report.programs import answer, published, ways_out
 from tollmeter.report.programs import ratio_in_words as in_words

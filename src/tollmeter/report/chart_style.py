@@ -61,16 +61,12 @@ def places(names: Sequence[str]) -> list[int]:
     repeat."""
     taken: dict[str, int] = {}
     for name in sorted(names, key=lambda name_: (_thing(name_) is None, name_)):
-        wished = _thing(name)
-        taken[name] = _free(zlib.crc32(name.encode()) if wished is None else wished, list(taken.values()))
+        thing, (turn, count) = _thing(name), divmod(len(taken), len(SERIES))
+        first = zlib.crc32(name.encode()) if thing is None else thing
+        used = {place % len(SERIES) for place in list(taken.values())[len(taken) - count :]}
+        nearest = ((first + step) % len(SERIES) for step in range(len(SERIES)))
+        taken[name] = turn * len(SERIES) + next(place for place in nearest if place not in used)
     return [taken[name] for name in names]
-
-
-def _free(wished: int, taken: Sequence[int]) -> int:
-    turn, count = divmod(len(taken), len(SERIES))
-    colours = {place % len(SERIES) for place in taken[len(taken) - count :]}
-    nearest = ((wished + step) % len(SERIES) for step in range(len(SERIES)))
-    return turn * len(SERIES) + next(colour for colour in nearest if colour not in colours)
 
 
 def _thing(name: str) -> int | None:
@@ -97,13 +93,23 @@ def by_value(name: str) -> str:
 
 def config(colour: Colour, font: str) -> dict[str, Any]:
     """The Vega-Lite configuration that all charts share."""
-    ink, muted = colour("ink"), colour("muted")
+    ink, muted, line = colour("ink"), colour("muted"), colour("line")
     return {
         "background": "transparent",
         "font": font,
         "view": {"stroke": None, "continuousWidth": 640, "continuousHeight": 320},
-        "axis": _axis(colour),
-        "legend": _legend(colour),
+        "axis": {
+            "domainColor": line, "tickColor": line, "gridColor": colour("grid"), "labelColor": muted,
+            "titleColor": muted, "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11,
+            "labelPadding": 5, "tickSize": 4, "titlePadding": 10, "labelOverlap": True, "labelSeparation": 6,
+        },
+        "legend": {
+            "orient": "top", "direction": "horizontal", "labelColor": ink, "titleColor": muted,
+            "titleFontWeight": "normal", "titleFontSize": 12, "titleOrient": "left", "labelFontSize": 12,
+            "symbolStrokeWidth": 2, "symbolSize": 60, "columnPadding": 16, "symbolOpacity": 1,
+            "symbolBaseFillColor": muted, "symbolBaseStrokeColor": muted, "offset": 34, "rowPadding": 5,
+            "labelLimit": 320,
+        },
         "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 12, "labelFontWeight": 600,
                    "title": None},
         "title": {
@@ -121,25 +127,6 @@ def stacked(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "legend": {**config["legend"], "layout": layout}}
 
 
-def _axis(colour: Colour) -> dict[str, Any]:
-    line, muted = colour("line"), colour("muted")
-    return {
-        "domainColor": line, "tickColor": line, "gridColor": colour("grid"), "labelColor": muted, "titleColor": muted,
-        "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11, "labelPadding": 5, "tickSize": 4,
-        "titlePadding": 10, "labelOverlap": True, "labelSeparation": 6,
-    }  # fmt: skip
-
-
-def _legend(colour: Colour) -> dict[str, Any]:
-    muted = colour("muted")
-    return {
-        "orient": "top", "direction": "horizontal", "labelColor": colour("ink"), "titleColor": muted,
-        "titleFontWeight": "normal", "titleFontSize": 12, "titleOrient": "left", "labelFontSize": 12,
-        "symbolStrokeWidth": 2, "symbolSize": 60, "columnPadding": 16, "symbolOpacity": 1,
-        "symbolBaseFillColor": muted, "symbolBaseStrokeColor": muted, "offset": 34, "rowPadding": 5, "labelLimit": 320,
-    }  # fmt: skip
-
-
 def _styles(colour: Colour) -> dict[str, Any]:
     """Marks by what they mean; a specification names the style, never a colour."""
     accent = colour("accent")
@@ -154,13 +141,7 @@ def _styles(colour: Colour) -> dict[str, Any]:
         "reported-label": {"color": colour("muted"), "fontSize": 11, "align": "left", "baseline": "top"},
         "knee": {"color": accent, "fillOpacity": 0.13},
         "knee-line": {"color": accent, "strokeWidth": 1.2},
-        "knee-label": {
-            "color": accent,
-            "fontSize": 11,
-            "align": "left",
-            "baseline": "bottom",
-            "fontWeight": 600,
-        },
+        "knee-label": {"color": accent, "fontSize": 11, "align": "left", "baseline": "bottom", "fontWeight": 600},
         "rung": {"color": accent, "filled": True, "size": 60, "opacity": 1},
         "rung-aside": {"color": colour("faint"), "filled": True, "size": 60, "opacity": 1},
         "between": {"color": colour("grid"), "strokeWidth": 1},

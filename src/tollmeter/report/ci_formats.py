@@ -12,9 +12,9 @@ from xml.sax.saxutils import quoteattr
 
 import msgspec
 
-from tollmeter.judgement.compare import Change, Comparison
+from tollmeter.judgement.compare import Comparison
 from tollmeter.model import Machine, Record, RunInfo, Value
-from tollmeter.report.compared import attribution, blocks
+from tollmeter.report.compared import attributions, blocks
 from tollmeter.report.compared_rows import Compared, full_name, ratio, verdict
 from tollmeter.report.markdown import MOST_CHARACTERS, grid_of, text
 from tollmeter.report.tables import Table
@@ -43,24 +43,14 @@ def junit(suite: str, cases: Sequence[Case]) -> str:
     """One test case for each row."""
     results = Counter(case.result for case in cases)
     numbers = f'tests="{len(cases)}" failures="{results["failed"]}" skipped="{results["skipped"]}" errors="0"'
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f"<testsuites {numbers}>",
-        f"<testsuite name={_quoted(suite)} {numbers}>",
-        *(line for case in cases for line in _junit_case(case)),
-        "</testsuite>",
-        "</testsuites>",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _junit_case(case: Case) -> Iterator[str]:
-    named = f"<testcase classname={_quoted(case.probe)} name={_quoted(case.name)}"
-    if case.result == "passed":
-        yield f"{named}/>"
-        return
-    element = "failure" if case.result == "failed" else "skipped"
-    yield f"{named}><{element} message={_quoted(case.message)}/></testcase>"
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {numbers}>",
+             f"<testsuite name={_quoted(suite)} {numbers}>"]  # fmt: skip
+    elements = {"failed": "failure", "skipped": "skipped"}
+    for case in cases:
+        named = f"<testcase classname={_quoted(case.probe)} name={_quoted(case.name)}"
+        content = f"<{elements[case.result]} message={_quoted(case.message)}/>" if case.result in elements else ""
+        lines.append(f"{named}>{content}</testcase>" if content else f"{named}/>")
+    return "\n".join([*lines, "</testsuite>", "</testsuites>"]) + "\n"
 
 
 def _quoted(text: str) -> str:
@@ -70,20 +60,18 @@ def _quoted(text: str) -> str:
 
 def ktap(cases: Sequence[Case]) -> str:
     """Version 1 of the kernel's test protocol. A `#` would begin a directive."""
-    lines = ["KTAP version 1", f"1..{len(cases)}", *(_ktap_case(number, case) for number, case in enumerate(cases, 1))]
+    lines = ["KTAP version 1", f"1..{len(cases)}"]
+    for number, case in enumerate(cases, 1):
+        name, message = (clean(text).replace("#", "") for text in (case.name, case.message))
+        skip = "SKIP " if case.result == "skipped" else ""
+        directive = f" # {skip}{message}" if message else ""
+        lines.append(f"{'not ok' if case.result == 'failed' else 'ok'} {number} {name}{directive}")
     return "\n".join(lines) + "\n"
-
-
-def _ktap_case(number: int, case: Case) -> str:
-    message = clean(case.message).replace("#", "")
-    directive = {"passed": f"# {message}", "failed": f"# {message}", "skipped": f"# SKIP {message}"}[case.result]
-    line = f"{'not ok' if case.result == 'failed' else 'ok'} {number} {clean(case.name).replace('#', '')}"
-    return f"{line} {directive}" if message else line
 
 
 def github(several: Iterable[Annotation]) -> str:
     """The errors first; at most ten in all."""
-    ordered = sorted(several, key=lambda one: one.level != "error")[:MOST_ANNOTATIONS]
+    ordered = sorted(several, key=lambda annotation: annotation.level != "error")[:MOST_ANNOTATIONS]
     return "".join(
         f"::{annotation.level} title={_escaped(annotation.title, ',:')}::{_escaped(annotation.message)}\n"
         for annotation in ordered
@@ -123,12 +111,11 @@ class ComparisonDocument(Record, frozen=True):
 
 def as_json(compared: Compared) -> bytes:
     named = zip(compared.labels, compared.runs, strict=True)
-    runs = tuple(
-        ComparedRun(label=label, run=results.index.run, machine=results.index.machine) for label, results in named
-    )
     document = ComparisonDocument(
-        format=FORMAT, by=compared.by, machines=compared.machines, runs=runs, comparisons=compared.comparisons
-    )
+        format=FORMAT, by=compared.by, machines=compared.machines, comparisons=compared.comparisons,
+        runs=tuple(ComparedRun(label=label, run=results.index.run, machine=results.index.machine)
+                   for label, results in named),
+    )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(document)) + b"\n"
 
 
@@ -139,46 +126,39 @@ def as_markdown(compared: Compared, *, whole: bool) -> str:
     over = sum(len(part) + 2 for part in made) - MOST_CHARACTERS
     if over > 0:
         longest = max(range(len(made)), key=lambda place: len(made[place]) * isinstance(parts[place], Table))
-        made[longest] = _shortened(made[longest], len(made[longest]) - over)
+        most, lines = len(made[longest]) - over, made[longest].splitlines()
+        rows, note = len(lines), f"{len(lines)} more rows are left out"
+        while lines and sum(len(line) + 1 for line in lines) + len(note) + 8 > most:
+            lines.pop()
+        made[longest] = "\n".join(lines) + f"\n\n{rows - len(lines)} more rows are left out."
     return "\n\n".join(made) + "\n"
-
-
-def _shortened(grid: str, most: int) -> str:
-    lines = grid.splitlines()
-    note = f"{len(lines)} more rows are left out"
-    while lines and sum(len(line) + 1 for line in lines) + len(note) + 8 > most:
-        lines.pop()
-    return "\n".join(lines) + f"\n\n{len(grid.splitlines()) - len(lines)} more rows are left out."
 
 
 def cases(compared: Compared) -> list[Case]:
     """One for each row and run: it fails where the row is slower and the machine does not explain it."""
-    several = len(compared.comparisons) > 1
-    return [
-        _case(change, f" {label}" if several else "")
-        for label, one in zip(compared.labels[1:], compared.comparisons, strict=True)
-        for change in one.changes
-    ]
-
-
-def _case(change: Change, of: str) -> Case:
-    name, probe = f"{full_name(change.old)}{of}", change.old.probe
-    if change.verdict == "slower" and change.cause != "machine":
-        return Case(name, probe, "failed", f"{verdict(change)}, ratio {ratio(change)}")
-    if change.verdict == "cannot tell" or change.cause == "machine":
-        return Case(name, probe, "skipped", verdict(change).removeprefix("? "))
-    return Case(name, probe, "passed")
+    made = []
+    for label, comparison in zip(compared.labels[1:], compared.comparisons, strict=True):
+        for change in comparison.changes:
+            of = f" {label}" if len(compared.comparisons) > 1 else ""
+            name, probe = f"{full_name(change.old)}{of}", change.old.probe
+            if change.verdict == "slower" and change.cause != "machine":
+                made.append(Case(name, probe, "failed", f"{verdict(change)}, ratio {ratio(change)}"))
+            elif change.verdict == "cannot tell" or change.cause == "machine":
+                made.append(Case(name, probe, "skipped", verdict(change).removeprefix("? ")))
+            else:
+                made.append(Case(name, probe, "passed"))
+    return made
 
 
 def annotated(compared: Compared) -> list[Annotation]:
     """An error for each row that is slower, the worst first; a warning for each run whose changes are the machine's."""
-    blamed = (attribution(one, label) for label, one in zip(compared.labels[1:], compared.comparisons, strict=True))
-    warnings = [Annotation("warning", "toll compare", sentence) for sentence in blamed if sentence]
-    slower = [change for each in compared.comparisons for change in each.changes if change.verdict == "slower"]
-    worst = sorted(
-        (change for change in slower if change.cause != "machine"), key=lambda one: -abs(log(one.ratio.value))
-    )
-    return [*(Annotation("error", full_name(change.old), verdict(change)) for change in worst), *warnings]
+    slower = [change for comparison in compared.comparisons for change in comparison.changes
+              if change.verdict == "slower" and change.cause != "machine"]  # fmt: skip
+    worst = sorted(slower, key=lambda change: -abs(log(change.ratio.value)))
+    return [
+        *(Annotation("error", full_name(change.old), verdict(change)) for change in worst),
+        *(Annotation("warning", "toll compare", sentence) for sentence in attributions(compared)),
+    ]
 
 
 def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> Iterator[str]:
@@ -187,11 +167,8 @@ def as_benchmarks(compared: Compared, values: Iterable[Iterable[VisitLine]]) -> 
         machine = results.index.machine
         yield f"run: {label}\ncpu: {clean(machine.cpu)}\nkernel: {clean(machine.kernel)}\n"
         for line in lines:
-            yield "".join(f"Benchmark{line.name} 1 {value:.9g} {_go_unit(line.unit)}\n" for value in line.values)
-
-
-def _go_unit(unit: str) -> str:
-    return _GO_UNITS.get(unit, unit)
+            unit = _GO_UNITS.get(line.unit, line.unit)
+            yield "".join(f"Benchmark{line.name} 1 {value:.9g} {unit}\n" for value in line.values)
 
 
 class VisitLine(NamedTuple):

@@ -5,14 +5,13 @@ changed, and how many did not."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from math import exp, log
 from statistics import fmean, median
 
 from tollmeter.judgement.changed_curves import curves, moved
-from tollmeter.judgement.compare import UNCHANGED, Change, Comparison
+from tollmeter.judgement.compare import UNCHANGED, Comparison
 from tollmeter.judgement.convergence import budget_beyond, budget_text
-from tollmeter.model import PRECISION, Level, Results
+from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.compared_rows import (
@@ -36,29 +35,30 @@ Block = Table | str
 
 def blocks(compared: Compared, *, whole: bool) -> list[Block]:
     """All that is printed. whole: every row and every reason."""
-    return [*head(compared), *_machines(compared, whole), *_rows(compared, whole), *counts(compared, whole=whole)]
+    return [*_head(compared), *_machines(compared, whole), *_rows(compared, whole), *_counts(compared, whole)]
 
 
 # ---- what differs between the runs ----------------------------------------------------------------------------------
 
 
-def head(compared: Compared) -> list[Block]:
+def _head(compared: Compared) -> list[Block]:
     """Which runs these are, in what they differ, and what that means for the rows below."""
     first, *others = compared.labels
     if compared.by:
         results = compared.runs[0]
         return [f"{run_name(results)}: {compared.by} {', '.join(others)} over {first}. {_worth(results)}"]
-    runs = [_run(label, results) for label, results in zip(compared.labels, compared.runs, strict=True)]
-    differing = differences(compared.runs, compared.labels)
-    listed = [one for one in (differing.differ, differing.others) if one is not None]
-    apart = not_compared((compared.runs[0], compared.runs[1])) if len(others) == 1 else []
-    return [*runs, *listed, *apart, *_attributed(compared)]
-
-
-def _run(label: str, results: Results) -> str:
-    name = run_name(results)
-    named = name if label == name else f"{label}: {name}"
-    return f"{named}, {tables.when(results)}, {tables.extent(results)}. {_worth(results)}"
+    head: list[Block] = []
+    for label, results in zip(compared.labels, compared.runs, strict=True):
+        name = run_name(results)
+        named = name if label == name else f"{label}: {name}"
+        head.append(f"{named}, {tables.when(results)}, {tables.extent(results)}. {_worth(results)}")
+    *differing, _ = differences(compared.runs, compared.labels)
+    head += [table for table in differing if table]
+    if len(others) == 1:
+        head += not_compared((compared.runs[0], compared.runs[1]))
+    if compared.machines:
+        return [*head, "Two machines are compared: times are not converted into cycles, and no change has a cause."]
+    return [*head, *attributions(compared)]
 
 
 def _worth(results: Results) -> str:
@@ -69,12 +69,10 @@ def _worth(results: Results) -> str:
     return tables.upper(" ".join(filter(None, sentences)))
 
 
-def _attributed(compared: Compared) -> list[str]:
-    """To what changes are attributed, where it is not the code."""
-    if compared.machines:
-        return ["Two machines are compared: times are not converted into cycles, and no change has a cause."]
-    named = zip(compared.labels[1:], compared.comparisons, strict=True)
-    return [sentence for label, one in named if (sentence := attribution(one, label))]
+def attributions(compared: Compared) -> list[str]:
+    """To what the changes of each run are attributed, where it is not the code."""
+    named = zip(compared.comparisons, compared.labels[1:], strict=True)
+    return [sentence for comparison, label in named if (sentence := attribution(comparison, label))]
 
 
 def attribution(comparison: Comparison, label: str) -> str:
@@ -98,34 +96,22 @@ def attribution(comparison: Comparison, label: str) -> str:
 
 
 def _machines(compared: Compared, whole: bool) -> list[Block]:
-    """Memory and tolls of two or more machines side by side."""
+    """Memory of two or more machines side by side, its levels in the order of the reference and then of the others;
+    and of two machines the tolls, as their page has them. whole: or else the few that represent all."""
     if not compared.machines:
         return []
-    return [one for one in (memory_levels(compared), tolls(compared, whole)) if one is not None]
-
-
-def memory_levels(compared: Compared) -> Table | None:
-    """The levels by name, in the order of the reference and then of the others."""
-    by_name = [{level.level: level for level in results.index.hierarchy} for results in compared.runs]
-    names = dict.fromkeys(name for levels in by_name for name in levels)
-    lines = [Line((name, *(_size(levels.get(name)) for levels in by_name),
-                   *(of_level(levels[name]) if name in levels else DASH for levels in by_name)))
-             for name in names]  # fmt: skip
-    sizes, latencies = ([Column(f"{word} {label}", True) for label in compared.labels] for word in ("size", "latency"))
-    return table("Memory", [Column("Memory"), *sizes, *latencies], lines) if lines else None
-
-
-def _size(level: Level | None) -> tables.Cell:
-    return size_of_level(level) if level and level.size_bytes else DASH
-
-
-def tolls(compared: Compared, whole: bool) -> Table | None:
-    """Of two machines, as their page has them. whole: or else the few that represent all."""
     from tollmeter.report.overlay import tolls_table
 
-    if len(compared.runs) != 2:
-        return None
-    return tolls_table((compared.runs[0], compared.runs[1]), whole=whole)
+    by_name = [{level.level: level for level in results.index.hierarchy} for results in compared.runs]
+    lines = []
+    for name in dict.fromkeys(name for levels in by_name for name in levels):
+        levels = [of_run.get(name) for of_run in by_name]
+        sizes = [size_of_level(level) if level and level.size_bytes else DASH for level in levels]
+        lines.append(Line((name, *sizes, *(of_level(level) if level else DASH for level in levels))))
+    columns = [Column(f"{word} {label}", True) for word in ("size", "latency") for label in compared.labels]
+    memory = [table("Memory", [Column("Memory"), *columns], lines)] if lines else []
+    tolls = tolls_table((compared.runs[0], compared.runs[1]), whole=whole) if len(compared.runs) == 2 else None
+    return [*memory, *([tolls] if tolls else [])]
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -133,50 +119,47 @@ def tolls(compared: Compared, whole: bool) -> Table | None:
 
 def _rows(compared: Compared, whole: bool) -> list[Block]:
     """The rows that changed, and the curves of which several did; or every row."""
-    by_key = compared.by_key()
+    by_key, sentences = compared.by_key(), []
+    in_curves: set[int] = set()
     if whole or compared.machines:
-        table = row_table(compared, by_key if whole else [])
-        return [table] if table else []
-    drawn = [curves(comparison.changes) for comparison in compared.comparisons]
-    in_curves = {id(change) for some in drawn for curve in some for change in curve.changes}
-    table = row_table(compared, [key for key, several in by_key.items() if _is_shown(several, in_curves)])
-    naming = Naming(compared)
-    sentences = [
-        f"{f'{label}: ' if len(compared.labels) > 2 else ''}{curve_in_words(curve, naming, boundaries)}"
-        for label, some, results in zip(compared.labels[1:], drawn, compared.runs[1:], strict=True)
-        for boundaries in [() if compared.by else moved(compared.runs[0].index.hierarchy, results.index.hierarchy)]
-        for curve in some
-    ]
+        keys = list(by_key) if whole else []
+    else:
+        naming, several = Naming(compared), len(compared.labels) > 2
+        others = zip(compared.labels[1:], compared.comparisons, compared.runs[1:], strict=True)
+        for label, comparison, results in others:
+            boundaries = [] if compared.by else moved(compared.runs[0].index.hierarchy, results.index.hierarchy)
+            for curve in curves(comparison.changes):
+                in_curves.update(map(id, curve.changes))
+                sentences.append(f"{label}: " * several + curve_in_words(curve, naming, boundaries))
+        keys = [key for key, changes in by_key.items()
+                if any(change and change.verdict not in UNCHANGED and id(change) not in in_curves
+                       for change in changes)]  # fmt: skip
+    table = row_table(compared, keys)
     return [*([table] if table else []), *sentences]
 
 
-def _is_shown(several: Sequence[Change | None], in_curves: set[int]) -> bool:
-    return any(
-        change is not None and change.verdict not in UNCHANGED and id(change) not in in_curves for change in several
-    )
-
-
-def counts(compared: Compared, *, whole: bool = False) -> list[Block]:
+def _counts(compared: Compared, whole: bool) -> list[Block]:
     """How many rows changed, how many did not, how many are inconclusive or not compared, and what would decide."""
     old, *others = compared.labels
     sentences: list[Block] = []
-    for label, one, results in zip(others, compared.comparisons, compared.runs[1:], strict=True):
+    for label, comparison, results in zip(others, compared.comparisons, compared.runs[1:], strict=True):
         of = f"{label}: " if len(others) > 1 else ""
-        decided = "" if compared.machines else _decided_by(one, results)
-        sentences += [f"{of}{part}" for part in (_counted(one), decided, _refused(one, (old, label), whole)) if part]
-    return [*sentences, *geometric_mean(compared)]
+        decided = "" if compared.machines else _decided_by(comparison, results)
+        parts = _counted(comparison), decided, _refused(comparison, (old, label), whole)
+        sentences += [f"{of}{part}" for part in parts if part]
+    return [*sentences, *_geometric_mean(compared)]
 
 
 def _counted(comparison: Comparison) -> str:
-    kinds = Counter(change.verdict for change in comparison.changes)
-    directions = Counter(direction(change) for change in comparison.changes)
-    changed = [
-        f"{directions[each]} {each}" for each in ("slower", "faster", "more", "less", "differs") if directions[each]
-    ]
-    rows = len(comparison.changes)
-    if not rows:
+    if not comparison.changes:
         return "No row has a number in both."
-    listed = f" ({', '.join(changed)})" if changed else ""
+    kinds = Counter(change.verdict for change in comparison.changes)
+    directions = Counter(map(direction, comparison.changes))
+    changed = ", ".join(
+        f"{directions[each]} {each}" for each in ("slower", "faster", "more", "less", "differs") if directions[each]
+    )
+    rows = len(comparison.changes)
+    listed = f" ({changed})" if changed else ""
     return (
         f"{rows - kinds['same'] - kinds['cannot tell']} of {count(rows)} rows changed{listed}, "
         f"{kinds['same']} are the same within {percent(PRECISION)}, {kinds['cannot tell']} are inconclusive."
@@ -185,54 +168,52 @@ def _counted(comparison: Comparison) -> str:
 
 def _decided_by(comparison: Comparison, results: Results) -> str:
     """Visits and budget that decide half of the decidable inconclusive rows, and the count of the others."""
-    open_ = [change for change in comparison.changes if change.verdict == "cannot tell"]
-    wanted = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in open_
-              if change.visits_wanted]  # fmt: skip
-    never = len(open_) - len(wanted)
-    runs = f"No longer run decides {never} of the inconclusive rows: `toll run ... --against` compares in one run."
-    if not wanted:
-        return runs if never else ""
-    seconds = median(wanted) * results.index.run.seconds
-    budget = f", --budget {budget_text(int(budget_beyond(0, seconds)))}," if seconds <= LONGEST_S else ""
-    half = f"About {plain(median(wanted), 2)} times the visits{budget} would decide {len(wanted) // 2 + 1} of them."
-    return f"{half} {runs if never else ''}".strip()
+    inconclusive = [change for change in comparison.changes if change.verdict == "cannot tell"]
+    times = [change.visits_wanted / max(1, min(change.old.visits, change.new.visits)) for change in inconclusive
+             if change.visits_wanted]  # fmt: skip
+    never = len(inconclusive) - len(times)
+    sentences = []
+    if times:
+        seconds = median(times) * results.index.run.seconds
+        budget = f", --budget {budget_text(int(budget_beyond(0, seconds)))}," if seconds <= LONGEST_S else ""
+        half = len(times) // 2 + 1
+        sentences.append(f"About {plain(median(times), 2)} times the visits{budget} would decide {half} of them.")
+    if never:
+        sentences.append(
+            f"No longer run decides {never} of the inconclusive rows: `toll run ... --against` compares in one run."
+        )
+    return " ".join(sentences)
 
 
 def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> str:
-    """The reasons why rows are not compared, the most frequent first."""
+    """The reasons why rows are not compared, the most frequent first; with the runs' own labels, where these are not
+    old and new."""
     if not comparison.refused:
         return ""
-    words = [refusal.reason if whole else refusal.reason.partition(":")[0] for refusal in comparison.refused]
-    reasons = Counter(_with_labels(word, labels) for word in words).most_common()
-    shown = reasons if whole else reasons[:MOST_REASONS]
-    left = sum(number for _, number in reasons[len(shown) :])
+    words: Counter[str] = Counter()
+    for refusal in comparison.refused:
+        reason = refusal.reason if whole else refusal.reason.partition(":")[0]
+        names = {} if labels == ("old", "new") else dict(zip(("the old run", "the new run"), labels, strict=True))
+        named = next((reason.replace(run, label) for run, label in names.items() if run in reason), reason)
+        words[named] += 1
+    shown = words.most_common(None if whole else MOST_REASONS)
+    left = len(comparison.refused) - sum(number for _, number in shown)
     more = f"; other reasons ({left})" if left else ""
     listed = "; ".join(f"{reason} ({number})" for reason, number in shown)
     return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
 
 
-def _with_labels(reason: str, labels: tuple[str, str]) -> str:
-    """The reason with the runs' own labels, where these are not old and new."""
-    if labels == ("old", "new"):
-        return reason
-    named = zip(("the old run", "the new run"), labels, strict=True)
-    return next((reason.replace(run, label) for run, label in named if run in reason), reason)
-
-
-def geometric_mean(compared: Compared) -> list[str]:
+def _geometric_mean(compared: Compared) -> list[str]:
     """Of the times and rates that all runs have, as ratios of costs; no sentence where there are no two such rows."""
-    every = [[change for change in several if change is not None] for several in compared.by_key().values()]
-    whole = [several for several in every if len(several) == len(compared.comparisons) and is_time(several[0].new.unit)]
-    if len(whole) < 2:
+    costs = []
+    for changes in compared.by_key().values():
+        complete = [change for change in changes if change is not None]
+        if len(complete) == len(compared.comparisons) and is_time(complete[0].new.unit):
+            costs.append([(-1 if change.new.unit in RATES else 1) * log(change.ratio.value) for change in complete])
+    if len(costs) < 2:
         return []
-    means = [exp(fmean(_log_cost(several[place]) for several in whole)) for place in range(len(compared.comparisons))]
     old, *others = compared.labels
-    named = (f"{label} {plain(mean, 4)}" for label, mean in zip(others, means, strict=True))
-    text = ", ".join(named) if len(means) > 1 else plain(means[0], 4)
-    return [
-        f"Geometric mean of the costs over {old}, of the {count(len(whole))} times and rates that all have: {text}."
-    ]
-
-
-def _log_cost(change: Change) -> float:
-    return -log(change.ratio.value) if change.new.unit in RATES else log(change.ratio.value)
+    means = [plain(exp(fmean(of_run)), 4) for of_run in zip(*costs, strict=True)]
+    named = [f"{label} {mean}" for label, mean in zip(others, means, strict=True)] if len(means) > 1 else means
+    which = f"of the {count(len(costs))} times and rates that all have"
+    return [f"Geometric mean of the costs over {old}, {which}: {', '.join(named)}."]

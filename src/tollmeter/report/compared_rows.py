@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple
 
 from tollmeter.judgement.changed_curves import Curve, Moved, explaining
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison
@@ -17,7 +16,7 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.listing import value_in_words
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, quantity, size, size_of_level
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Cell, Column, Line, Table, table
 
 _SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)
@@ -38,11 +37,11 @@ class Compared:
 
     def by_key(self) -> dict[Key, list[Change | None]]:
         """The changes of each row, one for each run that is compared with the reference."""
-        every: dict[Key, list[Change | None]] = {}
-        for place, one in enumerate(self.comparisons):
-            for change in one.changes:
-                every.setdefault(self.key(change.old), [None] * len(self.comparisons))[place] = change
-        return every
+        changes: dict[Key, list[Change | None]] = {}
+        for place, comparison in enumerate(self.comparisons):
+            for change in comparison.changes:
+                changes.setdefault(self.key(change.old), [None] * len(self.comparisons))[place] = change
+        return changes
 
     def key(self, row: Row) -> Key:
         """Of both rows of a pair: without the property in which they differ."""
@@ -77,13 +76,10 @@ class Naming:
     def row(self, row: Row, *, without: str = "") -> str:
         """without: a parameter that is not named."""
         words = [row.probe, *([row.metric] if len(self._seen[row.probe, "metric"]) > 1 else [])]
-        words += [f"{name}={self.value(row, name)}" for name in row.parameters if self._is_shown(row, name, without)]
+        words += [f"{name}={self.value(row, name)}" for name in row.parameters
+                  if name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1]  # fmt: skip
         places = (name for name in ("abi", "target") if name != self._by and len(self._seen["", name]) > 1)
-        words += [getattr(row, name) for name in places]
-        return " ".join(words)
-
-    def _is_shown(self, row: Row, name: str, without: str) -> bool:
-        return name not in (self._by, without) and len(self._seen[row.probe, f" {name}"]) > 1
+        return " ".join([*words, *(getattr(row, name) for name in places)])
 
     def value(self, row: Row, name: str) -> str:
         return value_in_words(self._results, row, name).replace(" ", "")
@@ -91,22 +87,22 @@ class Naming:
 
 def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
     """None without a row."""
-    by_key, naming = compared.by_key(), Naming(compared)
-    lines = [_line(naming, by_key[key]) for key in keys]
+    by_key, naming, lines = compared.by_key(), Naming(compared), []
     old, *others = compared.labels
+    columns = [Column("Rows"), Column(old, True)]
     if len(others) == 1:
-        rest = [Column(others[0], True), Column("ratio", True), Column("verdict")]
+        columns += [Column(others[0], True), Column("ratio", True), Column("verdict")]
     else:
-        rest = [*map(Column, others)]
-    return table("Rows", [Column("Rows"), Column(old, True), *rest], lines) if lines else None
-
-
-def _line(naming: Naming, several: Sequence[Change | None]) -> Line:
-    first = next(change for change in several if change is not None)
-    cells = (naming.row(first.old), of_row(first.old).bare)
-    if len(several) == 1:
-        return Line((*cells, of_row(first.new).bare, ratio(first), verdict(first)))
-    return Line((*cells, *(DASH if change is None else _with_sign(change) for change in several)))
+        columns += map(Column, others)
+    for key in keys:
+        changes = by_key[key]
+        first = next(change for change in changes if change is not None)
+        if len(changes) == 1:
+            cells: list[Cell] = [of_row(first.new).bare, ratio(first), verdict(first)]
+        else:
+            cells = [DASH if change is None else _with_sign(change) for change in changes]
+        lines.append(Line((naming.row(first.old), of_row(first.old).bare, *cells)))
+    return table("Rows", columns, lines) if lines else None
 
 
 def _with_sign(change: Change) -> Figure:
@@ -116,16 +112,18 @@ def _with_sign(change: Change) -> Figure:
 
 def ratio(change: Change) -> Figure:
     """New over old, with its interval where there is one."""
-    found = change.ratio
-    if not isfinite(found.high) or found.low <= 0:
-        return Figure(plain(found.value), "×")
-    return quantity(found.value, "ratio", found.low, found.high)
+    estimate = change.ratio
+    if not isfinite(estimate.high) or estimate.low <= 0:
+        return Figure(plain(estimate.value), "×")
+    return quantity(estimate.value, "ratio", estimate.low, estimate.high)
 
 
 def verdict(change: Change) -> str:
     """`~` the same, `?` inconclusive with what it would take, else the direction and by how much."""
     if change.verdict in _SIGNS:
-        return f"{_SIGNS[change.verdict]} {_lacking(change)}".rstrip()
+        has = min(change.old.visits, change.new.visits)
+        visits = f"{count(change.visits_wanted)} visits, has {has}" if change.visits_wanted else ""
+        return f"{_SIGNS[change.verdict]} {visits or change.reason or ''}".rstrip()
     return f"{direction(change)} {by_how_much(change)}{', machine' if change.cause == 'machine' else ''}"
 
 
@@ -134,11 +132,6 @@ def direction(change: Change) -> str:
     if change.verdict in ("faster", "slower") and change.new.unit not in _OF_TIME:
         return "more" if change.ratio.value > 1 else "less"
     return change.verdict
-
-
-def _lacking(change: Change) -> str:
-    has = min(change.old.visits, change.new.visits)
-    return f"{count(change.visits_wanted)} visits, has {has}" if change.visits_wanted else change.reason or ""
 
 
 def by_how_much(change: Change) -> str:
@@ -152,28 +145,22 @@ def by_how_much(change: Change) -> str:
 
 def curve_in_words(curve: Curve, naming: Naming, boundaries: Sequence[Moved]) -> str:
     """One sentence: the boundaries that moved, then at how many values the curve changed, where and by how much."""
-    row = curve.changes[0].old
-    parts = [_moved(one) for one in explaining(curve, boundaries)]
-    directions = dict.fromkeys(direction(change) for change in curve.changes)
-    parts += [
-        _at(curve, [change for change in curve.changes if direction(change) == each], naming) for each in directions
-    ]
-    blamed = " (machine)" if any(change.cause == "machine" for change in curve.changes) else ""
-    return f"{naming.row(row, without=curve.over)}: {'; '.join(parts)}{blamed}"
-
-
-def _moved(boundary: Moved) -> str:
-    old, new = (str(size_of_level(level).bare) for level in (boundary.old, boundary.new))
-    return f"{boundary.old.level} boundary moved from {old} to {new}"
-
-
-def _at(curve: Curve, changes: Sequence[Change], naming: Naming) -> str:
+    parts = []
+    for moved in explaining(curve, boundaries):
+        old, new = (size_of_level(level).bare for level in (moved.old, moved.new))
+        parts.append(f"{moved.old.level} boundary moved from {old} to {new}")
     plural = f"{curve.over}s" if curve.over == "size" else f"values of {curve.over}"
-    ends = [naming.value(change.old, curve.over) for change in (changes[0], changes[-1])]
-    by = [f"{by_how_much(change)}" for change in sorted(changes, key=lambda change: abs(change.ratio.value - 1))]
-    where = ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
-    much = by[0] if by[0] == by[-1] else f"{by[0]} to {by[-1]}"
-    return f"{direction(changes[0])} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {much}"
+    for each in dict.fromkeys(map(direction, curve.changes)):
+        changes = [change for change in curve.changes if direction(change) == each]
+        by = [by_how_much(change) for change in sorted(changes, key=lambda change: abs(change.ratio.value - 1))]
+        where = _span([naming.value(change.old, curve.over) for change in changes])
+        parts.append(f"{each} at {len(changes)} of {len(curve.values)} {plural}, {where}, by {_span(by)}")
+    blamed = " (machine)" if any(change.cause == "machine" for change in curve.changes) else ""
+    return f"{naming.row(curve.changes[0].old, without=curve.over)}: {'; '.join(parts)}{blamed}"
+
+
+def _span(texts: Sequence[str]) -> str:
+    return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 # ---- differences ----------------------------------------------------------------------------------------------------
@@ -183,27 +170,17 @@ LEAST_CONTENDED = 0.05
 """A smaller share of the samples is no difference between runs."""
 
 
-class Differences(NamedTuple):
-    """differ: between runs; others: between systems, without volatile values; same: in common, in words."""
-
-    differ: Table | None
-    others: Table | None
-    same: str
-
-
-def differences(runs: Sequence[Results], labels: Sequence[str]) -> Differences:
-    """labels: the headings of the runs' columns."""
-    every = [_facts(results) for results in runs]
-    differ = [name for name in every[0] if any(facts[name] != every[0][name] for facts in every)]
-    same = [f"{name} {value}" for name, value in every[0].items() if name not in differ and value]
+def differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:
+    """What differs between the runs; what differs between their systems, without volatile values; and what they have in
+    common, in words. labels: the headings of the runs' columns."""
+    facts = [_facts(results) for results in runs]
+    differ = [name for name in facts[0] if any(of_run[name] != facts[0][name] for of_run in facts)]
+    same = [f"{name} {value}" for name, value in facts[0].items() if name not in differ and value]
     systems = [results.index.machine.facts for results in runs]
-    names = sorted({name for facts in systems for name in facts} - {*PASSING_FACTS})
-    others = [name for name in names if any(facts.get(name) != systems[0].get(name) for facts in systems)]
-    return Differences(
-        _side_by_side("What differs", differ, every, labels),
-        _side_by_side("facts", others, systems, labels),
-        "; ".join(same),
-    )
+    names = sorted({name for system in systems for name in system} - {*PASSING_FACTS})
+    others = [name for name in names if any(system.get(name) != systems[0].get(name) for system in systems)]
+    tables_ = _side_by_side("What differs", differ, facts, labels), _side_by_side("facts", others, systems, labels)
+    return *tables_, "; ".join(same)
 
 
 def run_name(results: Results) -> str:
@@ -211,12 +188,18 @@ def run_name(results: Results) -> str:
 
 
 def _facts(results: Results) -> dict[str, str]:
-    machine, run = results.index.machine, results.index.run
+    """options: what was typed that changes how a row is measured."""
+    machine, run, request = results.index.machine, results.index.run, results.request
     numbered = [row for row in results.index.rows if row.status == "ok"]
+    cpus, share = ",".join(map(str, request.get("cpus", ()))), run.shared_share
+    options = (f"budget {request['budget_seconds']:g} s" if "budget_seconds" in request else "",
+               f"precision {100 * run.precision:g} %", f"CPUs {cpus}" if cpus else "",
+               " ".join(request.get("places", ())))  # fmt: skip
+    contended = percent(share or 0.0) if (share or 0.0) >= LEAST_CONTENDED else f"under {percent(LEAST_CONTENDED)}"
     return {
         "run": run_name(results),
         "suite": run.suite,
-        "options": _options(results),
+        "options": ", ".join(filter(None, options)),
         "CPU": tables.short_cpu(machine.cpu),
         "CPUs": str(machine.cpus),
         "memory": str(size(machine.memory_bytes)),
@@ -227,31 +210,16 @@ def _facts(results: Results) -> dict[str, str]:
         "ABIs": ", ".join(sorted({row.abi for row in numbered})),
         "compilers": ", ".join(sorted({build.compiler for build in results.builds})),
         "clocks": ", ".join(sorted({row.clock for row in numbered})),
-        "contended samples": _contended(run.shared_share),
+        "contended samples": "" if share is None else contended,
         "verdict": run_verdict.called(run),
         "Tollmeter": run.tollmeter,
     }
 
 
-def _contended(share: float | None) -> str:
-    if share is None:
-        return ""
-    return percent(share) if share >= LEAST_CONTENDED else f"under {percent(LEAST_CONTENDED)}"
-
-
-def _options(results: Results) -> str:
-    """What was typed that changes how a row is measured."""
-    cpus = ",".join(map(str, results.request.get("cpus", ())))
-    budget = f"budget {results.request['budget_seconds']:g} s" if "budget_seconds" in results.request else ""
-    precision = f"precision {100 * results.index.run.precision:g} %"
-    words = (budget, precision, f"CPUs {cpus}" if cpus else "", " ".join(results.request.get("places", ())))
-    return ", ".join(filter(None, words))
-
-
 def _side_by_side(
-    title: str, names: Sequence[str], every: Sequence[Mapping[str, str]], labels: Sequence[str]
+    title: str, names: Sequence[str], facts: Sequence[Mapping[str, str]], labels: Sequence[str]
 ) -> Table | None:
-    lines = [Line((name.replace("_", " "), *(facts.get(name) or DASH for facts in every))) for name in names]
+    lines = [Line((name.replace("_", " "), *(of_run.get(name) or DASH for of_run in facts))) for name in names]
     return table(title, [Column(title), *map(Column, labels)], lines) if lines else None
 
 
@@ -263,10 +231,10 @@ def revisions(runs: tuple[Results, Results]) -> dict[str, tuple[int, int]]:
 
 def not_compared(runs: tuple[Results, Results]) -> list[str]:
     """Which probes are not compared, and which executables of the same probes are not the same."""
+    sentences = []
     moved = [f"{name} ({old} and {new})" for name, (old, new) in revisions(runs).items()]
-    sentences = (
-        [f"Not compared, since a number of another revision means something else: {_named(moved)}."] if moved else []
-    )
+    if moved:
+        sentences.append(f"Not compared, since a number of another revision means something else: {_named(moved)}.")
     first, second = ({(build.probe, build.abi): build.sha256 for build in results.builds} for results in runs)
     both = [key for key in first if key in second]
     other = [f"{probe} for {abi}" for probe, abi in both if first[probe, abi] != second[probe, abi]]

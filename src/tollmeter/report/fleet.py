@@ -32,18 +32,18 @@ Block = Table | str
 
 def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
     """All that is printed. whole: every row's distribution."""
-    for model in models:
-        nodes, rows = len(model.model.nodes), int((model.spread.nodes > 1).sum())
-        yield f"{clean(model.model.name)}: {nodes} nodes, {rows} rows that several have."
-        yield from (sentence(model, each) for each in model.named)
-        yield _tally(model)
-        table = distribution(model, None if whole else MOST_ROWS)
+    for judged in models:
+        nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
+        yield f"{clean(judged.model.name)}: {nodes} nodes, {rows} rows that several have."
+        yield from (sentence(judged, named) for named in judged.named)
+        yield _tally(judged)
+        table = distribution(judged, None if whole else MOST_ROWS)
         if table:
             yield table
 
 
-def _tally(one: Judged) -> str:
-    nodes, named = len(one.model.nodes), sum(len(each.nodes) for each in one.named)
+def _tally(judged: Judged) -> str:
+    nodes, named = len(judged.model.nodes), sum(len(each.nodes) for each in judged.named)
     if nodes < LEAST_NODES:
         return f"No node is judged: that takes {LEAST_NODES} nodes of one model."
     return f"{named} of {nodes} nodes differ from their peers."
@@ -54,31 +54,22 @@ def _tally(one: Judged) -> str:
 
 def sentence(judged: Judged, named: Named) -> str:
     """Which nodes, in what, by how much, and what of them is like their peers."""
-    effects = _several(judged, named) if len(named.nodes) > 1 else "; ".join(_effects(judged.model, named.effects))
-    return f"{clean(_names(named.nodes))}: {effects}."
-
-
-def _names(nodes: Sequence[str]) -> str:
-    if len(nodes) <= MOST_NAMES:
-        return ", ".join(nodes)
-    return f"{', '.join(nodes[:MOST_NAMES])} and {len(nodes) - MOST_NAMES} more ({len(nodes)} nodes)"
-
-
-def _several(judged: Judged, named: Named) -> str:
-    first = named.effects[0]
-    ends = sorted(
-        {_percent(judged.model, first, cost) for cost in (min(named.costs, key=abs), max(named.costs, key=abs))}
-    )
-    return f"{_what(judged.model, first)} {' to '.join(ends)} {_direction(judged.model, first)} their peers"
+    names, first, model = ", ".join(named.nodes[:MOST_NAMES]), named.effects[0], judged.model
+    if len(named.nodes) > MOST_NAMES:
+        names += f" and {len(named.nodes) - MOST_NAMES} more ({len(named.nodes)} nodes)"
+    effects = "; ".join(_effects(model, named.effects))
+    if len(named.nodes) > 1:
+        ends = sorted({_percent(model, first, end(named.costs, key=abs)) for end in (min, max)})
+        effects = f"{_what(model, first)} {' to '.join(ends)} {_direction(model, first)} their peers"
+    return f"{clean(names)}: {effects}."
 
 
 def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
     for effect in effects[:MOST_EFFECTS]:
-        ends = sorted(
-            (effect.cost - effect.half, effect.cost + effect.half), key=lambda cost: abs(_share(model, effect, cost))
-        )
+        costs = effect.cost - effect.half, effect.cost + effect.half
+        ends = sorted(abs(_share(model, effect, cost)) for cost in costs)
         sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
-        interval = " to ".join(_percent(model, effect, end) for end in ends)
+        interval = " to ".join(map(percent, ends))
         spread = f"95 % interval {interval}; the peers differ by {percent(exp(effect.sd) - 1)}"
         yield f"{_what(model, effect)} {sentence} ({spread})"
     if len(effects) > MOST_EFFECTS:
@@ -90,30 +81,22 @@ def _effects(model: HardwareModel, effects: Sequence[Effect]) -> Iterator[str]:
 
 
 def _what(model: HardwareModel, effect: Effect) -> str:
+    """The rows of an effect, and by which parameter they are apart from the others, where one does that."""
     if effect.level == "row":
         return row_name(model.rows[effect.rows[0]])
     of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
     if effect.level == "node":
         return "all rows" if not effect.others else f"the median of all rows ({of})"
-    return f"{effect.name} ({of}{_only(model, effect)})"
-
-
-def _only(model: HardwareModel, effect: Effect) -> str:
-    """By which parameter the rows that show it are apart from the others, where one does."""
     show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
     for name in show[0] if show and others else ():
         own = list(dict.fromkeys(str(row.get(name)) for row in show))
         if len(own) <= MOST_VALUES and not {*own} & {str(other.get(name)) for other in others}:
-            return f": only {name}={','.join(own)}"
-    return ""
-
-
-def _is_rate(model: HardwareModel, effect: Effect) -> bool:
-    return all(model.rows[row].is_rate for row in effect.rows)
+            return f"{effect.name} ({of}: only {name}={','.join(own)})"
+    return f"{effect.name} ({of})"
 
 
 def _share(model: HardwareModel, effect: Effect, cost: float) -> float:
-    return share_of(cost, is_rate=_is_rate(model, effect))
+    return share_of(cost, is_rate=all(model.rows[row].is_rate for row in effect.rows))
 
 
 def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
@@ -123,7 +106,7 @@ def _percent(model: HardwareModel, effect: Effect, cost: float) -> str:
 def _direction(model: HardwareModel, effect: Effect) -> str:
     rows = [model.rows[row] for row in effect.rows]
     is_time = effect.level == "node" or all(row.unit in ("ns", "cycle", *RATES) for row in rows)
-    if _is_rate(model, effect) or not is_time:
+    if not is_time or all(row.is_rate for row in rows):
         return "over" if _share(model, effect, effect.cost) > 0 else "under"
     return "slower than" if effect.cost > 0 else "faster than"
 
@@ -143,15 +126,14 @@ def distribution(judged: Judged, most: int | None) -> Table | None:
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
     columns = [Column("Rows"), Column("nodes", True, spare=1), Column("median", True), Column("10 %", True, spare=2),
                Column("90 %", True, spare=2), Column("differ by", True)]  # fmt: skip
-    lines = [Line((row_name(judged.model.rows[row]), str(spread.nodes[row]), *_values(judged, row),
-                   percent(exp(spread.sd[row]) - 1))) for row in places]  # fmt: skip
+    lines = []
+    for row in places:
+        ends = (exp(column[row]) for column in (spread.middle, spread.low, spread.high))
+        values = [quantity(end, judged.model.rows[row].unit) for end in ends]
+        differ = percent(exp(spread.sd[row]) - 1)
+        lines.append(Line((row_name(judged.model.rows[row]), str(spread.nodes[row]), *values, differ)))
     title = "Rows" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
     return table(title, columns, lines) if lines else None
-
-
-def _values(judged: Judged, row: int) -> list[Any]:
-    ends = (judged.spread.middle[row], judged.spread.low[row], judged.spread.high[row])
-    return [quantity(exp(end), judged.model.rows[row].unit) for end in ends]
 
 
 def as_json(models: Sequence[Judged]) -> bytes:
@@ -173,13 +155,14 @@ def _rows(judged: Judged) -> list[dict[str, Any]]:
 
 
 def _named(judged: Judged, named: Named) -> dict[str, Any]:
-    effects = [
-        {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
-         "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
-        for effect in named.effects
-    ]  # fmt: skip
-    effect_text = sentence(judged, named)
-    return {"nodes": named.nodes, "said": effect_text, "model": judged.model.name, "effects": effects}
+    return {
+        "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
+        "effects": [
+            {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
+             "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
+            for effect in named.effects
+        ],
+    }  # fmt: skip
 
 
 # ---- the page -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tollmeter.files import write_whole
-from tollmeter.model import Failure, Toll
+from tollmeter.model import Failure
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import short_cpu
@@ -24,47 +24,41 @@ _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 def write_site(machines: Sequence[Published], folder: Path) -> None:
     """In place of the site that is there. Raises Failure (5) where it cannot be written."""
-    if (folder / FOLDER).is_symlink():
-        raise Failure(f"{folder / FOLDER} is a link to another place", 5)
+    inner = folder / FOLDER
+    if inner.is_symlink():
+        raise Failure(f"{inner} is a link to another place", 5)
     try:
-        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-        for machine in machines:
-            text = f"show({island(_whole(machine))});\n"
-            write_whole(folder / FOLDER / f"{machine.id}.js", text.encode())
-        names = {f"{machine.id}.js" for machine in machines}
-        for path in (folder / FOLDER).iterdir():
-            if _OF_A_MACHINE.fullmatch(path.name) and path.name not in names:
+        inner.mkdir(parents=True, exist_ok=True)
+        texts = {inner / f"{machine.id}.js": f"show({island(_whole(machine))});\n" for machine in machines}
+        for path, text in texts.items():
+            write_whole(path, text.encode())
+        for path in inner.iterdir():
+            if _OF_A_MACHINE.fullmatch(path.name) and path not in texts:
                 path.unlink()
-        write_whole(folder / "index.html", page([*map(_summary, machines)], loads=True).encode())
+        write_whole(folder / "index.html", _page([*map(_summary, machines)], loads=True).encode())
     except OSError as error:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error
 
 
 def single_page(machines: Sequence[Published], names: Sequence[str]) -> str:
     """The machines side by side in one page that needs no other file. names: of their runs."""
-    named = [
-        _whole(one) | {"name": f"{short_cpu(one.index.machine.cpu)}, {name}"}
-        for one, name in zip(machines, names, strict=True)
-    ]
-    return page(named, loads=False)
+    named = zip(map(_whole, machines), names, strict=True)
+    return _page([machine | {"name": f"{machine['name']}, {name}"} for machine, name in named], loads=False)
 
 
-def page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
+def _page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
     """loads: whether the page loads what it shows of a machine, from its own folder."""
-    data = {"machines": machines, "loads": loads}
-    words = {"count": len(machines)}
+    data, words = {"machines": machines, "loads": loads}, {"count": len(machines)}
     return rendered("gallery.html", (), words, "gallery.css", own="gallery.js", data=data, loads=loads)
 
 
 def _summary(published: Published) -> dict[str, Any]:
-    index = published.index
-    machine = index.machine
+    run, machine = published.index.run, published.index.machine
     return {
         "id": published.id, "name": short_cpu(machine.cpu), "cpus": machine.cpus,
         "memory": str(size(machine.memory_bytes)), "kernel": machine.kernel, "hypervisor": machine.hypervisor or "",
-        "day": index.run.started[:10],
-        "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
-        "verdict": index.run.verdict, "suite": index.run.suite,
+        "day": run.started[:10], "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
+        "verdict": run.verdict, "suite": run.suite,
     }  # fmt: skip
 
 
@@ -78,24 +72,21 @@ def _whole(published: Published) -> dict[str, Any]:
              reading_of_level(level)))]} for level in index.hierarchy
         ],
         "tolls": [
-            {"key": _key(toll), "toll": toll.toll, "figure": _figure(of_toll(toll)), "unit": toll.unit,
+            {"key": " ".join((toll.probe, toll.metric, toll.abi, toll.target,
+                              *(f"{name}={value}" for name, value in sorted(toll.parameters.items())))),
+             "toll": toll.toll, "figure": _figure(of_toll(toll)), "unit": toll.unit,
              "value": _short(toll.value), "low": _short(toll.low), "high": _short(toll.high),
              "state": toll.states[0].state if toll.states else ""}
             for toll in index.tolls if toll.value is not None
         ],
         "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in published.pairs],
-        "load": [[each.mix, _short(each.bytes_per_second), _short(each.ns)] for each in published.load],
+        "load": [[load.mix, _short(load.bytes_per_second), _short(load.ns)] for load in published.load],
     }  # fmt: skip
 
 
 def _figure(figure: Figure) -> tuple[str, str]:
     """The value in its unit, and how sure it is."""
     return str(figure.bare), figure.sure
-
-
-def _key(toll: Toll) -> str:
-    parameters = (f"{name}={value}" for name, value in sorted(toll.parameters.items()))
-    return " ".join((toll.probe, toll.metric, toll.abi, toll.target, *parameters))
 
 
 def _short(value: float | None) -> float | None:

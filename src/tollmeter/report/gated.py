@@ -39,32 +39,27 @@ class Gated:
 
 def sentences(gated: Gated) -> list[str]:
     """The result first, then how much the rows can show, then what is amiss."""
-    decision, unlike = gated.decision, gated.unlike
-    amiss = [*_missing(gated.missing), *(f"No row is called {glob!r}, which the limits name." for glob in gated.unused)]
-    if unlike:
-        return [
-            f"Inconclusive: {'; '.join(unlike)}. Only quiet runs of one system can show a change in the code.",
-            *amiss,
-        ]
-    failed, within, unknown = (decision.of(outcome) for outcome in ("slower", "within", "inconclusive"))
-    result = (
-        f"{count(len(failed))} of {count(len(decision.rows))} rows are slower by more than their limit"
-        if failed
-        else f"No row of {count(len(decision.rows))} is slower by more than its limit"
-    )
+    decision, missing = gated.decision, gated.missing
+    amiss = []
+    if missing:
+        some = "; ".join(missing[:MOST_NAMED]) + ("; and others" if len(missing) > MOST_NAMED else "")
+        rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
+        amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
+    amiss += [f"No row is called {glob!r}, which the limits name." for glob in gated.unused]
+    if gated.unlike:
+        why = f"Inconclusive: {'; '.join(gated.unlike)}. Only quiet runs of one system can show a change in the code."
+        return [why, *amiss]
+    failed, within, inconclusive = (len(decision.of(outcome)) for outcome in ("slower", "within", "inconclusive"))
+    result = (f"{count(failed)} of {count(len(decision.rows))} rows are slower by more than their limit" if failed
+              else f"No row of {count(len(decision.rows))} is slower by more than its limit")  # fmt: skip
     counted = (
-        f"{result}; {count(len(within))} are shown to be within it, {count(len(unknown))} are inconclusive. "
+        f"{result}; {count(within)} are shown to be within it, {count(inconclusive)} are inconclusive. "
         f"A build without a change fails with a chance of at most {percent(decision.budget)}."
     )
-    return [counted, *filter(None, (_floor(decision), _excluded(decision))), *amiss]
-
-
-def _missing(names: Sequence[str]) -> list[str]:
-    if not names:
-        return []
-    some = "; ".join(names[:MOST_NAMED]) + ("; and others" if len(names) > MOST_NAMED else "")
-    rows = "row of the reference has" if len(names) == 1 else "rows of the reference have"
-    return [f"{count(len(names))} {rows} no number in this run: {some}."]
+    reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
+    listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
+    excluded = [f"Not judged are {len(reasons)} rows ({listed})."] if reasons else []
+    return [counted, _floor(decision), *excluded, *amiss]
 
 
 def _floor(decision: Decision) -> str:
@@ -78,52 +73,46 @@ def _floor(decision: Decision) -> str:
     return f"The most precise row shows a change from {percent(least[0])} on{half}{rest}."
 
 
-def _excluded(decision: Decision) -> str:
-    reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
-    listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
-    return f"Not judged are {len(reasons)} rows ({listed})." if reasons else ""
-
-
 def failures(decision: Decision) -> Table | None:
     """The rows that fail, the worst first."""
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
-    lines = [Line((row.judged.name, by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", shows(row)))
+    lines = [Line((row.judged.name, _by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", _shows(row)))
              for row in decision.of("slower")]  # fmt: skip
     return table("Slower", columns, lines) if lines else None
 
 
-def by(decided: Decided) -> str:
+def _by(decided: Decided) -> str:
     return percent(expm1(decided.judged.log_ratio))
 
 
-def shows(decided: Decided) -> str:
+def _shows(decided: Decided) -> str:
     return "nothing" if decided.least == inf else percent(decided.least)
 
 
 def cases(decision: Decision, unlike: Sequence[str]) -> list[Case]:
     """Of runs that cannot decide no row fails."""
-    return [_case(row, "; ".join(unlike)) for row in decision.rows]
+    made = []
+    for row in decision.rows:
+        name, probe = row.judged.name, row.judged.name.partition(" ")[0]
+        if row.outcome == "within":
+            made.append(Case(name, probe, "passed"))
+        elif row.outcome == "slower" and not unlike:
+            made.append(Case(name, probe, "failed", _in_words(row)))
+        else:
+            undecided = f"inconclusive, it shows a change from {_shows(row)} on"
+            made.append(Case(name, probe, "skipped", "; ".join(unlike) or row.judged.reason or undecided))
+    return made
 
 
-def _case(decided: Decided, unlike: str) -> Case:
-    name, probe = decided.judged.name, decided.judged.name.partition(" ")[0]
-    if decided.outcome == "within":
-        return Case(name, probe, "passed")
-    if decided.outcome == "slower" and not unlike:
-        return Case(name, probe, "failed", in_words(decided))
-    message = unlike or decided.judged.reason or f"inconclusive, it shows a change from {shows(decided)} on"
-    return Case(name, probe, "skipped", message)
-
-
-def in_words(decided: Decided) -> str:
-    return f"slower by {by(decided)}, limit {percent(decided.judged.limit)}"
+def _in_words(decided: Decided) -> str:
+    return f"slower by {_by(decided)}, limit {percent(decided.judged.limit)}"
 
 
 def annotated(decision: Decision, unlike: Sequence[str]) -> list[Annotation]:
     """Of runs that cannot decide, one warning."""
     if unlike:
         return [Annotation("warning", "toll gate is inconclusive", "; ".join(unlike))]
-    return [Annotation("error", row.judged.name, in_words(row)) for row in decision.of("slower")]
+    return [Annotation("error", row.judged.name, _in_words(row)) for row in decision.of("slower")]
 
 
 def markdown(gated: Gated) -> str:
@@ -179,14 +168,10 @@ class GatedCommands:
 
 def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
     """The result first, then each measurement."""
-    sentences = [
-        f"Measurement {number}: {gated.new} takes {_change(one)} of {gated.base}, {one.blocks} blocks."
-        for number, one in enumerate(gated.measured, 1)
-    ]
-    result = f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit))}."
-    unconfirmed = "A second measurement did not confirm that it is slower."
-    return [result, *sentences, *([unconfirmed] if len(gated.measured) > 1 and gated.decision.passes else [])]
-
-
-def _change(opposed: Opposed) -> str:
-    return f"{opposed.ratio:.3f} times the time ({opposed.low:.3f} to {opposed.high:.3f})"
+    sentences = [f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit))}."]
+    for number, opposed in enumerate(gated.measured, 1):
+        change = f"{opposed.ratio:.3f} times the time ({opposed.low:.3f} to {opposed.high:.3f})"
+        sentences.append(f"Measurement {number}: {gated.new} takes {change} of {gated.base}, {opposed.blocks} blocks.")
+    if len(gated.measured) > 1 and gated.decision.passes:
+        sentences.append("A second measurement did not confirm that it is slower.")
+    return sentences

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.row_series import Reading, RowSeries, Step, cycles, machine_key
-from tollmeter.model import Machine, Row
+from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
 from tollmeter.report.numbers import Figure, quantity
@@ -35,31 +35,28 @@ def print_history(
 ) -> None:
     """asked: for single rows, of which each gets a table where they are few; else one line for each that changed."""
     width = width_of(console)
-    for machine, of_machine in _by_machine(series):
-        wrapped(console, _machine_line(machine, of_machine), width, style="bold")
+    by_machine: dict[object, list[RowSeries]] = {}
+    for row_series in series:
+        by_machine.setdefault(machine_key(row_series.machine), []).append(row_series)
+    for of_machine in by_machine.values():
+        wrapped(console, _machine_line(of_machine), width, style="bold")
         console.print()
         if asked and len(of_machine) <= MOST_TABLES:
             for row_series in of_machine:
                 _print_series(row_series, console, width)
-        else:
-            _print_overview(
-                of_machine if asked else [row_series for row_series in of_machine if row_series.steps],
-                labels,
-                console,
-                width,
-            )
-            wrapped(console, _tally(of_machine), width)
+            continue
+        changed = [row_series for row_series in of_machine if row_series.steps]
+        if asked or changed:
+            _print_overview(of_machine if asked else changed, labels, console, width)
+        longest = max(len(row_series.readings) for row_series in of_machine)
+        tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {longest} run"
+        wrapped(console, f"{tally}{'' if longest == 1 else 's'}.", width)
     if runs == 1:
         wrapped(console, "There is one run, and one point has no change.", width)
 
 
-def _by_machine(series: Sequence[RowSeries]) -> Iterator[tuple[Machine, list[RowSeries]]]:
-    for key in dict.fromkeys(machine_key(row_series.machine) for row_series in series):
-        of_machine = [row_series for row_series in series if machine_key(row_series.machine) == key]
-        yield of_machine[-1].machine, of_machine
-
-
-def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
+def _machine_line(series: Sequence[RowSeries]) -> str:
+    machine = series[-1].machine
     sources = sorted({(reading.source.started, reading.source.name) for each in series for reading in each.readings})
     days = [started.date().isoformat() for started, _ in (sources[0], sources[-1])]
     when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
@@ -68,27 +65,18 @@ def _machine_line(machine: Machine, series: Sequence[RowSeries]) -> str:
     return " · ".join((tables.short_cpu(machine.cpu), guest, f"host {machine.host}", f"{many} {when}"))
 
 
-def _tally(series: Sequence[RowSeries]) -> str:
-    changed = sum(bool(row_series.steps) for row_series in series)
-    longest = max(len(row_series.readings) for row_series in series)
-    return f"{changed} of {len(series)} series changed; the longest has {longest} run{'' if longest == 1 else 's'}."
-
-
 # ---- one line a series ----------------------------------------------------------------------------------------------
 
 
 def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console, width: int) -> None:
-    if series:
-        columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
-        lines = [_overview_line(row_series, labels) for row_series in series]
-        print_table(table("Rows", columns, lines), console, width)
-        console.print()
-
-
-def _overview_line(series: RowSeries, labels: Mapping[Key, str]) -> Line:
-    row = series.row
-    cells = (named(series, labels), str(len(series.readings)), blocks(series, NARROW), _figure(row))
-    return Line(cells, "; ".join(f"{_date(series, step)} {change_text(series, step)}" for step in series.steps))
+    columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
+    lines = []
+    for each in series:
+        cells = (named(each, labels), str(len(each.readings)), _blocks(each, NARROW), _figure(each.row))
+        dated = ((each.readings[step.place].source.started.date(), step) for step in each.steps)
+        lines.append(Line(cells, "; ".join(f"{day.isoformat()} {_change_text(each, step)}" for day, step in dated)))
+    print_table(table("Rows", columns, lines), console, width)
+    console.print()
 
 
 def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
@@ -104,22 +92,20 @@ def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
 
 
 def _print_series(series: RowSeries, console: Console, width: int) -> None:
+    many = len(series.readings)
+    closing = [] if series.steps else [f"No change in {many} runs." if many > 1 else "1 run: one point has no change."]
+    if series.left_out:
+        several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
+        lacking = f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts"
+        closing.append(f"{several} this row without an interval ({lacking}).")
     wrapped(console, named(series), width, style="bold", hanging=INDENT)
-    wrapped(console, blocks(series, min(WIDEST, width - INDENT)), width, first=INDENT)
-    print_table(series_table(series), console, width)
-    wrapped(console, _closing(series), width)
+    wrapped(console, _blocks(series, min(WIDEST, width - INDENT)), width, first=INDENT)
+    print_table(_series_table(series), console, width)
+    wrapped(console, " ".join(closing), width)
     console.print()
 
 
-def _closing(series: RowSeries) -> str:
-    many = len(series.readings)
-    sentence = f"No change in {many} runs." if many > 1 else "1 run: one point has no change."
-    several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
-    lacking = f"{several} this row without an interval (fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts)."
-    return " ".join([sentence] * (not series.steps) + [lacking] * bool(series.left_out))
-
-
-def series_table(series: RowSeries) -> Table:
+def _series_table(series: RowSeries) -> Table:
     """A line a run, with a mark and what changed at the first run of each new level."""
     columns = [Column("Date"), Column("run"), Column(series.row.metric, True)]
     columns += [Column("cycles", True, spare=1)] if series.in_cycles else []
@@ -130,11 +116,11 @@ def series_table(series: RowSeries) -> Table:
         cells: tuple[Cell, ...] = (started, reading.source.name, _figure(reading.row))
         cells += (cycles_text(cycles(reading)),) if series.in_cycles else ()
         mark = "≠" if place in steps else ""
-        lines.append(Line((*cells, mark), change_text(series, steps[place]) if mark else ""))
+        lines.append(Line((*cells, mark), _change_text(series, steps[place]) if mark else ""))
     return table("Date", [*columns, Column("")], lines)
 
 
-def change_text(series: RowSeries, step: Step) -> str:
+def _change_text(series: RowSeries, step: Step) -> str:
     """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs."""
     ratio = step.change.ratio
     figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
@@ -143,18 +129,14 @@ def change_text(series: RowSeries, step: Step) -> str:
     return f"× {figure.number} {figure.sure}{unit}, {step.change.verdict}: {why}"
 
 
-def _date(series: RowSeries, step: Step) -> str:
-    return series.readings[step.place].source.started.date().isoformat()
-
-
 def _figure(row: Row) -> Figure:
     return quantity(row.median, row.unit, row.low, row.high)
 
 
-def blocks(series: RowSeries, width: int) -> str:
+def _blocks(series: RowSeries, width: int) -> str:
     """A block for each run, or for several where there are more than fit, and a line before each change. The heights
     span the values, and at least twice the usual interval, so that scatter does not look like a change."""
-    values = [log(compared_value(series, reading)) for reading in series.readings]
+    values = [log(_compared_value(series, reading)) for reading in series.readings]
     usual = median(
         log(reading.row.high / reading.row.low) for reading in series.readings if reading.row.high and reading.row.low
     )
@@ -170,7 +152,7 @@ def blocks(series: RowSeries, width: int) -> str:
     return drawn
 
 
-def compared_value(series: RowSeries, reading: Reading) -> float:
+def _compared_value(series: RowSeries, reading: Reading) -> float:
     return (cycles(reading) if series.in_cycles else None) or reading.row.median or 1.0
 
 
@@ -182,46 +164,29 @@ def lines(series: Sequence[RowSeries]) -> Iterator[dict[str, Any]]:
     for row_series in series:
         steps = {step.place: step for step in row_series.steps}
         for place, reading in enumerate(row_series.readings):
-            yield {**_place(reading), **_numbers(reading, row_series), **_changed(steps.get(place))}
-
-
-def _place(reading: Reading) -> dict[str, Any]:
-    source, row = reading
-    return {
-        "started": source.started.isoformat(), "run": source.name, "host": source.machine.host,
-        "cpu": source.machine.cpu, "hypervisor": source.machine.hypervisor or "", "kernel": source.machine.kernel,
-        "probe": row.probe, "revision": row.revision, "abi": row.abi, "target": row.target, "clock": row.clock,
-        "parameters": row.parameters, "metric": row.metric, "state": row.state or "",
-    }  # fmt: skip
-
-
-def _numbers(reading: Reading, series: RowSeries) -> dict[str, Any]:
-    row = reading.row
-    return {
-        "unit": row.unit, "value": row.median, "low": row.low, "high": row.high,
-        "cycles": cycles(reading) if series.in_cycles else None,
-    }  # fmt: skip
-
-
-def _changed(step: Step | None) -> dict[str, Any]:
-    ratio = step.change.ratio if step else None
-    return {
-        "ratio": ratio and ratio.value, "ratio_low": ratio and ratio.low, "ratio_high": ratio and ratio.high,
-        "verdict": step.change.verdict if step else "", "differences": "; ".join(step.differences) if step else "",
-    }  # fmt: skip
+            machine, row, step = reading.source.machine, reading.row, steps.get(place)
+            ratio = step.change.ratio if step else None
+            yield {
+                "started": reading.source.started.isoformat(), "run": reading.source.name, "host": machine.host,
+                "cpu": machine.cpu, "hypervisor": machine.hypervisor or "", "kernel": machine.kernel,
+                "probe": row.probe, "revision": row.revision, "abi": row.abi, "target": row.target,
+                "clock": row.clock, "parameters": row.parameters, "metric": row.metric, "state": row.state or "",
+                "unit": row.unit, "value": row.median, "low": row.low, "high": row.high,
+                "cycles": cycles(reading) if row_series.in_cycles else None,
+                "ratio": ratio and ratio.value, "ratio_low": ratio and ratio.low, "ratio_high": ratio and ratio.high,
+                "verdict": step.change.verdict if step else "",
+                "differences": "; ".join(step.differences) if step else "",
+            }  # fmt: skip
 
 
 def otava_lines(series: Sequence[RowSeries]) -> list[dict[str, Any]]:
     """A line a run for Apache Otava, without missing cells: the longest series' runs, and series with all."""
-    longest = max(series, key=lambda one: len(one.readings))
-    runs = {reading.source.name for reading in longest.readings}
-    whole = [row_series for row_series in series if {reading.source.name for reading in row_series.readings} >= runs]
-    columns = {
-        named(row_series).replace(",", ";"): {
-            reading.source.name: compared_value(row_series, reading) for reading in row_series.readings
-        }
-        for row_series in whole
-    }
+    longest = max(series, key=lambda row_series: len(row_series.readings))
+    columns: dict[str, dict[str, float]] = {}
+    for row_series in series:
+        values = {reading.source.name: _compared_value(row_series, reading) for reading in row_series.readings}
+        if all(reading.source.name in values for reading in longest.readings):
+            columns[named(row_series).replace(",", ";")] = values
     return [
         {
             "time": source.started.isoformat(), "run": source.name, "kernel": source.machine.kernel,

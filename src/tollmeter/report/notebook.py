@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from tollmeter.model import Index, Row
 from tollmeter.report.numbers import of_row
@@ -19,35 +20,28 @@ _NAMES = ("probe", "parameters", "ABI", "target", "metric", "median")
 
 def table(index: Index, link: str | None, command: str) -> str:
     """HTML. link: to the page, None where there is none; command: what writes one."""
-    run, chosen = index.run, _chosen(index.rows)
+    run = index.run
     head = f"{run.suite}, {run.started}, {run.settled} of {run.points} points converged, verdict: {run.verdict}"
-    lines = list(_bounded(_line("td", _cells(row)) for row in chosen))
+    lines = [_line("td", _cells(row)) for row in _chosen(index.rows)]
+    sizes = accumulate(len(line.encode()) for line in lines)
+    shown = [line for line, total in zip(lines, sizes, strict=True) if total <= MOST_BYTES]
     page = (
         f'<a href="{_text(link)}">the page of the run</a>' if link else f"<code>{_text(command)}</code> writes the page"
     )
     return (
-        f"<p><b>{_cell(run.id)}</b>: {_cell(head)}</p><table>{_line('th', _NAMES)}{''.join(lines)}</table>"
-        f"<p>{len(lines)} of {len(index.rows)} rows; <code>run.rows</code> has all; {page}</p>"
+        f"<p><b>{_cell(run.id)}</b>: {_cell(head)}</p><table>{_line('th', _NAMES)}{''.join(shown)}</table>"
+        f"<p>{len(shown)} of {len(index.rows)} rows; <code>run.rows</code> has all; {page}</p>"
     )
 
 
 def _chosen(rows: Sequence[Row]) -> list[Row]:
     """The first row of each probe, then the second of each, as long as there is room; in the order of the run."""
     seen: Counter[str] = Counter()
-    rank: dict[int, int] = {}
-    for place, row in enumerate(rows):
-        rank[place] = seen[row.probe]
+    ranks = []
+    for row in rows:
+        ranks.append(seen[row.probe])
         seen[row.probe] += 1
-    return [rows[place] for place in sorted(sorted(rank, key=lambda place: rank[place])[:MOST_ROWS])]
-
-
-def _bounded(lines: Iterable[str]) -> Iterator[str]:
-    total = 0
-    for line in lines:
-        total += len(line.encode())
-        if total > MOST_BYTES:
-            return
-        yield line
+    return [rows[place] for place in sorted(sorted(range(len(rows)), key=ranks.__getitem__)[:MOST_ROWS])]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -15,9 +15,8 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Failure, Results, Row, Toll
 from tollmeter.report import run_verdict, tables
-from tollmeter.report.charts import Overlay, overlaid
+from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
 from tollmeter.report.charts.chart import benches, pictures
-from tollmeter.report.charts.overlaid import SIDES, comparable
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
 from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
 from tollmeter.report.page import put, rendered
@@ -35,20 +34,6 @@ class Two:
     runs: tuple[Results, Results]
     labels: tuple[str, str]
     drawn: Overlay
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two runs, as the head and the memory part show it."""
-
-    letter: str
-    label: str
-    over: str
-    facts: tuple[str, ...]
-    verdict: str
-    unfinished: str
-    memory: Table | None
-    no_levels: str
 
 
 def two(runs: tuple[Results, Results]) -> Two:
@@ -79,18 +64,11 @@ def save(pair: Two, folder: Path) -> tuple[Path, ...]:
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
     """By the first difference of the two: the CPU, the kernel, or the run."""
     first, second = (
-        [
-            tables.short_cpu(results.index.machine.cpu),
-            results.index.machine.kernel,
-            run_name(results),
-            results.index.run.started,
-        ]
-        for results in runs
-    )
-    first_difference = next(
-        (both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2])
-    )
-    return f"{SIDES[0]} · {first_difference[0]}", f"{SIDES[1]} · {first_difference[1]}"
+        (tables.short_cpu(results.index.machine.cpu), results.index.machine.kernel, run_name(results),
+         results.index.run.started) for results in runs
+    )  # fmt: skip
+    names = next((both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2]))
+    return f"{SIDES[0]} · {names[0]}", f"{SIDES[1]} · {names[1]}"
 
 
 def _why_none(runs: tuple[Results, Results]) -> str:
@@ -106,13 +84,10 @@ def _why_none(runs: tuple[Results, Results]) -> str:
 
 
 def _words(pair: Two) -> dict[str, Any]:
-    sides = [
-        _side(results, letter, label) for results, letter, label in zip(pair.runs, SIDES, pair.labels, strict=True)
-    ]
     differ, others, same = differences(pair.runs, SIDES)
     return {
         "run": pair.runs[0].index.run,
-        "sides": sides,
+        "sides": [_side(*side) for side in zip(pair.runs, SIDES, pair.labels, strict=True)],
         "differ": differ,
         "others": others,
         "same": same,
@@ -126,15 +101,17 @@ def _words(pair: Two) -> dict[str, Any]:
     }
 
 
-def _side(results: Results, letter: str, label: str) -> Side:
+def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
+    """One of the two runs, as the head and the memory part show it."""
     run, memory = results.index.run, tables.memory_table(results)
-    return Side(
-        letter=letter, label=label, over=f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
-        facts=tables.facts_of(results.index.machine),
-        verdict=f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
-        unfinished="" if run.verdict == "interrupted" else tables.unfinished(results),
-        memory=replace(memory, title=f"Memory of {letter}") if memory else None, no_levels=tables.no_levels(results),
-    )  # fmt: skip
+    return {
+        "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
+        "over": f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
+        "verdict": f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
+        "unfinished": "" if run.verdict == "interrupted" else tables.unfinished(results),
+        "memory": replace(memory, title=f"Memory of {letter}") if memory else None,
+        "no_levels": tables.no_levels(results),
+    }  # fmt: skip
 
 
 def changed_rows(runs: tuple[Results, Results]) -> Table | None:
@@ -154,25 +131,21 @@ def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
     """Tolls that either run has, A's first, cheapest first, with the ratio. whole: all, not only a few."""
     both = comparable(runs)
     first, second = ({_key(toll): toll for toll in results.index.tolls} for results in both)
-    few = [
-        _key(toll) for results in both for toll in best_known(results) if {_key(toll)} <= first.keys() & second.keys()
-    ]
-    pairs = [(first.get(key), second.get(key)) for key in {**first, **second} if whole or key in few]
-    lines = [_line(both, *pair) for pair in pairs if any(toll and toll.value is not None for toll in pair)]
+    few = {_key(toll) for results in both for toll in best_known(results)} & first.keys() & second.keys()
+    lines = []
+    for key in {**first, **second}:
+        tolls = first.get(key), second.get(key)
+        named = tolls[0] or tolls[1]
+        if named and (whole or key in few) and any(toll and toll.value is not None for toll in tolls):
+            cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in tolls]
+            ratio, note = _ratio(both, *tolls)
+            lines.append(Line((named.toll, *cells, ratio), note))
     columns = [Column("toll"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
     return table("All tolls" if whole else "Tolls", columns, lines) if lines else None
 
 
 def _key(toll: Toll) -> tuple[object, ...]:
     return toll.probe, toll.metric, tuple(sorted(toll.parameters.items()))
-
-
-def _line(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> Line:
-    cells = [of_toll(toll) if toll and toll.value is not None else DASH for toll in (first, second)]
-    ratio, note = _ratio(runs, first, second)
-    named = first or second
-    assert named is not None
-    return Line((named.toll, *cells, ratio), note)
 
 
 def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | None) -> tuple[Figure | str, str]:
@@ -193,10 +166,7 @@ def _ratio(runs: tuple[Results, Results], first: Toll | None, second: Toll | Non
 
 def _in_ns(results: Results, toll: Toll) -> Row:
     """The row that a toll is of, in the toll's unit."""
-    row = next(row for row in results.index.rows if _is_of(row, toll))
+    place = (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters, "hardware")
+    row = next(row for row in results.index.rows
+               if (row.probe, row.metric, row.abi, row.target, row.parameters, row.clock) == place)  # fmt: skip
     return msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
-
-
-def _is_of(row: Row, toll: Toll) -> bool:
-    place = (row.probe, row.metric, row.abi, row.target, row.parameters)
-    return row.clock == "hardware" and place == (toll.probe, toll.metric, toll.abi, toll.target, toll.parameters)

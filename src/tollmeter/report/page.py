@@ -31,9 +31,7 @@ from tollmeter.report import chart_style, machine_tables, programs, run_verdict,
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.machine_tables import inferred_table, kind_tables, node_tables, of_kinds
 from tollmeter.report.probe_sections import command, dossiers, executables, families, linked, provenance
-from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder
@@ -78,21 +76,28 @@ def rendered(
 ) -> str:  # fmt: skip
     """A page of these charts and words. sheets: styles beyond the page's own; own: the script of a page without charts,
     and the data that it reads; loads: whether it loads scripts beside the page."""
-    style, script, drawing = _style(*sheets), _template_text(own or "page.js"), bundle() if drawn else ""
-    return str(
-        _environment()
-        .get_template(template)
-        .render(
-            **words,
-            policy=_policy(style, [drawing, script] if drawn else [script] if own else [], loads=loads),
-            style=Markup(style),
-            script=Markup(script),
-            bundle=Markup(drawing),
-            data=Markup(island(data if own else {"config": _config(), "charts": _specs(drawn)})),
-            every_chart=drawn,
-            own=own,
-        )
-    )
+    # The palettes are before the sheets that use them; on paper it is always light.
+    light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
+    grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
+    style = "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
+    script, drawing = _template_text(own or "page.js"), bundle() if drawn else ""
+    scripts = [drawing, script] if drawn else [script] if own else []
+    beside = "'self' file: " if loads else ""  # from a disk no file is of the page's own origin
+    allowed = beside + " ".join(map(_hash, scripts)) or "'none'"
+    policy = (f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src data:; "
+              "base-uri 'none'; form-action 'none'")  # fmt: skip
+    if not own:
+        config = chart_style.stacked(chart_style.config(chart_style.by_variable, chart_style.PAGE_FONT))
+        data = {"config": config, "charts": {chart.name: _by_variable(_spec(chart)) for chart in drawn}}
+    made = _environment().get_template(template).render(
+        **words, policy=policy, style=Markup(style), script=Markup(script), bundle=Markup(drawing),
+        data=Markup(island(data)), every_chart=drawn, own=own,
+    )  # fmt: skip
+    return str(made)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
 def island(data: Mapping[str, Any]) -> str:
@@ -104,9 +109,22 @@ def island(data: Mapping[str, Any]) -> str:
 
 
 def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
-    aside = tables.discarded(results)
-    probes = dossiers(results, drawn, aside)
+    discarded = tables.discarded(results)
+    probes = dossiers(results, drawn, discarded)
     index = results.index
+    unfinished = "" if index.run.verdict == "interrupted" else tables.unfinished(results)
+    folded = [chart for chart in drawn if chart.general and not chart.name.startswith(REDRAWN)
+              and chart.name not in (BESIDE_MEMORY, *FEATURED)]  # fmt: skip
+    verdict = run_verdict.verdict(results)
+    worth = {
+        "word": run_verdict.word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
+        "meaning": run_verdict.meaning(results), "held": run_verdict.held_back(results),
+    }  # fmt: skip
+    sureness = (
+        ("Discarded", tables.discarded_in_words(discarded)), ("Steady", tables.steadiness(results)),
+        ("Known", index.run.summary), ("Missing", tables.missing(results)), ("Damaged", index.run.damage),
+        ("Left out", index.run.narrowed), ("Reused", index.run.reused),
+    )  # fmt: skip
     return {
         "run": index.run,
         "facts": tables.facts_of(index.machine),
@@ -114,25 +132,25 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "extent": tables.extent(results),
         "answer": headline(results),
         "problems": problems(results),
-        "worth": _worth(results),
-        "sureness": _sureness(results, aside),
-        "unfinished": "" if index.run.verdict == "interrupted" else tables.unfinished(results),
+        "worth": worth,
+        "sureness": [(name, sentence) for name, sentence in sureness if sentence],
+        "unfinished": unfinished,
         **_study(results, drawn),
         "in_turns": below_the_headline(results),
         "memory": tables.memory_table(results),
-        "between_nodes": node_tables(results),
-        "of_kinds": of_kinds(results),
-        "kinds": kind_tables(results),
+        "between_nodes": machine_tables.node_tables(results),
+        "of_kinds": machine_tables.of_kinds(results),
+        "kinds": machine_tables.kind_tables(results),
         "no_levels": tables.no_levels(results),
         "unread": tables.unread(results),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
-        "inferred": inferred_table(results),
+        "inferred": machine_tables.inferred_table(results),
         "ladder": ladder(results),
         "findings": linked(results, tables.findings(results), drawn),
         "first": [chart for chart in drawn if chart.name == BESIDE_MEMORY],
         "charts": [chart for chart in drawn if chart.name in FEATURED],
         "probes": probes,
-        "families": families(probes, [chart for chart in drawn if _is_folded(chart)]),
+        "families": families(probes, folded),
         "command": command(results),
         "provenance": provenance(results),
         "builds": executables(results),
@@ -140,19 +158,6 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "nodes": machine_tables.node_table(index.machine),
         "limits": machine_tables.limits(index.machine),
     }
-
-
-def _is_folded(chart: Chart) -> bool:
-    return chart.general and not chart.name.startswith(REDRAWN) and chart.name not in (BESIDE_MEMORY, *FEATURED)
-
-
-def _worth(results: Results) -> dict[str, str]:
-    """The verdict's word, what it was made of, and what the run is not good for."""
-    verdict = run_verdict.verdict(results)
-    return {
-        "word": run_verdict.word(results.index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
-        "meaning": run_verdict.meaning(results), "held": run_verdict.held_back(results),
-    }  # fmt: skip
 
 
 def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
@@ -168,45 +173,26 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
         "common": answered.sentences if answered else (),
         "listings": listings(results),
-        "programs": program_tables(results),
+        "programs": programs.program_tables(results),
         "blocks": programs.answer(results, suite) if suite else [],
-        "attribution": attribution_table(taken) if taken else None,
-        "said_of_programs": [*map(in_words, taken), *why_not(taken), *program_remarks(results)],
+        "attribution": programs.attribution_table(taken) if taken else None,
+        "said_of_programs": [
+            *map(programs.in_words, taken),
+            *programs.why_not(taken),
+            *programs.program_remarks(results),
+        ],
         "sections": [section for section in sections(results) if section.first or section.several],
     }
 
 
-def _sureness(results: Results, aside: tables.Discarded) -> list[tuple[str, str]]:
-    lines = (
-        ("Discarded", tables.discarded_in_words(aside)),
-        ("Steady", tables.steadiness(results)),
-        ("Known", results.index.run.summary),
-        ("Missing", tables.missing(results)),
-        ("Damaged", results.index.run.damage),
-        ("Left out", results.index.run.narrowed),
-        ("Reused", results.index.run.reused),
-    )
-    return [(name, sentence) for name, sentence in lines if sentence]
-
-
-def _config() -> dict[str, Any]:
-    return chart_style.stacked(chart_style.config(chart_style.by_variable, chart_style.PAGE_FONT))
-
-
-def _specs(drawn: Sequence[Chart]) -> dict[str, Any]:
-    return {chart.name: _by_variable(_spec(chart)) for chart in drawn}
-
-
 def _spec(chart: Chart) -> dict[str, Any]:
-    """With its description, and its data by column, which takes half the room of named fields."""
-    data = {name: columns(rows) for name, rows in chart.spec["datasets"].items()}
+    """With its description, and its data by column (None where a row has no value), which takes half the room of named
+    fields."""
+    data = {}
+    for name, rows in chart.spec["datasets"].items():
+        fields = dict.fromkeys(field for row in rows for field in row)
+        data[name] = {field: [row.get(field) for row in rows] for field in fields}
     return {**chart.spec, "datasets": data, "description": f"{chart.title}. {chart.caption or chart.question}"}
-
-
-def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The values of each name, None where a row has none."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
 
 
 _VARIABLES = {
@@ -214,39 +200,15 @@ _VARIABLES = {
 }
 
 
-def _by_variable(node: Any) -> Any:
+def _by_variable(node: Any, *, is_range: bool = False) -> Any:
     """Colours that a scale's range spells out become the page's variables, so that they follow light and dark."""
     if isinstance(node, dict):
-        return {
-            key: names_in(value, _VARIABLES) if key == "range" else _by_variable(value) for key, value in node.items()
-        }
-    return [_by_variable(item) for item in node] if isinstance(node, list) else node
-
-
-def names_in(value: Any, names: Mapping[str, str]) -> Any:
-    return (
-        [names.get(item, item) if isinstance(item, str) else item for item in value]
-        if isinstance(value, list)
-        else value
-    )
-
-
-def _policy(style: str, scripts: Sequence[str], *, loads: bool) -> str:
-    beside = "'self' file: " if loads else ""  # from a disk no file is of the page's own origin
-    allowed = beside + " ".join(_hash(text) for text in scripts) or "'none'"
-    return (f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; img-src data:; "
-            "base-uri 'none'; form-action 'none'")  # fmt: skip
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
-
-
-def _style(*sheets: str) -> str:
-    """The palettes before the sheets that use them; on paper it is always light."""
-    light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
-    grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
-    return "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
+        return {key: _by_variable(value, is_range=key == "range") for key, value in node.items()}
+    if isinstance(node, list):
+        return [
+            _VARIABLES.get(item, item) if is_range and isinstance(item, str) else _by_variable(item) for item in node
+        ]
+    return node
 
 
 @cache
@@ -294,20 +256,21 @@ def bundle(folder: Path = ROOT / "build") -> str:
         text = kept.read_text(encoding="utf-8")
         if len(text) > LEAST_BYTES:
             return text
-    text = harmless(_made() if is_installed(CHARTS) else _made_in_passing())
-    _keep(kept, text)
+    if is_installed(CHARTS):
+        text = harmless(_made())
+    else:
+        notify("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
+        with tempfile.TemporaryDirectory() as scratch:
+            text = harmless(_made(str(fetched(ROOT, CHARTS, scratch))))
+    with contextlib.suppress(OSError):  # where no copy can be kept, it is made again next time
+        folder.mkdir(exist_ok=True)
+        write_whole(kept, text.encode())
     return text
 
 
 def harmless(script: str) -> str:
     """Breaks up what would end or change the script element; inside strings and patterns the meaning stays."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _made_in_passing() -> str:
-    notify("fetching the script that draws the charts of a page, once: 34 MB, of which 1 MB stays")
-    with tempfile.TemporaryDirectory() as scratch:
-        return _made(str(fetched(ROOT, CHARTS, scratch)))
 
 
 def _made(*folders: str) -> str:
@@ -320,13 +283,6 @@ def _made(*folders: str) -> str:
     except (OSError, commands.SubprocessError) as error:
         raise Failure(f"the page's drawing script cannot be made: {error}", 5) from error
     return done.stdout.decode("utf-8")
-
-
-def _keep(path: Path, text: str) -> None:
-    """A copy for next time, put in place whole; where it cannot be kept it is made again."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path, text.encode())
 
 
 if __name__ == "__main__":

@@ -1,34 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of a run, selected by what metrics mean and never by a probe's name, in the order of a person's questions."""
+"""Charts of a run and of two, selected by what metrics mean and never by a probe's name, in the order of a person's
+questions; each with its content as a sentence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 from altair.utils.schemapi import debug_mode
 
-from tollmeter.model import Results
-from tollmeter.report.charts import (
-    alignment,
-    answer,
-    arithmetic,
-    cores,
-    generic,
-    kernel,
-    memory,
-    published_charts,
-    sentences,
-    steadiness,
-)
-from tollmeter.report.charts.chart import Bench, Chart, benches, pictures
-from tollmeter.report.charts.overlaid import Overlay, beside, comparable, matched, paired, unpaired
+from tollmeter.inference.hierarchy import disagrees
+from tollmeter.model import Level, Machine, Results
+from tollmeter.numbers.meanings import with_meaning
+from tollmeter.report.charts import answer, arithmetic, cores, generic, kernel, memory, published_charts, steadiness
+from tollmeter.report.charts.chart import Bench, Chart, Datum, benches, pictures
+from tollmeter.report.compared_rows import revisions
+from tollmeter.report.numbers import in_a_sentence, of_level, percent, plain, reading_of_level, size, size_of_level
 from tollmeter.report.tables import CLOCKS
 
-__all__ = ["Chart", "Overlay", "charts", "overlaid", "save"]
+__all__ = ["SIDES", "Chart", "Overlay", "charts", "comparable", "overlaid", "points", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     published_charts.redrawn,
@@ -47,12 +41,12 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     memory.line,
     kernel.hand_off,
     kernel.switches,
-    partial(kernel.of_subject, subject=kernel.TRAPS),
-    partial(kernel.of_subject, subject=kernel.FAULTS, x_title="one fault"),
+    kernel.traps,
+    kernel.faults,
     arithmetic.flops,
     arithmetic.speed_up,
-    alignment.access,
-    alignment.copy,
+    kernel.access,
+    kernel.copy,
     answer.attribution,
     partial(memory.by_abi, subject=memory.LATENCY_BY_ABI),
     partial(memory.by_abi, subject=memory.BANDWIDTH_BY_ABI),
@@ -71,16 +65,16 @@ OF_ALL = (
 """Drawings whose probes may still have a chart of their own."""
 
 LEAST_POINTS = 4
+SIDES = ("A", "B")
+Pair = tuple[Chart, Chart]
 
 
 def charts(results: Results) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
     points make no chart: their rows are enough."""
-    made: list[Chart] = []
     with debug_mode(False):
-        for place, bench in enumerate(benches(results)):
-            drawn = [_with_sentence(chart, bench) for chart in _any(bench) if _has_points(chart)]
-            made += [_of_bench(chart, bench) if place else chart for chart in drawn]
+        made = [chart for place, bench in enumerate(benches(results))
+                for chart in _charts_of(bench, is_named=place > 0) if _has_points(chart)]  # fmt: skip
     return tuple(_unique(made))
 
 
@@ -89,37 +83,21 @@ def save(results: Results, folder: Path) -> tuple[Path, ...]:
     return pictures(charts(results), [results], folder)
 
 
-def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
-    """All charts of two runs, of what both measured by one kind of clock."""
-    runs = comparable(runs)
-    groups: list[tuple[Chart, ...]] = []
-    only: tuple[list[str], list[str]] = ([], [])
-    with debug_mode(False):
-        for pair in paired(runs):
-            both, alone = matched(*([_placed(chart, bench) for chart in _any(bench)] for bench in pair))
-            pairs = (tuple(map(_with_sentence, charts, pair)) for charts in both if any(map(_has_points, charts)))
-            groups += [beside((first, second), labels) for first, second in pairs]
-            for titles, charts in zip(only, alone, strict=True):
-                titles += [chart.title for chart in charts if _has_points(chart)]
-    for titles, places in zip(only, unpaired(runs), strict=True):
-        titles += [f"all that was measured on {_where(bench)}" for bench in places]
-    named = _unique([chart for group in groups for chart in group])
-    return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))
-
-
-def _placed(chart: Chart, bench: Bench) -> Chart:
-    return chart if bench.is_the_machine else _of_bench(chart, bench)
-
-
 def _has_points(chart: Chart) -> bool:
-    return len(chart.drawing.marks) >= LEAST_POINTS
+    return len(chart.drawing.data) >= LEAST_POINTS
 
 
-def _with_sentence(chart: Chart, bench: Bench) -> Chart:
-    return replace(chart, caption=sentences.caption(chart, bench))
+def _charts_of(bench: Bench, *, is_named: bool) -> Iterator[Chart]:
+    """is_named: whether the target and the clock are in names and titles."""
+    for chart in _drawn(bench):
+        captioned = replace(chart, caption=_caption(chart, bench))
+        if is_named:
+            name, title = f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({_where(bench)})"
+            captioned = replace(captioned, name=name, title=title)
+        yield captioned
 
 
-def _any(bench: Bench) -> Iterator[Chart]:
+def _drawn(bench: Bench) -> Iterator[Chart]:
     drawn: set[str] = set()
     for drawing in DRAWINGS:
         for chart in drawing(bench):
@@ -131,24 +109,163 @@ def _any(bench: Bench) -> Iterator[Chart]:
     yield from steadiness.steadiness(bench)
 
 
-def _of_bench(chart: Chart, bench: Bench) -> Chart:
-    """Names the target and the clock of a chart, unless it is the machine itself."""
-    return _renamed(chart, f"{chart.name}-{bench.target}-{bench.clock}", f"{chart.title} ({_where(bench)})")
-
-
 def _where(bench: Bench) -> str:
     return ", ".join(filter(None, (bench.target, CLOCKS.get(bench.clock, bench.clock))))
 
 
-def _unique(made: list[Chart]) -> Iterator[Chart]:
+def _unique(made: Sequence[Chart]) -> Iterator[Chart]:
     seen: set[str] = set()
     for chart in made:
         name = re.sub(r"[^a-z0-9_-]+", "-", chart.name.lower()).strip("-") or "chart"
         while name in seen:
             name += "-again"
         seen.add(name)
-        yield _renamed(chart, name, chart.title)
+        yield replace(chart, name=name)
 
 
-def _renamed(chart: Chart, name: str, title: str) -> Chart:
-    return replace(chart, name=name, title=title)
+# ---- two runs -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """groups: a chart of both runs, or two side by side. only: what is in one run alone, in words."""
+
+    groups: tuple[tuple[Chart, ...], ...]
+    only: tuple[tuple[str, ...], tuple[str, ...]]
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        return tuple(chart for group in self.groups for chart in group)
+
+
+def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
+    """All charts of two runs, of what both measured by one kind of clock: of the machines themselves, and of other
+    places of one name."""
+    first, second = ({_place(bench): bench for bench in benches(results)} for results in comparable(runs))
+    groups: list[tuple[Chart, ...]] = []
+    only: tuple[list[str], list[str]] = ([], [])
+    with debug_mode(False):
+        for place in (place for place in first if place in second):
+            pair = first[place], second[place]
+            rows = (*pair[0].rows, *pair[1].rows)
+            benches_ = [replace(bench, compared=rows) for bench in pair]
+            matched, alone = _matched(*(list(_charts_of(bench, is_named=not bench.is_the_machine))
+                                        for bench in benches_))  # fmt: skip
+            groups += [_beside(charts, labels) for charts in matched if any(map(_has_points, charts))]
+            for titles, charts in zip(only, alone, strict=True):
+                titles += [chart.title for chart in charts if _has_points(chart)]
+    for titles, places, others in zip(only, (first, second), (second, first), strict=True):
+        titles += [f"all that was measured on {_where(places[place])}" for place in places if place not in others]
+    named = _unique([chart for group in groups for chart in group])
+    return Overlay(tuple(tuple(next(named) for _ in group) for group in groups), (tuple(only[0]), tuple(only[1])))
+
+
+def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
+    """Both without the rows of probes whose revisions differ, and without the levels of memory that came of them."""
+    moved = revisions(runs)
+    first, second = (_without(results, moved) for results in runs)
+    return first, second
+
+
+def _without(results: Results, probes: Collection[str]) -> Results:
+    index = results.index
+    gone = [row for row in index.rows if row.probe in probes]
+    kept = msgspec.structs.replace(
+        index,
+        hierarchy=() if with_meaning(gone, results.probes, "latency-of-size") else index.hierarchy,
+        rows=tuple(row for row in index.rows if row.probe not in probes),
+        tolls=tuple(toll for toll in index.tolls if toll.probe not in probes),
+    )
+    return msgspec.structs.replace(results, index=kept)
+
+
+def _place(bench: Bench) -> tuple[str, str]:
+    return "" if bench.is_the_machine else bench.target, bench.clock
+
+
+def _matched(first: Sequence[Chart], second: Sequence[Chart]) -> tuple[list[Pair], tuple[list[Chart], list[Chart]]]:
+    """Charts of one name and title that share a probe, or have none, as pairs; then those of one run alone."""
+    others = {(chart.name, chart.title): chart for chart in second}
+    pairs = [(chart, other) for chart in first if (other := others.get((chart.name, chart.title)))
+             and (not chart.probes or {*chart.probes} & {*other.probes})]  # fmt: skip
+    things = {(chart.name, chart.title) for chart, _ in pairs}
+    left, right = ([chart for chart in charts if (chart.name, chart.title) not in things] for charts in (first, second))
+    return pairs, (left, right)
+
+
+def _beside(pair: Pair, runs: tuple[str, str]) -> tuple[Chart, ...]:
+    """One chart of both runs; or two, with the run in the title of each."""
+    drawings = pair[0].drawing.beside(pair[1].drawing, runs)
+    if len(drawings) == 1:
+        captions = (f"{side}: {chart.caption}" for side, chart in zip(SIDES, pair, strict=True) if chart.caption)
+        probes = tuple(sorted({*pair[0].probes, *pair[1].probes}))
+        return (replace(pair[0], drawing=drawings[0], probes=probes, caption=" ".join(captions)),)
+    return tuple(
+        replace(chart, drawing=drawing, name=f"{chart.name}-{side.lower()}", title=f"{chart.title}: {run}")
+        for chart, drawing, side, run in zip(pair, drawings, SIDES, runs, strict=True)
+    )
+
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
+
+
+def _caption(chart: Chart, bench: Bench) -> str:
+    """The content of a chart as a sentence, beside it and in its place for readers who cannot see it: its own if it has
+    one, that of the levels of memory where these are its subject, else its two ends."""
+    if chart.caption:
+        return chart.caption
+    index, data = bench.results.index, points(chart)
+    if chart.name in OF_LEVELS and bench.is_the_machine and index.hierarchy:
+        sentence = OF_LEVELS[chart.name](index.hierarchy, index.machine)
+        if sentence:
+            return sentence
+    if len(data) < 2:
+        return ""
+    least, most = (end(data, key=lambda d: _height(d) or 0.0) for end in (min, max))
+    return f"From {_named(least)} to {_named(most)}."
+
+
+def points(chart: Chart) -> list[Datum]:
+    """The data that carry a number in words: one for each mark that can be pointed at."""
+    return [d for d in chart.drawing.data if "value" in d and _height(d) is not None]
+
+
+def _height(datum: Datum) -> float | None:
+    """The value that its mark stands for; speeds are drawn as ratios, which the reader chooses."""
+    height = datum.get("y", datum.get("speed"))
+    return None if height is None else float(height)
+
+
+def _named(datum: Datum) -> str:
+    fields = ("label", "panel", "series", "at", "pair", "a", "b")
+    words = dict.fromkeys(str(datum[field]) for field in fields if datum.get(field) not in (None, ""))
+    return f"{datum['value']} ({', '.join(words)})" if words else str(datum["value"])
+
+
+def _latency(levels: Sequence[Level], machine: Machine) -> str:
+    ends = [f"{level.level} ends at {size_of_level(level)}" for level in levels if level.size_bytes]
+    parts = [", ".join(ends)] if ends else []
+    if levels[-1].level == "memory" and levels[-1].latency_ns:
+        parts.append(f"memory answers in {of_level(levels[-1])}")
+    parts += [f"the system says {size(level.os_size_bytes)} of {level.level}"
+              for level in levels if disagrees(level, machine) and level.os_size_bytes]  # fmt: skip
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _bandwidth(levels: Sequence[Level], _: Machine) -> str:
+    known = [level for level in levels if level.read_bytes_per_second]
+    if len(known) < 2:
+        return ""
+    first, last = known[0], known[-1]
+    share = (last.read_bytes_per_second or 0.0) / (first.read_bytes_per_second or 1.0)
+    near, far = (f"{in_a_sentence(reading_of_level(level))} from {level.level}" for level in (first, last))
+    fastest = f"The fastest kernel reads {near}, {far}: {percent(share)} of it"
+    return f"{fastest}. Drawn is the kernel that was measured at most sizes."
+
+
+def _parallelism(levels: Sequence[Level], _: Machine) -> str:
+    known = [f"{level.level} {plain(level.parallelism, 2)}" for level in levels if level.parallelism]
+    return f"Loads under way at once: {', '.join(known)}." if known else ""
+
+
+OF_LEVELS = {"latency": _latency, "bandwidth": _bandwidth, "parallelism": _parallelism}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
@@ -15,42 +15,33 @@ from altair.utils.schemapi import debug_mode
 
 from tollmeter.extras import CHARTS, bring
 from tollmeter.files import write_whole
-from tollmeter.model import Failure, Metric, Outcome, Probe, Results, Row
+from tollmeter.model import Failure, Metric, Outcome, Probe, Results, Row, Value
 from tollmeter.numbers.known import Known, machine_known
-from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of
+from tollmeter.numbers.meanings import main_abi, main_place, meaning, metric_of, sizes_of
 from tollmeter.report.chart_style import PICTURE_FONT, by_value, config, stacked
+from tollmeter.report.numbers import size
 from tollmeter.root import ROOT
 
 Spec = dict[str, Any]
 Datum = dict[str, Any]
+Name = Callable[[Row], str]
 
 
+@dataclass(frozen=True)
 class Drawing:
-    """Makes a specification. spec: Vega-Lite without colours, which look.config gives; width "container". marks: the
-    data of its marks."""
+    """Makes a specification of the data of its marks when that is asked for, so that two runs may share it.
+
+    spec: Vega-Lite without colours, which chart_style.config gives; width "container"."""
+
+    data: Sequence[Datum]
 
     @property
     def spec(self) -> Spec:
         raise NotImplementedError
 
-    @property
-    def marks(self) -> Sequence[Datum]:
-        raise NotImplementedError
-
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
         """The drawings of two runs: one with the data of both, or two where axes differ. runs: their labels."""
         return self, other
-
-
-@dataclass(frozen=True)
-class DataDrawing(Drawing):
-    """A drawing that is made of its data when its specification is asked for, so that two runs may share it."""
-
-    data: tuple[Datum, ...]
-
-    @property
-    def marks(self) -> Sequence[Datum]:
-        return self.data
 
 
 @dataclass(frozen=True)
@@ -63,10 +54,9 @@ class Picture(Drawing):
     def spec(self) -> Spec:
         return self.made
 
-    @property
-    def marks(self) -> Sequence[Datum]:
-        sets: list[list[Datum]] = [*self.made["datasets"].values()]
-        return max(sets, key=len, default=[])
+
+def picture(spec: Spec) -> Picture:
+    return Picture(max(spec["datasets"].values(), key=len, default=()), spec)
 
 
 @dataclass(frozen=True)
@@ -100,13 +90,14 @@ class Subject:
     means: tuple[str, ...]
 
     def chart(self, drawn: Drawing | Spec, rows: Sequence[Row], caption: str = "") -> Chart:
-        drawing = drawn if isinstance(drawn, Drawing) else Picture(drawn)
+        drawing = drawn if isinstance(drawn, Drawing) else picture(drawn)
         return Chart(self.name, self.title, self.question, drawing, self.means, names(rows), caption=caption)
 
 
 COUNTED = {"B/s": "instructions a byte", "bit/s": "instructions a bit", "flop/s": "instructions an operation",
            "op/s": "instructions an operation"}  # fmt: skip
 """Axis titles in place of a rate, by its unit, where instructions were counted."""
+LINEAR_UP_TO = 8.0
 
 
 @dataclass(frozen=True)
@@ -127,10 +118,11 @@ class Bench:
         first = main_abi(self.rows, self.results.index.machine.architecture)
         return tuple(sorted({row.abi for row in self.rows}, key=lambda abi: (abi != first, abi)))
 
-    @property
+    @cached_property
     def is_the_machine(self) -> bool:
         """Whether the levels, sizes and clock of the run's machine are this place's."""
-        return self.clock == "hardware" and self.target == self._main_place
+        timed = (row for row in self.results.index.rows if row.clock == "hardware" and row.status == "ok")
+        return self.clock == "hardware" and self.target == main_place(row.target for row in timed)
 
     @property
     def is_first(self) -> bool:
@@ -138,21 +130,13 @@ class Bench:
         first = benches(self.results)[0]
         return (first.target, first.clock) == (self.target, self.clock)
 
-    @cached_property
-    def _main_place(self) -> str | None:
-        rows = self.results.index.rows
-        return main_place(row.target for row in rows if row.clock == "hardware" and row.status == "ok")
-
-    def meaning(self, *wanted: str) -> list[Row]:
-        return [row for row in self.rows if meaning(row, self.results.probes) in wanted]
+    def meaning(self, *means: str) -> list[Row]:
+        return [row for row in self.rows if meaning(row, self.results.probes) in means]
 
     def own(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of the first ABI that has any."""
-        for abi in self.abis:
-            chosen = [row for row in rows if row.abi == abi]
-            if chosen:
-                return chosen
-        return []
+        first = min((row.abi for row in rows), key=self.abis.index, default=None)
+        return [row for row in rows if row.abi == first]
 
     def by_abi(self, rows: Sequence[Row]) -> list[Row]:
         """The same rows, those of the machine's own ABI first."""
@@ -168,6 +152,30 @@ class Bench:
 
     def several_abis(self, rows: Sequence[Row]) -> bool:
         return len({row.abi for row in self.named_among(rows)}) > 1
+
+    def named_by(self, rows: Sequence[Row], parameters: Sequence[str]) -> Name:
+        """Names a series by these parameters: `huge`, `16 KiB`, `processes 8`; by its metric where there are none."""
+        sizes = sizes_of(self.probe(rows[0])) if rows else frozenset()
+
+        def word(name: str, value: Value) -> str:
+            if not isinstance(value, int):
+                return value.replace("_", " ")
+            return str(size(value)) if name in sizes else f"{name} {value}"
+
+        def name(row: Row) -> str:
+            parts = (word(key, row.parameters[key]) for key in parameters if key in row.parameters)
+            return ", ".join(parts) or row.metric
+
+        return name
+
+    def series(self, rows: Sequence[Row], *but: str) -> Name:
+        """By the parameters that vary, less `but`."""
+        return self.named_by(rows, self.varying(rows, *but))
+
+    def panels(self, rows: Sequence[Row], *but: str) -> Name | None:
+        """The same; None where no parameter varies."""
+        parameters = self.varying(rows, *but)
+        return self.named_by(rows, parameters) if parameters else None
 
     def axis_title(self, rows: Sequence[Row], timed: str) -> str:
         """`timed`, but of counted instructions what one was counted for: no second is in them."""
@@ -205,6 +213,11 @@ def names(rows: Sequence[Row]) -> tuple[str, ...]:
     return tuple(sorted({row.probe for row in rows}))
 
 
+def kernel_of(row: Row) -> str:
+    """A probe's name without its family."""
+    return row.probe.split(".")[-1].replace("_", " ")
+
+
 def varying(rows: Sequence[Row], *but: str) -> list[str]:
     """Names of parameters of which these rows hold more than one value, in the order of the first row; less `but`."""
     seen: dict[str, set[object]] = {}
@@ -214,10 +227,10 @@ def varying(rows: Sequence[Row], *but: str) -> list[str]:
     return [name for name, values in seen.items() if len(values) > 1 and name not in but]
 
 
-def spread(rows: Sequence[Row]) -> float:
-    """How many times the least median the largest is; 1 where there is none or one is not above zero."""
-    seen = [row.median for row in rows if row.median is not None]
-    return max(seen) / min(seen) if seen and min(seen) > 0 else 1.0
+def is_wide(rows: Sequence[Row]) -> bool:
+    """Whether the largest median is so many times the least that their axis is logarithmic."""
+    medians = [row.median for row in rows if row.median is not None]
+    return bool(medians) and min(medians) > 0 and max(medians) / min(medians) > LINEAR_UP_TO
 
 
 # ---- chart files ----------------------------------------------------------------------------------------------------
@@ -229,36 +242,29 @@ PNG_SCALE = 2.0
 def pictures(drawn: Iterable[Chart], runs: Sequence[Results], folder: Path) -> tuple[Path, ...]:
     """Writes NAME.svg and NAME.png of each chart of the runs; their paths. Raises Failure (5)."""
     bring(ROOT, CHARTS)
+    import vl_convert
+
+    indices = [results.index for results in runs]
+    sources = [f"{index.machine.cpu} · {index.machine.kernel} · {index.run.started[:10]} · "
+               f"tollmeter {index.run.tollmeter}" for index in indices]  # fmt: skip
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for chart in drawn:
-            written += _pictures(chart, map(_source, runs), folder)
+            spec = with_source(chart, *sources)
+            vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
+            write_whole(vector, vl_convert.vegalite_to_svg(spec).encode())
+            write_whole(raster, vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+            written += [vector, raster]
     except OSError as error:
         raise Failure(f"cannot write charts to {folder}: {error.strerror or error}", 5) from error
     return tuple(written)
 
 
-def _source(results: Results) -> str:
-    machine, run = results.index.machine, results.index.run
-    return f"{machine.cpu} · {machine.kernel} · {run.started[:10]} · tollmeter {run.tollmeter}"
-
-
-def _pictures(chart: Chart, sources: Iterable[str], folder: Path) -> Iterable[Path]:
-    import vl_convert
-
-    spec = with_source(chart, *sources)
-    vector, raster = folder / f"{chart.name}.svg", folder / f"{chart.name}.png"
-    write_whole(vector, vl_convert.vegalite_to_svg(spec).encode())
-    write_whole(raster, vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
-    return vector, raster
-
-
 def with_source(chart: Chart, *sources: str) -> Spec:
     """The specification with its look, its width and its title: what any Vega-Lite renderer can draw."""
     spec = copy.deepcopy(chart.spec)
-    look = stacked(config(by_value, PICTURE_FONT))
-    spec["config"] = {**look, "background": "#ffffff", "padding": 20}
+    spec["config"] = {**stacked(config(by_value, PICTURE_FONT)), "background": "#ffffff", "padding": 20}
     spec["title"] = {"text": chart.title, "subtitle": [chart.question, *sources]}
     if "facet" in spec:
         panels = spec["usermeta"]["panels"]

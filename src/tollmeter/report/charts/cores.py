@@ -13,10 +13,9 @@ import msgspec
 from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Point, Row
 from tollmeter.model.topology import RELATION, in_order, matrix_of
-from tollmeter.numbers.cpu_pairs import PairNumber, pair_numbers
+from tollmeter.numbers.cpu_pairs import pair_numbers
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
-from tollmeter.report.charts.curves_chart import named_by, panel_by
-from tollmeter.report.charts.dots_and_heat import Cells, Heat, Rungs, cell, level_rungs, rung
+from tollmeter.report.charts.dots_and_heat import Cells, Rungs, cell, level_rungs, rung
 from tollmeter.report.charts.marks import datum
 from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
@@ -27,12 +26,8 @@ MATRIX_PIXELS, LEAST_CELL, WIDEST_CELL = 560, 6, 44
 APART = 1.25
 MOST_CLUSTERS = 8
 
-CORES = Subject(
-    "core-to-core",
-    "From core to core",
-    "How long does a cache line take to another CPU and back?",
-    ("core-to-core",),
-)
+CORES = Subject("core-to-core", "From core to core", "How long does a cache line take to another CPU and back?",
+                ("core-to-core",))  # fmt: skip
 
 
 def core_to_core(bench: Bench) -> Iterator[Chart]:
@@ -41,15 +36,10 @@ def core_to_core(bench: Bench) -> Iterator[Chart]:
         return
     cpus = sorted({cpu for row in rows for cpu in cpus_of(row) or ()})
     drawing: Drawing = _matrix(bench, rows, cpus) if len(cpus) >= LEAST_CPUS_FOR_MATRIX else _pairs(bench, rows)
-    yield CORES.chart(drawing, rows, _sentence(_of_one_way(rows)))
-
-
-def _of_one_way(rows: Sequence[Row]) -> list[Row]:
-    """Of several ways of measuring a pair, the first."""
-    seen: dict[tuple[int, int] | None, Row] = {}
+    of_one_way: dict[tuple[int, int] | None, Row] = {}
     for row in rows:
-        seen.setdefault(cpus_of(row), row)
-    return list(seen.values())
+        of_one_way.setdefault(cpus_of(row), row)
+    yield CORES.chart(drawing, rows, _sentence([*of_one_way.values()]))
 
 
 def cpus_of(row: Row) -> tuple[int, int] | None:
@@ -66,41 +56,47 @@ def by_pair(bench: Bench, row: Row) -> list[Row]:
     metric = next(metric for metric in probe.metrics if metric.name == row.metric)
     own = {tuple(sorted(outcome.cpus[:2])) for outcome in outcomes_of(bench.results, row)}
     matrix = matrix_of(Point(row.probe, row.abi, row.target, tuple(row.parameters.items())))
-    numbers = pair_numbers(
-        [outcome for outcome in bench.results.outcomes if matrix_of(outcome.point) == matrix], probe, metric
-    )
-    return [_of_pair(row, pair, number) for pair, number in numbers.items() if pair in own] or [row]
-
-
-def _of_pair(row: Row, pair: Sequence[int], number: PairNumber) -> Row:
-    """The row of one pair's visits alone."""
-    parameters = {name: value for name, value in row.parameters.items() if name != RELATION}
-    ends = {"median": number.estimate.value, "low": number.estimate.low, "high": number.estimate.high}
-    return msgspec.structs.replace(
-        row, parameters={**parameters, "pair": f"{pair[0]}-{pair[1]}"}, visits=number.visits, states=(), modes=(),
-        settled=not number.is_wide, minimum=number.least, quartiles=(), **ends,
-    )  # fmt: skip
+    outcomes = [outcome for outcome in bench.results.outcomes if matrix_of(outcome.point) == matrix]
+    shared = {name: value for name, value in row.parameters.items() if name != RELATION}
+    rows = [
+        msgspec.structs.replace(
+            row, parameters={**shared, "pair": f"{pair[0]}-{pair[1]}"}, visits=number.visits, states=(), modes=(),
+            settled=not number.is_wide, minimum=number.least, quartiles=(),
+            median=number.estimate.value, low=number.estimate.low, high=number.estimate.high,
+        )
+        for pair, number in pair_numbers(outcomes, probe, metric).items() if pair in own
+    ]  # fmt: skip
+    return rows or [row]
 
 
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:
     others = bench.varying(rows, "pair")
-    label = named_by(bench, rows, others)
-    rungs = [rung(row, ", ".join([_between(row), *([label(row)] if others else [])]), str(of_row(row))) for row in rows]
-    beside = level_rungs(bench) if rows[0].unit == "ns" else []
-    return Rungs((*rungs, *beside), rows[0].unit, "round trip, compared with loads on one CPU")
-
-
-def _between(row: Row) -> str:
-    pair = cpus_of(row)
-    return f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
+    label = bench.named_by(rows, others)
+    rungs = []
+    for row in rows:
+        pair = cpus_of(row)
+        between = f"between CPU {pair[0]} and CPU {pair[1]}" if pair else "between two CPUs"
+        rungs.append(rung(row, ", ".join([between, *([label(row)] if others else [])])))
+    levels = level_rungs(bench) if rows[0].unit == "ns" else []
+    return Rungs([*rungs, *levels], rows[0].unit, "round trip, compared with loads on one CPU")
 
 
 def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
-    """Both halves of the square are filled from the one that was measured; a square for each way of measuring."""
-    panel = panel_by(bench, rows, bench.varying(rows, "pair"))
+    """Both halves of the square are filled from the one that was measured; a square for each way of measuring. With
+    many CPUs a pair has one datum, which is drawn on both sides and has only its value."""
+    panel = bench.panels(rows, "pair")
     many, topology = len(cpus) > CELLS_WITH_TEXT, bench.results.index.machine.topology
-    data = tuple(cell for row in rows for cell in _cells(row, panel(row) if panel else "", many))
-    want = Heat(
+    data: list[Datum] = []
+    for row in rows:
+        pair, name, figure = cpus_of(row), panel(row) if panel else "", quantity(row.median, row.unit)
+        if pair is not None and many:
+            of_panel = {"panel": name} if name else {}
+            value = f"{figure.number} {figure.unit}"
+            data.append({"a": pair[0], "b": pair[1], "y": row.median, "value": value, **of_panel})
+        elif pair is not None:
+            data += [datum(row, a=a, b=b, panel=name, said=figure.number) for a, b in (pair, pair[::-1])]
+    return Cells(
+        data,
         titles=("CPU", "CPU"),
         unit=rows[0].unit,
         tips=(("a", "CPU"), ("b", "and CPU")),
@@ -111,22 +107,6 @@ def _matrix(bench: Bench, rows: Sequence[Row], cpus: Sequence[int]) -> Cells:
         mirrored=many,
         order=in_order(topology, cpus) if topology else (),
     )
-    return Cells(data, want)
-
-
-def _cells(row: Row, panel: str, many: bool) -> Iterator[Datum]:
-    """The two cells of a pair; with many, one that is drawn on both sides and has only its value."""
-    pair = cpus_of(row)
-    if pair is None:
-        return
-    figure = quantity(row.median, row.unit)
-    if many:
-        yield {"a": pair[0], "b": pair[1], "y": row.median, "value": f"{figure.number} {figure.unit}"} | (
-            {"panel": panel} if panel else {}
-        )
-        return
-    for first, second in (pair, pair[::-1]):
-        yield datum(row, a=first, b=second, panel=panel, said=figure.number)
 
 
 def clusters(rows: Sequence[Row]) -> list[list[int]]:
@@ -148,7 +128,7 @@ def _sentence(rows: Sequence[Row]) -> str:
     """The clusters, and what a line costs within one and between two."""
     groups = clusters(rows)
     if len(groups) < 2:
-        return f"There and back: {', '.join(str(of_row(row)) for row in rows)}." if len(rows) == 1 else ""
+        return f"There and back: {of_row(rows[0])}." if len(rows) == 1 else ""
     home = {cpu: place for place, group in enumerate(groups) for cpu in group}
     inside: list[float] = []
     across: list[float] = []
@@ -172,13 +152,8 @@ def _spans(cpus: Sequence[int]) -> str:
 
 LEAST_STATES = 2
 HOMES = {"timed": "pages of the timed CPU", "partner": "pages of its partner"}
-
-TRANSFER = Subject(
-    "transfer",
-    "Lines from another core, by state",
-    "What does a line cost that another core's cache holds?",
-    ("transfer-of-state",),
-)
+TRANSFER = Subject("transfer", "Lines from another core, by state",
+                   "What does a line cost that another core's cache holds?", ("transfer-of-state",))  # fmt: skip
 
 
 def transfer(bench: Bench) -> Iterator[Chart]:
@@ -186,24 +161,15 @@ def transfer(bench: Bench) -> Iterator[Chart]:
     rows = [row for row in bench.own(bench.meaning(*TRANSFER.means)) if {"state", "access"} <= set(row.parameters)]
     if len({row.parameters["state"] for row in rows}) < LEAST_STATES:
         return
-    panels = {_panel(row) for row in rows}
-    want = Heat(
-        titles=("state of the line", "access"),
-        unit=rows[0].unit,
-        tips=(("a", "state"), ("b", "access"), ("panel", "where")),
-        panel=len(panels) > 1,
-    )
-    cells = tuple(cell(row, ("state", "access"), _panel(row)) for row in rows)
-    yield TRANSFER.chart(Cells(cells, want), rows)
-
-
-def _panel(row: Row) -> str:
-    home = HOMES.get(str(row.parameters.get("home")), "")
-    return ", ".join(text for text in (row.relation or "", home) if text)
+    homes = [HOMES.get(str(row.parameters.get("home")), "") for row in rows]
+    panels = [", ".join(filter(None, (row.relation, home))) for row, home in zip(rows, homes, strict=True)]
+    cells = [cell(row, ("state", "access"), panel) for row, panel in zip(rows, panels, strict=True)]
+    tips = ("a", "state"), ("b", "access"), ("panel", "where")
+    drawing = Cells(cells, ("state of the line", "access"), rows[0].unit, tips, panel=len(set(panels)) > 1)
+    yield TRANSFER.chart(drawing, rows)
 
 
 # ---- memory nodes ----------------------------------------------------------------------------------------------------
-
 
 NODE_SUBJECTS = (
     Subject("node-latency", "Latency between memory nodes", "How long does a load from each memory node take?",
@@ -224,11 +190,8 @@ def between_nodes(bench: Bench) -> Iterator[Chart]:
         rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]
         if len(rows) < LEAST_CELLS:
             continue
-        want = Heat(
-            titles=("CPU of node", "memory of node"),
-            unit=rows[0].unit,
-            tips=(("a", "CPU of node"), ("b", "memory of node"), ("panel", "by")),
-            panel=len({is_loaded(row) for row in rows}) > 1,
-        )
-        cells = tuple(cell(row, ("node", "home"), READERS[is_loaded(row)]) for row in rows)
-        yield subject.chart(Cells(cells, want), rows)
+        titles = "CPU of node", "memory of node"
+        tips = ("a", titles[0]), ("b", titles[1]), ("panel", "by")
+        cells = [cell(row, ("node", "home"), READERS[is_loaded(row)]) for row in rows]
+        several = len({is_loaded(row) for row in rows}) > 1
+        yield subject.chart(Cells(cells, titles, rows[0].unit, tips, panel=several), rows)

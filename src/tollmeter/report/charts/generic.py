@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tollmeter.model import Row
-from tollmeter.report.charts.chart import Bench, Chart, Drawing, spread, varying
-from tollmeter.report.charts.curves_chart import Curves, draw, named_by
-from tollmeter.report.charts.dots_and_heat import Rungs, rung
-from tollmeter.report.charts.marks import TITLES
-from tollmeter.report.numbers import of_row
+from tollmeter.report.charts.chart import Bench, Chart, Drawing, is_wide, varying
+from tollmeter.report.charts.curves_chart import Curves, draw
+from tollmeter.report.charts.dots_and_heat import dots
 
 LEAST_SWEPT = 3
 MOST_SERIES = 8
 MOST_DOTS = 40
-LINEAR_UP_TO = 8.0
+TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
+          "flop/s": "floating-point operations per second", "op/s": "operations per second",
+          "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
+          "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
 
 
 def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
@@ -25,26 +26,19 @@ def others(bench: Bench, drawn: Collection[str]) -> Iterator[Chart]:
     for row in bench.rows:
         if row.probe not in drawn:
             groups.setdefault((row.probe, row.metric), []).append(row)
-    for (probe, metric), rows in groups.items():
-        described_metric = bench.metric(rows[0])
-        chart = None if described_metric and described_metric.means == "account" else _chart(bench, probe, metric, rows)
-        if chart:
-            yield chart
+    for (name, metric_name), unordered in groups.items():
+        rows = bench.by_abi(unordered)
+        probe, metric = bench.probe(rows[0]), bench.metric(rows[0])
+        means = metric.means if metric else None
+        axis = _swept(bench.named_among(rows))
+        drawing = None if means == "account" else _curves(bench, rows, axis) if axis else _dots(bench, rows)
+        if drawing is not None:
+            title = f"{name}: {metric.summary if metric else metric_name}"
+            yield Chart(f"{name}-{metric_name}".replace(".", "-"), title, probe.question if probe else "", drawing,
+                        (means,) if means else (), (name,), general=False)  # fmt: skip
 
 
-def _chart(bench: Bench, probe: str, metric: str, rows: Sequence[Row]) -> Chart | None:
-    ranked = sorted(rows, key=lambda row: bench.abis.index(row.abi))
-    axis = swept(bench.named_among(ranked))
-    drawing = _curves(bench, ranked, axis) if axis else _few(bench, ranked)
-    if drawing is None:
-        return None
-    described, meant = bench.results.probes.get(probe), bench.metric(rows[0])
-    summary = meant.summary if meant else metric
-    return Chart(f"{probe}-{metric}".replace(".", "-"), f"{probe}: {summary}", described.question if described else "",
-                 drawing, (meant.means,) if meant and meant.means else (), (probe,), general=False)  # fmt: skip
-
-
-def swept(rows: Sequence[Row]) -> str | None:
+def _swept(rows: Sequence[Row]) -> str | None:
     """The parameter with the most values among those that are numbers, if it has at least three."""
     counts = {
         name: len({row.parameters[name] for row in rows if name in row.parameters})
@@ -56,36 +50,35 @@ def swept(rows: Sequence[Row]) -> str | None:
 
 
 def _curves(bench: Bench, rows: Sequence[Row], axis: str) -> Drawing | None:
-    rest, several = bench.varying(rows, axis), bench.several_abis(rows)
-    by = named_by(bench, rows, rest)
+    rest, several, metric = bench.varying(rows, axis), bench.several_abis(rows), bench.metric(rows[0])
+    by = bench.named_by(rows, rest)
 
     def series(row: Row) -> str:
         return ", ".join(filter(None, (row.abi if several else "", by(row) if rest else "" if several else row.metric)))
 
-    crowded = len({series(row) for row in rows}) > MOST_SERIES
-    described_metric = bench.metric(rows[0])
+    in_panels = several and len({series(row) for row in rows}) > MOST_SERIES
+    title = metric.summary if metric else TITLES.get(rows[0].unit, rows[0].unit)
     curves = Curves(
         axis=axis,
-        series=by if crowded and several and rest else series,
-        panel=(lambda row: row.abi) if crowded and several else None,
-        y_title=bench.axis_title(
-            rows, described_metric.summary if described_metric else TITLES.get(rows[0].unit, rows[0].unit)
-        ),
+        series=by if in_panels and rest else series,
+        panel=(lambda row: row.abi) if in_panels else None,
+        y_title=bench.axis_title(rows, title),
         x_title=axis,
-        log=spread(rows) > LINEAR_UP_TO,
+        log=is_wide(rows),
         height=280,
     )
     return draw(bench, rows, curves)
 
 
-def _few(bench: Bench, rows: Sequence[Row]) -> Rungs | None:
-    """Choices and ABIs beside each other, where there are at least two positive numbers."""
+def _dots(bench: Bench, rows: Sequence[Row]) -> Drawing | None:
+    """Choices and ABIs beside each other."""
     positive = [row for row in rows if (row.median or 0) > 0]
-    if not 2 <= len(positive) <= MOST_DOTS:
+    if len(positive) > MOST_DOTS:
         return None
     rest, several = bench.varying(positive), bench.several_abis(positive)
-    by, rungs = named_by(bench, positive, rest), []
-    for row in positive:
-        label = " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
-        rungs.append(rung(row, label, str(of_row(row))))
-    return Rungs(tuple(rungs), rows[0].unit, TITLES.get(rows[0].unit, rows[0].unit))
+    by = bench.named_by(positive, rest)
+
+    def label(row: Row) -> str:
+        return " · ".join(filter(None, (by(row) if rest else "", row.abi if several or not rest else "")))
+
+    return dots(positive, label, TITLES.get(rows[0].unit, rows[0].unit))

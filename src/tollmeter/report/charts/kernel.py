@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of boundaries into the kernel and to other processes: the toll ladder, hand-offs, traps, faults, switches."""
+"""Charts of boundaries into the kernel and to other processes: the toll ladder, hand-offs, traps, faults, switches; and
+of addresses that are not aligned."""
 
 from __future__ import annotations
 
@@ -8,114 +9,139 @@ from dataclasses import replace
 
 import msgspec
 
-from tollmeter.model import Row, Toll
+from tollmeter.model import Row
 from tollmeter.numbers.known import core_clocks_hz
+from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.tolls import paid
-from tollmeter.report.charts.arithmetic import kernel_of
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.curves_chart import Curves, charted, named_by
-from tollmeter.report.charts.dots_and_heat import Rungs, level_rungs, rung
-from tollmeter.report.numbers import cycles, of_row, of_toll
+from tollmeter.report.charts.chart import Bench, Chart, Subject, is_wide, kernel_of
+from tollmeter.report.charts.curves_chart import Curves, charted
+from tollmeter.report.charts.dots_and_heat import Cells, Rungs, dots, level_rungs, rung
+from tollmeter.report.charts.marks import datum
+from tollmeter.report.numbers import cycles, of_toll, quantity
 
-HAND_OFF = Subject(
-    "hand-off",
-    "Asking an object elsewhere",
-    "What does one question and its answer cost, by how they travel and where both ends run?",
-    ("call-of-object",),
+LADDER = Subject(
+    "ladder", "The toll ladder", "What does each boundary cost, from the first cache to another process?", ()
 )
+HAND_OFF = Subject("hand-off", "Asking an object elsewhere",
+                   "What does one question and its answer cost, by how they travel and where both ends run?",
+                   ("call-of-object",))  # fmt: skip
+TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
+FAULTS = Subject("faults", "Page faults", "What does a page fault cost, by its kind?", ("price-of-fault",))
+SWITCHES = Subject("switches", "Switching between processes",
+                   "What does a switch cost, by how many take turns and what each touches?", ("switch",))  # fmt: skip
 _OTHER_END = {"other": "another process", "same": "another thread", "same_thread": "the thread itself"}
 _PLACED = {"one_cpu": "on one CPU", "two_cpus": "on two", "sibling": "on both threads of a core"}
 _LEAST_RUNGS = 4
-TRAPS = Subject("traps", "Traps", "What does a trap cost that the program handles itself?", ("trap",))
-FAULTS = Subject("faults", "Page faults", "What does a page fault cost, by its kind?", ("price-of-fault",))
-SWITCHES = Subject(
-    "switches",
-    "Switching between processes",
-    "What does a switch cost, by how many take turns and what each touches?",
-    ("switch",),
-)
 
 
 def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a switch of processes, on one log scale."""
-    clock_hz = core_clocks_hz(bench.outcomes).get(bench.target)
-    lines = paid(bench.own(bench.rows), bench.results.probes, clock_hz)
-    rungs = (*level_rungs(bench), *(_toll_rung(row, toll) for row, toll in lines))
-    if len(rungs) < 2:
-        return
-    rows = [row for row, _ in lines]
-    means = {metric.means for row in rows if (metric := bench.metric(row)) is not None and metric.means}
-    subject = Subject(
-        "ladder",
-        "The toll ladder",
-        "What does each boundary cost, from the first cache to another process?",
-        tuple(sorted(means)),
-    )
-    yield subject.chart(Rungs(rungs, "ns", "time, each step of the axis ten times the last"), rows)
-
-
-def _toll_rung(row: Row, toll: Toll) -> Datum:
-    in_cycles = f" · {cycles(toll.cycles)} cycles" if toll.cycles else ""
-    in_ns = msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
-    return rung(in_ns, toll.toll, f"{of_toll(toll)}{in_cycles}")
+    lines = paid(bench.own(bench.rows), bench.results.probes, core_clocks_hz(bench.outcomes).get(bench.target))
+    rungs = level_rungs(bench)
+    for row, toll in lines:
+        in_cycles = f" · {cycles(toll.cycles)} cycles" if toll.cycles else ""
+        in_ns = msgspec.structs.replace(row, unit=toll.unit, median=toll.value, low=toll.low, high=toll.high)
+        rungs.append(rung(in_ns, toll.toll, f"{of_toll(toll)}{in_cycles}"))
+    if len(rungs) >= 2:
+        means = {metric.means for row, _ in lines if (metric := bench.metric(row)) is not None and metric.means}
+        drawing = Rungs(rungs, "ns", "time, each step of the axis ten times the last")
+        yield replace(LADDER, means=tuple(sorted(means))).chart(drawing, [row for row, _ in lines])
 
 
 def hand_off(bench: Bench) -> Iterator[Chart]:
     """A ladder for each placement of the other end, named by it; rows differ by their channel."""
-    every = bench.own(bench.meaning(*HAND_OFF.means))
+    rows = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
-    for row in every:
+    for row in rows:
         ends = str(row.parameters.get("placement", "")), str(row.parameters.get("map", "other"))
         ladders.setdefault(ends, []).append(row)
-    if all(len(rows) < _LEAST_RUNGS for rows in ladders.values()):
-        yield from dotted(bench, every, HAND_OFF)
+    if all(len(of_ends) < _LEAST_RUNGS for of_ends in ladders.values()):
+        yield from _dotted(bench, rows, HAND_OFF)
         return
-    for ends, rows in sorted(ladders.items()):
-        name = "-".join(filter(None, (HAND_OFF.name, *ends)))
-        yield from dotted(bench, rows, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {_where(*ends)}"))
+    for (placement, map_), of_ends in sorted(ladders.items()):
+        # A word that is unknown here is printed as the probe gives it.
+        words = filter(None, (_OTHER_END.get(map_, map_), _PLACED.get(placement, placement)))
+        name = "-".join(filter(None, (HAND_OFF.name, placement, map_)))
+        yield from _dotted(bench, of_ends, replace(HAND_OFF, name=name, title=f"{HAND_OFF.title}: {', '.join(words)}"))
 
 
-def _where(placement: str, map_: str) -> str:
-    """The ends in words; a word that is unknown here is printed as the probe gives it."""
-    return ", ".join(filter(None, (_OTHER_END.get(map_, map_), _PLACED.get(placement, placement))))
+def traps(bench: Bench) -> Iterator[Chart]:
+    yield from _dotted(bench, bench.own(bench.meaning(*TRAPS.means)), TRAPS)
 
 
-def of_subject(bench: Bench, subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
-    yield from dotted(bench, bench.own(bench.meaning(*subject.means)), subject, x_title)
+def faults(bench: Bench) -> Iterator[Chart]:
+    yield from _dotted(bench, bench.own(bench.meaning(*FAULTS.means)), FAULTS, "one fault")
 
 
-def dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
-    """A bar a row, where there are two to compare."""
+def _dotted(bench: Bench, rows: Sequence[Row], subject: Subject, x_title: str = "round trip") -> Iterator[Chart]:
+    """A dot a row, named by its probe where there are several, and by the parameters that distinguish it."""
     alike = [row for row in rows if row.unit == rows[0].unit and row.median is not None and row.median > 0]
-    if len(alike) < 2:
-        return
-    labels = _labels(bench, alike)
-    texts = (str(of_row(row)) for row in alike)
-    rungs = tuple(rung(row, label, text) for row, label, text in zip(alike, labels, texts, strict=True))
-    yield subject.chart(Rungs(rungs, alike[0].unit, x_title), alike)
+    several, swept = len({row.probe for row in bench.named_among(alike)}) > 1, bench.varying(alike)
+    by = bench.named_by(alike, swept)
 
+    def label(row: Row) -> str:
+        text = by(row) if any(name in row.parameters for name in swept) else ""
+        return " · ".join(filter(None, (kernel_of(row) if several or not text else "", text)))
 
-def _labels(bench: Bench, rows: Sequence[Row]) -> list[str]:
-    """The probe's name where there are several, and the parameters that distinguish the row."""
-    several, swept = len({row.probe for row in bench.named_among(rows)}) > 1, bench.varying(rows)
-    by = named_by(bench, rows, swept)
-    labels = [by(row) if any(name in row.parameters for name in swept) else "" for row in rows]
-    return [" · ".join(filter(None, (kernel_of(row) if several or not text else "", text)))
-            for row, text in zip(rows, labels, strict=True)]  # fmt: skip
+    drawing = dots(alike, label, x_title)
+    if drawing is not None:
+        yield subject.chart(drawing, alike)
 
 
 def switches(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*SWITCHES.means))
     varying = bench.varying(rows)
     axis = "footprint" if "footprint" in varying else "processes"
-    if axis not in varying:
-        return
+    if axis in varying:
+        x_title = "touched by each process" if axis == "footprint" else "processes in the ring"
+        y_title = "one switch, cache refill not counted"
+        curves = Curves(axis, bench.series(rows, axis), y_title, x_title, log=False, height=280)
+        yield from charted(bench, rows, SWITCHES, curves)
+
+
+# ---- alignment ------------------------------------------------------------------------------------------------------
+
+SHOWN_LENGTH_BYTES = 1500
+LEAST_FOR_SQUARE = 3
+ACCESS = Subject("access", "One access off its alignment", "What does an address that is not aligned cost?",
+                 ("access-of-offset",))  # fmt: skip
+COPY = Subject("copy", "Copies off their alignment", "Which routine falls to bytes when its ends are not aligned?",
+               ("copy-of-offset",))  # fmt: skip
+
+
+def access(bench: Bench) -> Iterator[Chart]:
+    """Single accesses over their offset, a line a width."""
+    rows = bench.own(bench.meaning(*ACCESS.means))
+    others = bench.varying(rows, "offset")
+    by = "width" if "width" in others else next(iter(others), "")
     curves = Curves(
-        axis=axis,
-        series=named_by(bench, rows, bench.varying(rows, axis)),
-        y_title="one switch, cache refill not counted",
-        x_title="touched by each process" if axis == "footprint" else "processes in the ring",
-        log=False,
-        height=280,
+        axis="offset",
+        series=bench.named_by(rows, [by]),
+        panel=bench.panels(rows, "offset", by),
+        y_title="one access",
+        x_title="bytes off its alignment",
+        log=is_wide(rows),
     )
-    yield from charted(bench, rows, SWITCHES, curves)
+    yield from charted(bench, rows, ACCESS, curves)
+
+
+def copy(bench: Bench) -> Iterator[Chart]:
+    """A square of both offsets for each routine, at the one length that is nearest to a network packet's."""
+    rows = [row for row in bench.own(bench.meaning(*COPY.means))
+            if all(isinstance(row.parameters.get(end), int) for end in ("source", "target"))]  # fmt: skip
+    if not rows:
+        return
+    length = min((whole_number(row, "bytes") for row in rows), key=lambda bytes_: abs(bytes_ - SHOWN_LENGTH_BYTES))
+    rows = [row for row in rows if whole_number(row, "bytes") == length]
+    of_length = f"Copies of {length:,} bytes off their alignment" if length else COPY.title
+    subject = replace(COPY, title=of_length)
+    if any(len({row.parameters[end] for row in rows}) < LEAST_FOR_SQUARE for end in ("source", "target")):
+        yield from _dotted(bench, rows, subject, bench.axis_title(rows, "bytes copied in a second"))
+        return
+    panel = bench.panels(rows, "source", "target")
+    data = [datum(row, a=row.parameters["source"], b=row.parameters["target"], panel=panel(row) if panel else "",
+                  said=quantity(row.median, row.unit).number) for row in rows]  # fmt: skip
+    titles = "bytes that the source is off", "bytes that the target is off"
+    tips = ("panel", "routine"), ("a", "source is off by"), ("b", "target is off by")
+    square = Cells(data, titles, rows[0].unit, tips, step=26, labelled=False, panel=panel is not None)
+    yield subject.chart(square, rows)

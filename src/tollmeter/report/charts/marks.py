@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import altair as alt
@@ -16,31 +15,29 @@ from tollmeter.model import Row
 from tollmeter.report import numbers
 from tollmeter.report.chart_style import DASHES, SERIES, SHAPES, by_value, places
 from tollmeter.report.charts.chart import Datum, Spec
-from tollmeter.report.numbers import of_row
 
-SIZE_LABEL = (
-    "datum.value >= 1073741824 ? format(datum.value / 1073741824, '.4~g') + ' GiB' : "
-    "datum.value >= 1048576 ? format(datum.value / 1048576, '.4~g') + ' MiB' : "
-    "datum.value >= 1024 ? format(datum.value / 1024, '.4~g') + ' KiB' : format(datum.value, '.4~g') + ' B'"
-)
-TIME_LABEL = (
-    "datum.value >= 1e9 ? format(datum.value / 1e9, '.4~g') + ' s' : "
-    "datum.value >= 1e6 ? format(datum.value / 1e6, '.4~g') + ' ms' : "
-    "datum.value >= 1e3 ? format(datum.value / 1e3, '.4~g') + ' µs' : format(datum.value, '.4~g') + ' ns'"
-)
+
+def _scaled(unit: str, *steps: tuple[str, str]) -> str:
+    """An expression of Vega: a number over the first step that it reaches, with the name of that step."""
+    parts = (f"datum.value >= {step} ? format(datum.value / {step}, '.4~g') + ' {name}' : " for step, name in steps)
+    return "".join(parts) + f"format(datum.value, '.4~g') + ' {unit}'"
+
+
+SIZE_LABEL = _scaled("B", ("1073741824", "GiB"), ("1048576", "MiB"), ("1024", "KiB"))
 COUNT_LABEL = "abs(datum.value) >= 1000 ? format(datum.value, ',.0f') : format(datum.value, '.4~g')"
-TITLES = {"ns": "time", "B/s": "bytes per second", "bit/s": "bits per second",
-          "flop/s": "floating-point operations per second", "op/s": "operations per second",
-          "B": "bytes", "cycle": "core cycles", "instruction": "instructions",
-          "fault": "faults", "ratio": "ratio", "count": "count"}  # fmt: skip
+DECIMAL = (("1e+12", "T"), ("1e+09", "G"), ("1e+06", "M"), ("1000", "k"))
+LABELS = {
+    "ns": _scaled("ns", ("1e9", "s"), ("1e6", "ms"), ("1e3", "µs")),
+    "B": SIZE_LABEL,
+    **{unit: _scaled(name, *((step, f"{prefix}{name}") for step, prefix in DECIMAL))
+       for unit, name in (("B/s", "B/s"), ("bit/s", "bit/s"), ("flop/s", "FLOPS"), ("op/s", "/s"))},
+}  # fmt: skip
 REACH = 3.0
 RUN_SHAPES = (*SHAPES, "triangle-right", "triangle-left")
 """Of series that two runs share: their colours are the runs'."""
 STROKE_SIZE, HOLLOW_WIDTH = 400, 1.4
 LEGEND_WIDTH, LEGEND_LETTER, LEGEND_GAP = 720, 6, 42
 ABOVE: Spec = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleY": -14, "titleX": -4}
-
-
 NARROW = 560
 """Pixels of a chart's inside, below which words take a line of their own."""
 
@@ -73,37 +70,19 @@ def label_height(words: str) -> int:
     return LABEL_LINE * (len(textwrap.wrap(words, LABEL_LETTERS)) + 1)
 
 
-def rate_label(suffix: str) -> str:
-    """A decimal prefix and the unit: 40 GB/s."""
-    steps = ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"))
-    parts = [
-        f"datum.value >= {step:g} ? format(datum.value / {step:g}, '.4~g') + '{name}{suffix}' : "
-        for step, name in steps
-    ]
-    return "".join(parts) + f"format(datum.value, '.4~g') + ' {suffix}'"
-
-
-LABELS = {"ns": TIME_LABEL, "B": SIZE_LABEL, "B/s": rate_label("B/s"), "bit/s": rate_label("bit/s"),
-          "flop/s": rate_label("FLOPS"), "op/s": rate_label("/s")}  # fmt: skip
-
-
 def label_of(unit: str) -> str:
     return LABELS.get(unit, COUNT_LABEL)
 
 
 def datum(row: Row, **more: object) -> Datum:
     """One row as a mark needs it: y with its interval, if it has one, and the text of the hover."""
-    low, high = _ends(row)
+    low, high = map(_short, _ends(row))
     given = {name: value for name, value in more.items() if value != ""}
-    return {
-        "y": _short(row.median),
-        "lo": _short(low),
-        "hi": _short(high),
-        "abi": row.abi,
-        "firm": is_firm(row),
-        **sure(row),
-        **given,
-    }
+    return {"y": _short(row.median), "lo": low, "hi": high, "abi": row.abi, "firm": is_firm(row), **sure(row), **given}
+
+
+def _short(value: float | None) -> float | None:
+    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
 def _ends(row: Row) -> tuple[float | None, float | None]:
@@ -123,16 +102,11 @@ def sure(row: Row) -> Datum:
     """Value, interval and samples in words, as the hover gives them."""
     low, high = (numbers.quantity(end, row.unit) for end in _ends(row))
     aside = f", {row.set_aside} discarded" if row.set_aside else ""
-    visits = f"{row.visits} visit{'' if row.visits == 1 else 's'}"
     return {
-        "value": str(of_row(row)),
+        "value": str(numbers.of_row(row)),
         "interval": f"{low} to {high}" if is_known(row) else "none, of too few visits",
-        "samples": f"{row.samples} in {visits}{aside}",
+        "samples": f"{row.samples} in {row.visits} visit{'' if row.visits == 1 else 's'}{aside}",
     }
-
-
-def _short(value: float | None) -> float | None:
-    return float(f"{value:.6g}") if value is not None and math.isfinite(value) else None
 
 
 def tips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
@@ -160,17 +134,14 @@ def bounds(values: Iterable[float]) -> tuple[float, float]:
     positive = [value for value in values if value > 0 and math.isfinite(value)]
     if not positive:
         return 1.0, 10.0
-    low, high = _step(min(positive), math.floor), _step(max(positive), math.ceil)
+    low = max(step for step in _steps(min(positive)) if step <= min(positive) * 1.000001)
+    high = min(step for step in _steps(max(positive)) if step >= max(positive) * 0.999999)
     return (low, high) if low < high else (low / 2, high * 2)
 
 
-def _step(value: float, way: Any) -> float:
-    """The nearest 1, 2 or 5 times a power of ten at or below (floor) or at or above (ceil) a value."""
+def _steps(value: float) -> list[float]:
     decade = 10.0 ** math.floor(math.log10(value))
-    steps = [decade * step for step in (1, 2, 5, 10)]
-    if way is math.floor:
-        return max(step for step in steps if step <= value * 1.000001)
-    return min(step for step in steps if step >= value * 0.999999)
+    return [decade * step for step in (1, 2, 5, 10)]
 
 
 def within_reach(rows: Sequence[Datum]) -> list[float]:
@@ -197,17 +168,15 @@ def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, a
 
 
 def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
-    """From zero: a line that is twice as high is twice as much."""
+    """From zero: a line that is twice as high is twice as much. Ticks of bytes are four to eight steps of a power of
+    two: whole KiB and MiB."""
     top = max(within_reach(rows), default=1.0) * headroom
-    ticks: Spec = {"values": binary_ticks(top)} if unit == "B" and top > 0 else {"tickCount": 6}
+    ticks: Spec = {"tickCount": 6}
+    if unit == "B" and top > 0:
+        step = 2.0 ** math.floor(math.log2(top / 4))
+        ticks = {"values": [step * place for place in range(int(top / step) + 1)]}
     scale = alt.Scale(domain=[0, top * 1.06 or 1.0], nice=unit != "B", clamp=True)
     return alt.Y("y:Q", title=title, scale=scale, axis=alt.Axis(labelExpr=label_of(unit), **ticks, **above))
-
-
-def binary_ticks(top: float) -> list[float]:
-    """From zero by a power of two, four to eight steps: whole KiB and MiB."""
-    step = 2.0 ** math.floor(math.log2(top / 4))
-    return [step * place for place in range(int(top / step) + 1)]
 
 
 def number_x(values: Iterable[float], title: str, in_bytes: bool) -> alt.X:
@@ -237,9 +206,9 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None, **
 
     A thing keeps its colour, whatever is drawn beside it. From the seventh series on colours repeat, with another shape
     and dash. legend: how it is drawn."""
-    shown = alt.Legend(title=title, columns=_legend_columns(order), **legend) if len(order) > 1 else None
-    domain, turns = list(order), [place + place // 6 for place in places(order)]
-    colours = alt.Scale(domain=domain, range=[by_value(SERIES[turn % 6]) for turn in places(order)])
+    shown, domain, colour_of = _legend(order, title, **legend), list(order), places(order)
+    turns = [place + place // 6 for place in colour_of]
+    colours = alt.Scale(domain=domain, range=[by_value(SERIES[place % 6]) for place in colour_of])
     shapes = alt.Scale(domain=domain, range=[SHAPES[turn % 6] for turn in turns])
     dashes = alt.Scale(domain=domain, range=[DASHES[turn % 6] for turn in turns])
     return {
@@ -254,24 +223,21 @@ def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
     """Two runs by colour, dash, and filled or hollow marks: one that covers the other is visible."""
     by = series_colour("run", runs, **legend)
     filled = [by_value(SERIES[places(runs)[0]]), *["transparent"] * (len(runs) - 1)]
-    return {
-        **by, "fill": alt.Fill("run:N", scale=alt.Scale(domain=list(runs), range=filled), legend=by["color"]["legend"])
-    }  # fmt: skip
+    scale = alt.Scale(domain=list(runs), range=filled)
+    return {**by, "fill": alt.Fill("run:N", scale=scale, legend=by["color"]["legend"])}
 
 
 def run_and_series(runs: Sequence[str], series: Sequence[str], title: str | None) -> Spec:
     """Two runs, and the series of each by shape."""
     by = run_colour(runs, symbolType="stroke", symbolSize=STROKE_SIZE)
     shapes = alt.Scale(domain=list(series), range=[RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))])
-    several = len(series) > 1
-    shown = alt.Legend(title=title, columns=_legend_columns(series)) if several else None
-    shape = alt.Shape("series:N", scale=shapes, legend=shown)
-    return {**by, "shape": shape, "alone": ["run", "series"] if several else ["run"]}
+    shape = alt.Shape("series:N", scale=shapes, legend=_legend(series, title))
+    return {**by, "shape": shape, "alone": ["run", "series"] if len(series) > 1 else ["run"]}
 
 
-def _legend_columns(names: Sequence[str]) -> int:
+def _legend(names: Sequence[str], title: str | None, **more: Any) -> alt.Legend | None:
     longest = max((len(name) for name in names), default=0) * LEGEND_LETTER + LEGEND_GAP
-    return max(1, LEGEND_WIDTH // longest)
+    return alt.Legend(title=title, columns=max(1, LEGEND_WIDTH // longest), **more) if len(names) > 1 else None
 
 
 def of_runs(data: Iterable[Sequence[Datum]], runs: Iterable[str]) -> tuple[Datum, ...]:
@@ -284,40 +250,29 @@ def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """What a curve is drawn from. dense: its points are so close that intervals make one band."""
-
-    data: alt.NamedData
-    x: alt.X
-    y: alt.Y
-    tips: Sequence[alt.Tooltip]
-    dense: bool
-
-
-def curve_layers(curve: Curve, by: Spec) -> list[alt.Chart]:
-    """Interval, line, points, and unseen targets that make the points easy to hit with a finger.
+def curve_layers(
+    data: alt.NamedData, x: alt.X, y: alt.Y, tips: Sequence[alt.Tooltip], by: Spec, *, dense: bool
+) -> list[alt.Chart]:
+    """Interval, line, points, and unseen targets that make the points easy to hit with a finger. dense: points are so
+    close that intervals make one band.
 
     A series that is chosen in the legend is highlighted, the others fade. Where points are dense the line leaves out
     those that are not known to be one number: it would pass through values that were not measured."""
-    base, x, y = alt.Chart(curve.data).encode(detail="series:N"), curve.x, curve.y
+    base = alt.Chart(data).encode(detail="series:N")
     params = [alt.selection_point(fields=[field], bind="legend", name=f"alone_{field}") for field in by["alone"]]
     alone = params[0] if len(params) == 1 else params[0] & params[1]
     faded = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
-    around = base.mark_area(style="interval", clip=True) if curve.dense else base.mark_rule(style="whisker", clip=True)
+    around = base.mark_area(style="interval", clip=True) if dense else base.mark_rule(style="whisker", clip=True)
     ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
-    firm = base.transform_filter("datum.firm") if curve.dense else base
-    line = firm.mark_line(style="curve", clip=True).encode(
-        x, y, color=by["color"], strokeDash=by["dash"], opacity=faded
-    )
+    line = (base.transform_filter("datum.firm") if dense else base).mark_line(style="curve", clip=True)
     points = point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded)
     # The layer that a legend chooses from has what that legend explains (colour and dash here, shape there), and comes
     # first: Vega-Lite takes a legend's manners from the first it meets.
     return [
-        line.add_params(params[0]),
+        line.encode(x, y, color=by["color"], strokeDash=by["dash"], opacity=faded).add_params(params[0]),
         around.encode(x, *ends, color=by["color"]).transform_filter(alone),
         points.add_params(*params[1:]),
-        base.mark_point(style="target").encode(x, y, tooltip=list(curve.tips)),
+        base.mark_point(style="target").encode(x, y, tooltip=list(tips)),
     ]
 
 
@@ -329,10 +284,16 @@ def point(base: alt.Chart, style: str, by: Spec, **more: Any) -> alt.Chart:
     return drawn
 
 
-def panelled(layered: Any, panels: Sequence[str]) -> Spec:
+def small(layers: Sequence[alt.Chart], height: int = 220, width: int = 300) -> Any:
+    """The layers of one panel. Altair takes the data of a facet from the layered chart alone."""
+    bare = [layer.properties(data=alt.Undefined) for layer in layers]
+    return alt.layer(*bare, data=layers[0].data).properties(height=height, width=width)
+
+
+def panelled(panel: Any, panels: Sequence[str]) -> Spec:
     """Small multiples on shared axes. usermeta.panels says how many, so that a page can choose its columns."""
     facet = alt.Facet("panel:N", title=None, sort=list(panels))
-    faceted = layered.facet(facet=facet, columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22})
+    faceted = panel.facet(facet=facet, columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22})
     return {**finished(faceted), "usermeta": {"panels": len(panels)}}
 
 
@@ -349,13 +310,34 @@ def values(rows: Sequence[Datum]) -> alt.NamedData:
     return alt.NamedData(name=name)
 
 
+_OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
+_NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\r\u2028\u2029", " ")})
+
+
 def finished(chart: Any, height: int | None = 340) -> Spec:
-    """A chart as Vega-Lite that fills its column; Altair's own look is left out."""
+    """A chart as Vega-Lite that fills its column; Altair's own look is left out.
+
+    Data sets and views are named by their place in the specification, so that the same rows make the same one: Altair
+    numbers the views of a process. A title may be any word of a journal. Vega-Lite looks it up in an object that
+    inherits `constructor`, and puts it into an expression with its backslashes and ends of lines as they are: charts
+    with these titles were not drawn."""
     spec: Spec = chart.to_dict(validate=False)
     spec.pop("config", None)
-    _make_titles_safe(spec)
-    spec["datasets"] = _datasets(spec, {})
-    _rename_views(spec, {})
+    datasets: dict[str, list[Datum]] = {}
+    views: dict[str, str] = {}
+    for node in _objects(spec):
+        title, name = node.get("title"), node.get("name")
+        if isinstance(title, str):
+            node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)
+        if isinstance(name, Named):
+            known = (key for key, rows in datasets.items() if rows is name.rows)
+            node["name"] = next(known, f"rows-{len(datasets)}")
+            datasets[node["name"]] = name.rows
+        elif str(name).startswith("view_"):
+            node["name"] = views.setdefault(str(name), f"view_{len(views)}")
+        if "views" in node:
+            node["views"] = [views.setdefault(view, f"view_{len(views)}") for view in node["views"]]
+    spec["datasets"] = datasets
     if "facet" not in spec:
         spec["width"] = "container"
         if height is not None:
@@ -363,47 +345,9 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
     return spec
 
 
-_OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
-_NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\r\u2028\u2029", " ")})
-
-
-def _make_titles_safe(node: Any) -> None:
-    """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
-    into an expression with its backslashes and ends of lines as they are: charts with these titles were not drawn."""
-    if isinstance(node, dict) and isinstance(title := node.get("title"), str):
-        node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)
+def _objects(node: Any) -> Iterator[Spec]:
+    """All objects of a specification, each before those inside it."""
+    if isinstance(node, dict):
+        yield node
     for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _make_titles_safe(item)
-
-
-def _datasets(node: Any, datasets: dict[str, list[Datum]]) -> dict[str, list[Datum]]:
-    """Gives each data set its place's number for a name, so that the same rows make the same specification."""
-    if isinstance(node, list):
-        for item in node:
-            _datasets(item, datasets)
-    if not isinstance(node, dict):
-        return datasets
-    name = node.get("name")
-    if isinstance(name, Named):
-        known = next((key for key, rows in datasets.items() if rows is name.rows), f"rows-{len(datasets)}")
-        datasets[known] = name.rows
-        node["name"] = known
-    for item in node.values():
-        _datasets(item, datasets)
-    return datasets
-
-
-def _rename_views(node: Any, names: dict[str, str]) -> None:
-    """Altair numbers the views of a process; within a specification their own order is enough."""
-    if isinstance(node, list):
-        for item in node:
-            _rename_views(item, names)
-    if not isinstance(node, dict):
-        return
-    for key in ("views", "name"):
-        if key == "views" and "views" in node:
-            node["views"] = [names.setdefault(view, f"view_{len(names)}") for view in node["views"]]
-        elif str(node.get(key, "")).startswith("view_"):
-            node[key] = names.setdefault(node[key], f"view_{len(names)}")
-    for item in node.values():
-        _rename_views(item, names)
+        yield from _objects(item)
