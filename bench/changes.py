@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.library.derive import open_index
-from tollmeter.maths.change_points import change_points
+from tollmeter.maths.fits import change_points
 
 Array = NDArray[np.float64]
 FIRST_SEED, COUNT = 1_000_000, 1000

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tollmeter.maths.change_points import change_points, level, scatter
+from tollmeter.maths.fits import change_points, level, scatter
 
 SERIES = 200
 

@@ -13,7 +13,7 @@ import pytest
 
 import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
-from tollmeter.experiment.core_clock import cores_hz
+from tollmeter.experiment.core import cores_hz
 from tollmeter.judgement.compare import Comparison, compare, of_rows
 from tollmeter.model import Outcome, Probe, Work
 from tollmeter.numbers.rows import row_key, rows

@@ -18,8 +18,7 @@ import pytest
 import example_runs
 from made import row
 from tollmeter.cli.main import main
-from tollmeter.judgement.changed_curves import curves, moved
-from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, of_rows, visits_wanted
+from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, curves, moved, of_rows, visits_wanted
 from tollmeter.library import places
 from tollmeter.model import Results, Row, Unit
 from tollmeter.numbers.rows import row_key

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
-from tollmeter.experiment.core_clock import ClockEvidence, clock_evidence, clocks_of, follows_clock, sample_clocks
+from tollmeter.experiment.core import ClockEvidence, clock_evidence, clocks_of, follows_clock, sample_clocks
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Row
 from tollmeter.numbers.rows import rows

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from made import CLOCK_HZ, outcome, quiet, sample
-from tollmeter.experiment.core_clock import cores_hz
-from tollmeter.experiment.core_states import core_seen, states, usual, widths
+from tollmeter.experiment.core import core_seen, cores_hz, states, usual, widths
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Outcome, Sample
 from tollmeter.numbers import known

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tollmeter.experiment.batches import Array
-from tollmeter.experiment.linear import EXPONENT_OFF, WAITING_OFF, bent, exponent_of, share_of
+from tollmeter.experiment.batches import EXPONENT_OFF, WAITING_OFF, Array, bent, exponent_of, share_of
 
 N, BATCH_NS, READING_NS = 4000.0, 300e3, 20.0
 POINTS = 200

@@ -112,7 +112,7 @@ def test_reading_is_held_against_ports_for_the_first_cache_and_lines_under_way_b
     assert first.bytes_per_second == 128e9
     assert memory.bytes_per_second == pytest.approx(6.4e9)
     assert memory.share == pytest.approx(0.5)
-    assert yardsticks(levels, None, 16, 64)[0].why
+    assert [held.level for held in yardsticks(levels, None, 16, 64)] == ["memory"]
     kernels = [of("read-bandwidth-of-size", 1e9, kernel=name, size=KIB) for name in ("portable", "avx2", "what")]
     assert widest_load_bytes(kernels, PROBES) == 32
 

@@ -11,7 +11,7 @@ import pytest
 
 import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, row, sample
-from tollmeter.experiment.core_clock import own_ratio
+from tollmeter.experiment.core import own_ratio
 from tollmeter.findings import carried
 from tollmeter.findings.clocks import clock_is_wrong
 from tollmeter.model import Clock, Finding, Marks, Metric, Outcome, Row, RunVerdict

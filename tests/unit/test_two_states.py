@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tollmeter.experiment.two_states import bimodal_split
+from tollmeter.numbers.stats import bimodal_split
 
 
 def dearer(*costs: float) -> list[bool] | None:

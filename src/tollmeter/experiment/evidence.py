@@ -30,9 +30,8 @@ def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
 def reasons_of(visits: Sequence[Outcome], probes: Mapping[str, Probe]) -> Iterator[list[str | None]]:
     """The same of several visits at once."""
     taken = Taken(outcome.samples for outcome in visits)
-    reasons = [
-        REASONS[why] for why in disturbances(taken, [probes[outcome.point.probe] for outcome in visits]).tolist()
-    ]
+    places = disturbances(taken, [probes[outcome.point.probe] for outcome in visits])
+    reasons = [REASONS[place] for place in places.tolist()]
     return (reasons[start:stop] for start, stop in pairwise(taken.starts.tolist()))
 
 
@@ -41,8 +40,11 @@ def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
     before, after = taken.column("cpu_before"), taken.column("cpu_after")
     may_switch = taken.spread(np.array([probe.switches for probe in probes], dtype=bool))
     may_fault = taken.spread(np.array([probe.faults for probe in probes], dtype=bool))
+    # The time lost, where the system reports it; else whether the worker was switched out at all.
+    lost_ns = taken.column("delay_ns")
+    is_lost = np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > MOST_LOST * taken.timed_ns())
     speaking = [
-        _lost_time(taken) & ~may_switch,
+        is_lost & ~may_switch,
         (taken.column("major_faults") > 0) & ~may_fault,
         (before != after) & (np.minimum(before, after) >= 0),
         taken.column("steal_ticks") > 0,
@@ -101,12 +103,6 @@ def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> fl
     counts = [(len(outcome.samples), bool(unseen(outcome, probes[outcome.point.probe]))) for outcome in outcomes]
     total = sum(count for count, _ in counts)
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
-
-
-def _lost_time(taken: Taken) -> NDArray[np.bool_]:
-    """By the time lost, where the system reports it; else by whether the worker was switched out at all."""
-    lost_ns = taken.column("delay_ns")
-    return np.where(lost_ns < 0, taken.column("involuntary") > 0, lost_ns > MOST_LOST * taken.timed_ns())
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:

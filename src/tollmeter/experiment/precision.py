@@ -223,23 +223,19 @@ def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float
 
 def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
     """1 - variance of pairs of one layout / variance of all pairs; None where no two visits share a layout."""
-    logs, owner = _some_layouts(logs, np.asarray(layouts))
+    # Of very many visits, those of some layouts, chosen by their seeds; of very few layouts, some visits of all. A few
+    # hundred visits estimate a share of the variance well enough.
+    step = -(-len(logs) // _MOST_COMPARED)
+    names, place = np.unique(np.asarray(layouts), return_inverse=True)
+    kept = (place if len(names) >= _LEAST_POINTS * step else np.arange(len(logs))) % step == 0
+    logs, place = logs[kept], place[kept]
     first, second = np.triu_indices(len(logs), 1)
-    same = owner[first] == owner[second]
+    same = place[first] == place[second]
     if not same.any() or same.all():
         return None
     squares = (logs[first] - logs[second]) ** 2
     other = float(np.median(squares[~same]))
     return float(np.clip(1 - np.median(squares[same]) / other, -1, 1)) if other > 0 else None
-
-
-def _some_layouts(logs: Array, owner: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]]:
-    """Of very many visits, those of some layouts, chosen by their seeds; of very few layouts, some visits of all. A few
-    hundred visits estimate a share of the variance well enough."""
-    step = -(-len(logs) // _MOST_COMPARED)
-    names, place = np.unique(owner, return_inverse=True)
-    kept = (place if len(names) >= _LEAST_POINTS * step else np.arange(len(logs))) % step == 0
-    return logs[kept], owner[kept]
 
 
 def is_of_runs(half: float, scatter: Scatter) -> bool:
@@ -251,10 +247,10 @@ def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> fl
     """Visits that a point needs in all for a half-width, from its present half-width; infinite where the between-run
     variance is wider. More visits also estimate their scatter better: Student's t of few visits would ask for twice too
     many."""
-    wanted, runs = log(1 + precision) ** 2, (NORMAL * scatter.runs_sd) ** 2
-    if wanted <= runs:
+    target, runs = log(1 + precision) ** 2, (NORMAL * scatter.runs_sd) ** 2
+    if target <= runs:
         return inf
-    of_one = seen * max(0.0, half**2 - runs) / (wanted - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
+    of_one = seen * max(0.0, half**2 - runs) / (target - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
     visits = float(LEAST_VISITS)
     for _ in range(_STEPS):
         visits = max(float(LEAST_VISITS), of_one * student_reach(round(visits) - 1 + scatter.freedom) ** 2)
@@ -279,17 +275,13 @@ def middle_of_pairs(values: Array, sign: int, least: int) -> float:
 def middle_of_sums(ordered: Array, own: Array, starts: NDArray[np.intp]) -> float:
     """Median of all sums ordered[j] + own[i], j from starts[i]."""
     total = int((len(ordered) - starts).sum())
-    lower, upper = _from_rank(ordered, own, starts, (total - 1) // 2)
+    lower, upper = of_rank(ordered, own, starts, (total - 1) // 2)
     return lower if total % 2 else (lower + upper) / 2
 
 
-def of_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> float:
-    """Of all sums ordered[j] + own[i], j from starts[i], the one before which `rank` others come."""
-    return _from_rank(ordered, own, starts, rank)[0]
-
-
-def _from_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> tuple[float, float]:
-    """That and the next one: a reach of values is halved until few pairs are left in it."""
+def of_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> tuple[float, float]:
+    """Of all sums ordered[j] + own[i], j from starts[i], the one before which `rank` others come, and the next one: a
+    reach of values is halved until few pairs are left in it."""
     low, below = float(ordered[0] + own.min()) - 1.0, starts
     high = float(ordered[-1] + own.max())
     upto = np.full(len(own), len(ordered))

@@ -94,13 +94,11 @@ def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_byte
     for name, seen in _by_row(runs).items():
         if not seen.is_count:
             by_group[group_of(name, private_bytes)].append(seen)
-    return {
-        group: _shrunk(*_middle(rows), learned_sd(usual, group), _USUAL_IS_WORTH) for group, rows in by_group.items()
-    }
-
-
-def _middle(rows: Sequence[_RowScatter]) -> tuple[float, float]:
-    return median(row.variance for row in rows), median(row.freedom for row in rows)
+    learned = {}
+    for group, rows in by_group.items():
+        variance, freedom = median(row.variance for row in rows), median(row.freedom for row in rows)
+        learned[group] = _shrunk(variance, freedom, learned_sd(usual, group), _USUAL_IS_WORTH)
+    return learned
 
 
 def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
@@ -124,8 +122,8 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
         for name, cost in run.rows.items():
             if cost.median > 0:
                 by_row[name].append((run.place, cost))
-    seen_by_row = {name: _of_row(values) for name, values in by_row.items() if len(values) >= _LEAST_RUNS}
-    return {name: seen for name, seen in seen_by_row.items() if seen is not None}
+    scattered = ((name, _of_row(values)) for name, values in by_row.items() if len(values) >= _LEAST_RUNS)
+    return {name: scatter for name, scatter in scattered if scatter is not None}
 
 
 def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
@@ -138,14 +136,13 @@ def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
     in_ns = [log(second.median / first.median) for first, second in pairs]
     if any(cost.is_count for _, cost in costs):
         return _RowScatter(sum(ratio**2 for ratio in in_ns) / len(in_ns) / 2, freedom + 1, is_count=True)
-    in_cycles = [ratio + _clocks(*pair) for ratio, pair in zip(in_ns, pairs, strict=True)]
+    in_cycles = [
+        ratio + (log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0)
+        for ratio, (first, second) in zip(in_ns, pairs, strict=True)
+    ]
     spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE
     errors = sum(cost.error**2 for _, cost in costs) / len(costs)
     return _RowScatter(max(0.0, spread**2 - errors), freedom + 1, is_count=False)
-
-
-def _clocks(first: Cost, second: Cost) -> float:
-    return log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0
 
 
 def _shrunk(variance: float, freedom: float, usual_sd: float, worth: float) -> float:

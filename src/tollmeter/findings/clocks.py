@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tollmeter.experiment.core_clock import own_ratio
+from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings import Claim, counted, is_separate, of_row, own_rows, ratio, rule
 from tollmeter.model import Evidence, Outcome, Results

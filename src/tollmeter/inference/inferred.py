@@ -109,12 +109,11 @@ def _prefetch(seen: _Inputs) -> Iterator[Inference]:
 def _yardsticks(seen: _Inputs) -> Iterator[Inference]:
     widest = widest_load_bytes(seen.rows, seen.probes)
     for held in yardsticks(seen.levels, seen.machine.core_clock_hz, widest, seen.line_or_usual()):
-        if held.bytes_per_second and held.share:
-            of = {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": seen.line_or_usual()}
-            name = f"reading {held.level} by {held.by}"
-            rate, share = InferredNumber(value=held.bytes_per_second), InferredNumber(value=held.share)
-            yield _of_answer(name, "yardstick", rate, "B/s", level=held.level, parameters=of)
-            yield _of_answer(f"{name}, reached", "reading_share", share, "ratio", level=held.level, parameters=of)
+        of = {"load_bytes": widest} if held.level == "L1d" and widest else {"line_bytes": seen.line_or_usual()}
+        name = f"reading {held.level} by {held.by}"
+        rate, share = InferredNumber(value=held.bytes_per_second), InferredNumber(value=held.share)
+        yield _of_answer(name, "yardstick", rate, "B/s", level=held.level, parameters=of)
+        yield _of_answer(f"{name}, reached", "reading_share", share, "ratio", level=held.level, parameters=of)
 
 
 def _several(seen: _Inputs) -> Iterator[Inference]:

@@ -271,43 +271,35 @@ WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32
 
 
 class Yardstick(Record, frozen=True):
-    """by: in words, what it is derived from. share: of it that reading reached; None, with why, where one is
-    missing."""
+    """by: in words, what it is derived from. share: of it that reading reached."""
 
     level: str
     by: str
-    bytes_per_second: float | None = None
-    share: float | None = None
-    why: str | None = None
+    bytes_per_second: float
+    share: float
 
 
 def yardsticks(
     levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: float
 ) -> tuple[Yardstick, ...]:
-    """One for each level. load_bytes: of the widest load that was timed here; None where it is not known."""
-    return tuple(_yardstick(level, clock_hz, load_bytes, line_bytes) for level in levels)
+    """Of each level that was read, where its yardstick is known. load_bytes: of the widest load that was timed here;
+    None where it is not known."""
+    made = []
+    for level in levels:
+        rate = 0.0
+        if level.level == "L1d" and clock_hz is not None and load_bytes is not None:
+            by = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle"
+            rate = clock_hz * LOADS_PER_CYCLE * load_bytes
+        elif level.level != "L1d" and level.parallelism and level.latency_ns:
+            by = "its load misses alone (parallelism x line / latency)"
+            rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
+        if rate and level.read_bytes_per_second:
+            share = level.read_bytes_per_second / rate
+            made.append(Yardstick(level=level.level, by=by, bytes_per_second=rate, share=share))
+    return tuple(made)
 
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
     """Of the kernels that read here, the widest of those whose width is known."""
     names = {str(row.parameters.get("kernel")) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)
-
-
-def _yardstick(level: Level, clock_hz: float | None, load_bytes: int | None, line_bytes: float) -> Yardstick:
-    if level.level == "L1d":
-        if clock_hz is None or load_bytes is None:
-            why = "the core clock or the width of a load is not known"
-            return Yardstick(level=level.level, by=f"{LOADS_PER_CYCLE} loads a cycle", why=why)
-        by = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle"
-        rate = clock_hz * LOADS_PER_CYCLE * load_bytes
-    else:
-        by = "its load misses alone (parallelism x line / latency)"
-        if not level.parallelism or not level.latency_ns:
-            return Yardstick(level=level.level, by=by, why="its latency or its parallelism was not measured")
-        rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
-    reached = level.read_bytes_per_second
-    if reached is None:
-        why = "its read bandwidth was not measured"
-        return Yardstick(level=level.level, by=by, bytes_per_second=rate, why=why)
-    return Yardstick(level=level.level, by=by, bytes_per_second=rate, share=reached / rate)

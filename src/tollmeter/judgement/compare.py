@@ -15,14 +15,15 @@ code. Rows by clocks of different kinds, and of probes whose meaning changed, ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, erfc, exp, inf, log, sqrt
 from typing import Literal
 
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.model import PRECISION, Index, Machine, Record, Row, RunInfo
+from tollmeter.model import PRECISION, Index, Level, Machine, Record, Row, Value
 from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
@@ -86,7 +87,9 @@ def compare(old: Index, new: Index, least: float = 0.01, *, machines: bool = Fal
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
     differences = machine_differences(old.machine, new.machine)
     comparison = of_rows(before, after, control, least, same_machine=not differences, machines=machines)
-    return msgspec.structs.replace(comparison, differences=(*differences, *_verdict_differences(old.run, new.run)))
+    verdicts = (("old", old.run.verdict), ("new", new.run.verdict))
+    differences += [f"the {name} run is {verdict}" for name, verdict in verdicts if verdict != "quiet"]
+    return msgspec.structs.replace(comparison, differences=tuple(differences))
 
 
 def machine_differences(old: Machine, new: Machine) -> list[str]:
@@ -104,11 +107,6 @@ def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
     return [(name, before, after) for name, before, after in several if before != after]
 
 
-def _verdict_differences(old: RunInfo, new: RunInfo) -> list[str]:
-    several = (("old", old.verdict), ("new", new.verdict))
-    return [f"the {name} run is {verdict}" for name, verdict in several if verdict != "quiet"]
-
-
 def of_rows(
     old: Mapping[Key, Row], new: Mapping[Key, Row], control: float | None, least: float, *,
     same_machine: bool = True, machines: bool = False,
@@ -119,19 +117,16 @@ def of_rows(
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = control is not None and abs(control - 1) > least
     ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, control) for pair in pairs]
-    p_values = [_p_value(ratio) for ratio in ratios]
-    adjusted = benjamini_hochberg(p_values)
-    verdicts = [
-        _verdict(pair, *numbers, least) for pair, numbers in zip(pairs, zip(ratios, adjusted, strict=True), strict=True)
-    ]
-    changes = tuple(
-        Change(
-            old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict,
-            cause=None if machines or verdict in UNCHANGED else _cause(before, after, moved, same_machine),
-        )
-        for (before, after), ratio, share, verdict in zip(pairs, ratios, adjusted, verdicts, strict=True)
-    )  # fmt: skip
-    return Comparison(changes=changes, refused=refused, control=control, machine_moved=moved)
+    adjusted = benjamini_hochberg([_p_value(ratio) for ratio in ratios])
+    changes = []
+    for (before, after), ratio, share in zip(pairs, ratios, adjusted, strict=True):
+        verdict = _verdict(before, after, ratio, share, least)
+        follows_clock = before.clock_hz and after.clock_hz
+        cause: Cause | None = None
+        if not machines and verdict not in UNCHANGED:
+            cause = "code" if same_machine and (follows_clock or not moved) else "machine"
+        changes.append(Change(old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict, cause=cause))
+    return Comparison(changes=tuple(changes), refused=refused, control=control, machine_moved=moved)
 
 
 def _why_not(before: Row | None, after: Row | None) -> str | None:
@@ -145,11 +140,6 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
             return f"no positive value in the {run} run"
     several = ((phrase, getattr(before, name), getattr(after, name)) for name, phrase in _ALIKE.items())
     return next((f"{phrase}: {old} and {new}" for phrase, old, new in several if old != new), None)
-
-
-def _cause(before: Row, after: Row, moved: bool, same_machine: bool) -> Cause:
-    follows_clock = before.clock_hz and after.clock_hz
-    return "code" if same_machine and (follows_clock or not moved) else "machine"
 
 
 def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
@@ -167,7 +157,7 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
         return cycles
     if log(ratio.value) * log(cycles.value) < 0:
         return Estimate(value=1.0, low=min(ratio.low, cycles.low), high=max(ratio.high, cycles.high))
-    return min(ratio, cycles, key=lambda one: abs(log(one.value)))
+    return min(ratio, cycles, key=lambda view: abs(log(view.value)))
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:
@@ -193,20 +183,16 @@ def _p_value(ratio: Estimate) -> float:
     return erfc(distance / error / sqrt(2)) if error else float(distance == 0)
 
 
-def _verdict(pair: tuple[Row, Row], ratio: Estimate, adjusted: float, least: float) -> Verdict:
-    few = min(row.visits for row in pair) < LEAST_VISITS or min(row.layouts for row in pair) < LEAST_LAYOUTS
-    if few or pair[0].state != pair[1].state:
+def _verdict(old: Row, new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdict:
+    few = min(old.visits, new.visits) < LEAST_VISITS or min(old.layouts, new.layouts) < LEAST_LAYOUTS
+    if few or old.state != new.state:
         return "cannot tell"
     if adjusted <= FALSE_DISCOVERIES and abs(ratio.value - 1) > least:
-        return _direction(pair[1], ratio)
+        if new.better == "neither":
+            return "differs"
+        return "slower" if (ratio.value > 1) == (new.better == "less") else "faster"
     within = max(least, PRECISION)
     return "same" if ratio.low >= 1 - within and ratio.high <= 1 + within else "cannot tell"
-
-
-def _direction(row: Row, ratio: Estimate) -> Verdict:
-    if row.better == "neither":
-        return "differs"
-    return "slower" if (ratio.value > 1) == (row.better == "less") else "faster"
 
 
 # ---- why a row is inconclusive ---------------------------------------------------------------------------------------
@@ -238,12 +224,91 @@ def visits_wanted(change: Change, runs_sd: float) -> int | None:
         return None
     of_runs = (NORMAL * runs_sd) ** 2
     scatter = sum(max(0.0, half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
-    room = _half_that_decides(change) ** 2 - 2 * of_runs
+    distance = abs(log(change.ratio.value))
+    # The half-width, in logarithms, up to which a ratio is the same, or else changed.
+    half_that_decides = max(log(1 + PRECISION) - distance, distance / _CERTAIN)
+    room = half_that_decides**2 - 2 * of_runs
     has = min(change.old.visits, change.new.visits)
     return max(LEAST_VISITS, has + 1, ceil(scatter / room)) if room > 0 and scatter < inf else None
 
 
-def _half_that_decides(change: Change) -> float:
-    """The half-width, in logarithms, up to which a ratio is the same, or else changed."""
-    distance = abs(log(change.ratio.value))
-    return max(log(1 + PRECISION) - distance, distance / _CERTAIN)
+# ---- changes over a size or a stride ---------------------------------------------------------------------------------
+
+# Changes of one probe over a size or a stride belong together: one boundary that moved changes a dozen rows.
+
+LEAST_VALUES = 4
+"""Values of a parameter from which its rows are a curve."""
+LEAST_CHANGES = 2
+BESIDE_BOUNDARY = 2.0
+"""How far beside a boundary a curve changes where the boundary moves: misses begin at half of a capacity and reach
+memory's share at twice of it."""
+
+
+class Curve(Record, frozen=True):
+    """The rows of one metric over one numeric parameter, of which several changed. values: of the parameter, at all
+    rows that were compared; changes: those that changed, by that value."""
+
+    over: str
+    values: tuple[int, ...]
+    changes: tuple[Change, ...]
+
+
+class Moved(Record, frozen=True):
+    """A level of memory whose capacity differs by more than the two intervals."""
+
+    old: Level
+    new: Level
+
+
+def curves(changes: Sequence[Change]) -> tuple[Curve, ...]:
+    """All curves of which at least two rows changed."""
+    by_metric: dict[tuple[str, str, str, str], list[Change]] = defaultdict(list)
+    for change in changes:
+        row = change.new
+        by_metric[row.probe, row.metric, row.abi, row.target].append(change)
+    return tuple(curve for several in by_metric.values() for curve in _curves_of(several))
+
+
+def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
+    """Of one metric over the numeric parameter with the most values, a curve for each combination of the others."""
+    seen: dict[str, set[int]] = defaultdict(set)
+    for change in changes:
+        for parameter, value in change.new.parameters.items():
+            if isinstance(value, int):
+                seen[parameter].add(value)
+    over = max(seen, key=lambda parameter: len(seen[parameter]), default="")
+    groups: dict[tuple[tuple[str, Value], ...], list[Change]] = defaultdict(list)
+    for change in changes:
+        if over in change.new.parameters:
+            others = sorted((name, value) for name, value in change.new.parameters.items() if name != over)
+            groups[tuple(others)].append(change)
+    for several in groups.values():
+        ordered = sorted(several, key=lambda change: int(change.new.parameters[over]))
+        changed = tuple(change for change in ordered if change.verdict not in UNCHANGED)
+        if len(ordered) >= LEAST_VALUES and len(changed) >= LEAST_CHANGES:
+            values = tuple(int(change.new.parameters[over]) for change in ordered)
+            yield Curve(over=over, values=values, changes=changed)
+
+
+def moved(old: Sequence[Level], new: Sequence[Level]) -> tuple[Moved, ...]:
+    """The levels of both whose intervals of capacity do not overlap."""
+    after = {level.level: level for level in new}
+    pairs = [(level, after[level.level]) for level in old if level.level in after]
+    return tuple(Moved(old=first, new=second) for first, second in pairs if _are_apart(first, second))
+
+
+def _are_apart(first: Level, second: Level) -> bool:
+    if first.size_low is None or first.size_high is None or second.size_low is None or second.size_high is None:
+        return False
+    return first.size_high < second.size_low or second.size_high < first.size_low
+
+
+def explaining(curve: Curve, boundaries: Sequence[Moved]) -> tuple[Moved, ...]:
+    """The moved boundaries at which a curve over size changed."""
+    sizes = [int(change.new.parameters[curve.over]) for change in curve.changes] if curve.over == "size" else []
+    beside = []
+    for boundary in boundaries:
+        ends = [level.size_bytes for level in (boundary.old, boundary.new) if level.size_bytes]
+        if ends and any(min(ends) / BESIDE_BOUNDARY <= size <= max(ends) * BESIDE_BOUNDARY for size in sizes):
+            beside.append(boundary)
+    return tuple(beside)

@@ -11,22 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.core_clock import clocks_of
-from tollmeter.experiment.core_states import contended_ns
+from tollmeter.experiment.core import clocks_of, contended_ns
 from tollmeter.experiment.precision import LEAST_VISITS, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.model import Metric, Outcome, Point, Probe, Row
-from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
-from tollmeter.numbers.row_of import PointReadings, is_known, metric_estimates
+from tollmeter.numbers.row_of import PointReadings, gauge_row, is_known, metric_estimates
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 from tollmeter.numbers.units import span
 
 LEAST_FOR_SCATTER = 6
 """Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
-the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (experiment/two_states.py)."""
+the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
@@ -43,8 +41,12 @@ def visits_wanted(
     visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, PointReadings):
         return len(outcomes) + LEAST_VISITS
-    used = [metric for place, metric in enumerate(probe.metrics) if not place or _is_used(metric)]
-    return max((_wanted(visited, metric, known, by_scatter=by_scatter) for metric in used), default=0.0)
+    used = [
+        metric
+        for place, metric in enumerate(probe.metrics)
+        if not place or metric.toll or (metric.means and metric.means not in ACCOUNTS)
+    ]
+    return max((_visits_for_metric(visited, metric, known, by_scatter=by_scatter) for metric in used), default=0.0)
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
@@ -55,11 +57,7 @@ def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
     return "instructions" in kinds or ("virtual" in kinds and accounted)
 
 
-def _is_used(metric: Metric) -> bool:
-    return bool(metric.toll or (metric.means and metric.means not in ACCOUNTS))
-
-
-def _wanted(visited: PointReadings, metric: Metric, known: Known, *, by_scatter: bool) -> float:
+def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, by_scatter: bool) -> float:
     """A number that physics refused may be sound after as many visits again."""
     visits = len(visited.readings)
     if metric.source == "gauge":
@@ -69,28 +67,19 @@ def _wanted(visited: PointReadings, metric: Metric, known: Known, *, by_scatter:
     if stated.complaint or not stated.by_mode:
         return visits + max(LEAST_VISITS, visits)
     head = stated.by_mode[0]
-    seen = len(head.part.counts)
     if is_known(head.estimate, head.part.layouts, known.precision):
         return visits
-    half = log(head.estimate.high / head.estimate.low) / 2 if head.estimate.low > 0 else head.estimate.half_width()
-    wanted = visits_for(known.precision, seen, half, head.scatter)
-    if wanted == inf and not by_scatter and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
-        return visits
+    seen, low, high = len(head.part.counts), head.estimate.low, head.estimate.high
+    half = log(high / low) / 2 if low > 0 else head.estimate.half_width()
+    needed = visits_for(known.precision, seen, half, head.scatter)
     if by_scatter:
-        return max(visits + 1, visits / seen * wanted)
-    return max(
-        visits + 1, min(visits / seen * _believed(wanted, seen), _visits_for_uncontended(stated.series, visited))
-    )
-
-
-def _believed(wanted: float, seen: int) -> float:
-    """The visits wanted, limited for few visits of one state: one outlier among them may be an outlier or the point
-    itself."""
-    return (
-        LEAST_FOR_SCATTER * (wanted / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
-        if seen < LEAST_FOR_SCATTER < wanted < inf
-        else wanted
-    )
+        return max(visits + 1, visits / seen * needed)
+    if needed == inf and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
+        return visits
+    if seen < LEAST_FOR_SCATTER < needed < inf:
+        # Limited for few visits: one outlier among them may be an outlier or the point itself.
+        needed = LEAST_FOR_SCATTER * (needed / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
+    return max(visits + 1, min(visits / seen * needed, _visits_for_uncontended(stated.series, visited)))
 
 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
@@ -111,33 +100,24 @@ def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int
     of a straight continuation. The strongest bend comes first. A gap is quartered, not halved, since a run has few
     rounds. values: (parameter, median)."""
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
+    logs = [(log(value), log(median)) for value, median in points]
+    bends = {}
+    for place, ((x0, y0), (x1, y1), (x2, y2)) in enumerate(zip(logs, logs[1:], logs[2:], strict=False), 1):
+        bends[place] = abs((y2 - y1) / (x2 - x1) - (y1 - y0) / (x1 - x0)) * min(x1 - x0, x2 - x1)
     scored = []
     for gap in range(len(points) - 1):
         (low, before), (high, after) = points[gap : gap + 2]
-        bend = min(_bend(points, gap), abs(log(after / before)))
+        # The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true.
+        sharper = max((bends[end] for end in (gap, gap + 1) if end in bends), default=inf)
+        bend = min(sharper, abs(log(after / before)))
         if bend > BENT:
-            scored.append((bend, _quarters([value for value in grid if low < value < high])))
+            inside = [value for value in grid if low < value < high]
+            if len(inside) > OF_A_GAP:
+                cuts = ((len(inside) + 1) * part // (OF_A_GAP + 1) for part in range(1, OF_A_GAP + 1))
+                inside = [inside[cut - 1] for cut in cuts]
+            scored.append((bend, inside))
     added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
     return sorted(added[:MOST_ADDED])
-
-
-def _quarters(inside: Sequence[int]) -> list[int]:
-    """Where a gap's values of the grid are cut into four, or all of them."""
-    if len(inside) <= OF_A_GAP:
-        return list(inside)
-    return [inside[(len(inside) + 1) * part // (OF_A_GAP + 1) - 1] for part in range(1, OF_A_GAP + 1)]
-
-
-def _bend(points: Sequence[tuple[int, float]], gap: int) -> float:
-    """The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true."""
-    ends = [_second_difference(points, end) for end in (gap, gap + 1) if 0 < end < len(points) - 1]
-    return max(ends, default=inf)
-
-
-def _second_difference(points: Sequence[tuple[int, float]], place: int) -> float:
-    (x0, y0), (x1, y1), (x2, y2) = ((log(x), log(y)) for x, y in points[place - 1 : place + 2])
-    before, after = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
-    return abs(after - before) * min(x1 - x0, x2 - x1)
 
 
 # ---- how much of a run has converged ---------------------------------------------------------------------------------
@@ -173,25 +153,26 @@ Missing = Sequence[tuple[Sequence[Outcome], float]]
 
 
 def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
-    still = [(group, more) for group, more in missing if more > 0]
     of_points, shared = _timed_and_shared(outcomes, known)
     timed_s = sum(of_points.values()) / 1e9
     overhead = seconds / timed_s if timed_s else 1.0
-    each_s = [of_points[group[0].point] / 1e9 / len(group) for group, _ in still]
-    open_s = sorted(visits * cost * overhead for (_, visits), cost in zip(still, each_s, strict=True))
+    open_s = sorted(
+        more * (of_points[group[0].point] / 1e9 / len(group)) * overhead for group, more in missing if more > 0
+    )
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
-    return Settlement(len(missing), len(missing) - len(still), share, shared, tuple(open_s))
+    return Settlement(len(missing), len(missing) - len(open_s), share, shared, tuple(open_s))
 
 
 def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
     """groups: the visits of each point."""
-    able = [group for group in groups if not any(outcome.status in NEVER_A_NUMBER for outcome in group)]
-    return [(group, _missing(group, probes[group[0].point.probe], known)) for group in able]
-
-
-def _missing(group: Sequence[Outcome], probe: Probe, known: Known) -> float:
-    """Visits; none for a count."""
-    return 0.0 if is_counted_out(group, probe) else visits_wanted(group, probe, known, by_scatter=True) - len(group)
+    lacking = []
+    for group in groups:
+        if not any(outcome.status in NEVER_A_NUMBER for outcome in group):
+            probe = probes[group[0].point.probe]
+            is_enough = is_counted_out(group, probe)
+            more = 0.0 if is_enough else visits_wanted(group, probe, known, by_scatter=True) - len(group)
+            lacking.append((group, more))
+    return lacking
 
 
 def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
@@ -212,8 +193,13 @@ def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[P
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
     """How many points have converged, the widest row, and what would narrow it."""
+
+    def relative_width(row: Row) -> float:
+        assert row.median and row.low is not None and row.high is not None
+        return (row.high - row.low) / abs(row.median)
+
     text = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
-    worst = max((row for row in rows if row.status == "ok" and row.median), key=_half, default=None)
+    worst = max((row for row in rows if row.status == "ok" and row.median), key=relative_width, default=None)
     if summary.settled == summary.points or worst is None:
         return text
     assert worst.low is not None and worst.high is not None
@@ -249,18 +235,11 @@ def budget_text(seconds: int) -> str:
 
 
 def _settled_in(open_s: Sequence[float], left_s: float) -> int:
-    count = 0
-    for cost in open_s:
+    for count, cost in enumerate(open_s):
         left_s -= cost
         if left_s < 0 or cost == inf:
-            break
-        count += 1
-    return count
-
-
-def _half(row: Row) -> float:
-    assert row.median and row.low is not None and row.high is not None
-    return (row.high - row.low) / abs(row.median)
+            return count
+    return len(open_s)
 
 
 def _name(row: Row) -> str:

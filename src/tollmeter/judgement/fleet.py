@@ -149,24 +149,20 @@ def judged(model: HardwareModel) -> Judged:
 
 def spreads(matrix: Floats) -> Spread:
     """Of each line."""
-    parts = [
-        _spread(np.sort(np.ascontiguousarray(matrix[at : at + _AT_ONCE]), axis=1))
-        for at in range(0, len(matrix), _AT_ONCE)
-    ]
+    parts = []
+    for begin in range(0, len(matrix), _AT_ONCE):
+        ordered = np.sort(np.ascontiguousarray(matrix[begin : begin + _AT_ONCE]), axis=1)  # with NaN at the ends
+        nodes = (~np.isnan(ordered)).sum(axis=1)
+        at = {share: _quantile(ordered, nodes, share) for share in (0.1, 0.25, 0.5, 0.75, 0.9)}
+        widths = [(at[1 - quantile] - at[quantile]) / width for quantile, width in _WIDTHS]
+        parts.append(Spread(nodes, at[0.5], np.maximum(*widths), at[0.1], at[0.9]))
     return Spread(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _spread(ordered: Floats) -> Spread:
-    """Of lines in order, with NaN at their ends."""
-    nodes, lines = (~np.isnan(ordered)).sum(axis=1), np.arange(len(ordered))
-
-    def at(quantile: float) -> Floats:
-        place = quantile * np.maximum(nodes - 1, 0)
-        below, above = (ordered[lines, end.astype(int)] for end in (np.floor(place), np.ceil(place)))
-        return np.asarray((below + above) / 2)
-
-    widths = [(at(1 - quantile) - at(quantile)) / width for quantile, width in _WIDTHS]
-    return Spread(nodes, at(0.5), np.maximum(*widths), at(0.1), at(0.9))
+def _quantile(ordered: Floats, nodes: NDArray[np.int64], share: float) -> Floats:
+    place = share * np.maximum(nodes - 1, 0)
+    below, above = (ordered[np.arange(len(ordered)), end.astype(int)] for end in (np.floor(place), np.ceil(place)))
+    return np.asarray((below + above) / 2)
 
 
 def _medians(matrix: Floats) -> Floats:
@@ -186,7 +182,10 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
             sd, whole_sd = (float(sds[line]) for sds in (of_level.sd, level.whole_sds))
             is_apart = abs(cost) > max(half, reach * (sd**2 + more) ** 0.5)
             if is_apart and level.whole[line, node] * copysign(1, cost) > reach * (whole_sd**2 + more) ** 0.5:
-                show, others = _showing(costs[rows, node] - level.whole[line, node] + cost, cost, rows)
+                # The rows that show the effect, at least half of it in its direction; and the others.
+                own = costs[rows, node] - level.whole[line, node] + cost
+                is_shown = own * copysign(1, cost) > _SIMILAR * abs(cost)
+                show, others = (tuple(np.array(rows)[some].tolist()) for some in (is_shown, ~is_shown))
                 yield node, Effect(level.name, name, cost, half, sd, int(of_level.nodes[line]) - 1, show, others)
 
 
@@ -224,13 +223,6 @@ def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) 
     halves = model.halves[rows, node]
     more = np.maximum(halves**2 - typical[rows] ** 2, 0)
     return float(np.nanmedian(halves)), float(np.nanmedian(more)) / NORMAL**2
-
-
-def _showing(costs: Floats, cost: float, rows: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which rows show an effect, at least half of it in its direction; and the others."""
-    show = costs * copysign(1, cost) > _SIMILAR * abs(cost)
-    with_it, without = (tuple(np.array(rows)[some].tolist()) for some in (show, ~show))
-    return with_it, without
 
 
 def _alike(model: HardwareModel, found_effects: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:

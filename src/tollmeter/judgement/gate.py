@@ -10,7 +10,7 @@ as many degrees of freedom, and not the normal distribution's: a p-value of 1e-5
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import exp, inf, isfinite, log, log1p
 from typing import Literal
@@ -18,7 +18,7 @@ from typing import Literal
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.judgement.compare import Change, half_width
 from tollmeter.maths.distributions import student_reach, student_tails
-from tollmeter.model import Opposed, Record, Row
+from tollmeter.model import Opposed, Record
 from tollmeter.numbers.readings import RATES
 
 FALSE_ALARMS = 0.01
@@ -80,22 +80,27 @@ def decide(rows: Sequence[Judged], budget: float = FALSE_ALARMS) -> Decision:
     95 % interval is."""
     known = [row for row in rows if not row.reason]
     p_values = {id(row): _p_value(row) for row in known}
-    adjusted = _holm(known, p_values)
     share = budget / max(1, len(known))
-    return Decision(rows=tuple(_decided(row, p_values, adjusted, budget, share) for row in rows), budget=budget)
-
-
-def _decided(
-    row: Judged, p_values: Mapping[int, float], adjusted: Mapping[int, float], budget: float, share: float
-) -> Decided:
-    p_value, worst = p_values.get(id(row), 1.0), adjusted.get(id(row), 1.0)
-    outcome: Outcome = "inconclusive"
-    if not row.reason and worst <= budget:
-        outcome = "slower"
-    elif not row.reason and row.log_ratio + student_reach(row.freedom) * row.error <= log1p(row.limit):
-        outcome = "within"
-    least = inf if row.reason else _least(row, share)
-    return Decided(judged=row, outcome=outcome, p_value=p_value, adjusted=worst, least=least)
+    # Holm: each p-value times the number of those that are not smaller, and never below that of a smaller one.
+    worst, adjusted = 0.0, {}
+    for place, row in enumerate(sorted(known, key=lambda row: p_values[id(row)])):
+        worst = max(worst, min(1.0, p_values[id(row)] * (len(known) - place)))
+        adjusted[id(row)] = worst
+    decided = []
+    for row in rows:
+        outcome: Outcome = "inconclusive"
+        least = inf
+        if not row.reason:
+            if adjusted[id(row)] <= budget:
+                outcome = "slower"
+            elif row.log_ratio + student_reach(row.freedom) * row.error <= log1p(row.limit):
+                outcome = "within"
+            # The ratio less 1 from which the row would fail by itself.
+            reach = log1p(row.limit) + tail_reach(round(row.freedom, 1), share) * row.error
+            least = exp(reach) - 1 if reach < _NO_CHANGE else inf
+        p_value, chance = p_values.get(id(row), 1.0), adjusted.get(id(row), 1.0)
+        decided.append(Decided(judged=row, outcome=outcome, p_value=p_value, adjusted=chance, least=least))
+    return Decision(rows=tuple(decided), budget=budget)
 
 
 def _p_value(row: Judged) -> float:
@@ -105,22 +110,6 @@ def _p_value(row: Judged) -> float:
         return float(beyond <= 0)
     half = student_tails(row.freedom, beyond / row.error) / 2
     return half if beyond > 0 else 1 - half
-
-
-def _holm(rows: Sequence[Judged], p_values: Mapping[int, float]) -> dict[int, float]:
-    """Each p-value times the number of those that are not smaller, and never below that of a smaller one."""
-    ordered = sorted(rows, key=lambda row: p_values[id(row)])
-    worst, adjusted = 0.0, {}
-    for place, row in enumerate(ordered):
-        worst = max(worst, min(1.0, p_values[id(row)] * (len(ordered) - place)))
-        adjusted[id(row)] = worst
-    return adjusted
-
-
-def _least(row: Judged, share: float) -> float:
-    """The ratio less 1 from which a row would fail by itself."""
-    reach = log1p(row.limit) + tail_reach(round(row.freedom, 1), share) * row.error
-    return exp(reach) - 1 if reach < _NO_CHANGE else inf
 
 
 @lru_cache(maxsize=4096)
@@ -169,15 +158,13 @@ def _why_not(change: Change) -> str:
 def _error(change: Change, runs_sd: float) -> tuple[float, float]:
     """The standard error of a ratio and its degrees of freedom (Welch and Satterthwaite): a row's own error is known as
     well as it has layouts."""
-    own = [_own(row, runs_sd) for row in (change.old, change.new)]
-    parts = [*own, (2 * runs_sd**2, _RUNS_FREEDOM)]
+    # Variance of each row's value by its own visits. The interval was made with Student's t of more degrees of freedom,
+    # since all points of a probe show how one scatters; of these the least are counted on.
+    parts = []
+    for row in (change.old, change.new):
+        half_squared = max(0.0, half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
+        parts.append((half_squared / NORMAL**2, float(row.layouts)))
+    parts.append((2 * runs_sd**2, _RUNS_FREEDOM))
     total = sum(variance for variance, _ in parts)
     spread = sum(variance**2 / freedom for variance, freedom in parts)
     return total**0.5, total**2 / spread if spread else _RUNS_FREEDOM
-
-
-def _own(row: Row, runs_sd: float) -> tuple[float, float]:
-    """Variance of a row's value by its own visits, and its degrees of freedom. The interval was made with Student's t
-    of more degrees of freedom, since all points of a probe show how one scatters; of these the least are counted on."""
-    half_squared = max(0.0, half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
-    return half_squared / NORMAL**2, float(row.layouts)

@@ -107,17 +107,16 @@ def _sides(
 ) -> dict[Point, _Side]:
     """Without the points that were wrong once: they have no number."""
     wrong = {outcome.point for outcome in outcomes if outcome.status == "wrong_answer"}
-    wanted = {*pairs, *pairs.values()} - wrong
+    points = {*pairs, *pairs.values()} - wrong
     by_point: dict[Point, list[Outcome]] = {}
     for outcome in outcomes:
-        if outcome.status == "ok" and outcome.point in wanted:
+        if outcome.status == "ok" and outcome.point in points:
             by_point.setdefault(outcome.point, []).append(outcome)
-    return {point: _side(group, probes[point.probe], known) for point, group in by_point.items()}
-
-
-def _side(group: Sequence[Outcome], probe: Probe, known: Known) -> _Side:
-    by_round = {read.outcome.round: read for read in known.readings(group, probe)}
-    return _Side(probe, by_round, overheads([*by_round.values()]))
+    sides = {}
+    for point, group in by_point.items():
+        by_round = {read.outcome.round: read for read in known.readings(group, probes[point.probe])}
+        sides[point] = _Side(probes[point.probe], by_round, overheads([*by_round.values()]))
+    return sides
 
 
 def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
@@ -201,27 +200,24 @@ def uncompared(
 ) -> tuple[Uncompared, ...]:
     """The pairs without a ratio in any metric. compared_pairs: the ratios that there are."""
     compared = {(done.point, done.against) for done in compared_pairs}
-    return tuple(
-        _uncompared(outcomes, pair, probes)
-        for pair in pairs.items()
-        if (named(pair[0]), named(pair[1])) not in compared
-    )
-
-
-def _uncompared(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> Uncompared:
-    seeds = [
-        {outcome.round: outcome.seed for outcome in outcomes if outcome.point == point and outcome.status == "ok"}
-        for point in pair
-    ]
-    layouts = len({seeds[0][round_] for round_ in seeds[0].keys() & seeds[1].keys()})
-    never = _never(outcomes, pair, probes)
-    few = f"{layouts} of the {LEAST_BLOCKS} layouts that a ratio needs"
-    none = f"fewer than {LEAST_BLOCKS} layouts gave a time above 0 for both"
-    is_short = not never and layouts < LEAST_BLOCKS
-    return Uncompared(
-        point=named(pair[0]), against=named(pair[1]), layouts=layouts, is_short=is_short,
-        reason=never or (few if is_short else none),
-    )  # fmt: skip
+    lacking = []
+    for pair in pairs.items():
+        if (named(pair[0]), named(pair[1])) in compared:
+            continue
+        seeds = [
+            {outcome.round: outcome.seed for outcome in outcomes if outcome.point == point and outcome.status == "ok"}
+            for point in pair
+        ]
+        layouts = len({seeds[0][round_] for round_ in seeds[0].keys() & seeds[1].keys()})
+        reason = _never(outcomes, pair, probes)
+        is_short = not reason and layouts < LEAST_BLOCKS
+        if is_short:
+            reason = f"{layouts} of the {LEAST_BLOCKS} layouts that a ratio needs"
+        lacking.append(Uncompared(
+            point=named(pair[0]), against=named(pair[1]), layouts=layouts, is_short=is_short,
+            reason=reason or f"fewer than {LEAST_BLOCKS} layouts gave a time above 0 for both",
+        ))  # fmt: skip
+    return tuple(lacking)
 
 
 def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.judgement.compare import UNCHANGED, Change, facts_that_differ, of_rows
-from tollmeter.maths.change_points import change_points, level, scatter
+from tollmeter.maths.fits import change_points, level, scatter
 from tollmeter.model import Build, Machine, Row
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 from tollmeter.numbers.rows import row_key
@@ -92,17 +92,13 @@ def row_series(readings: Iterable[Reading]) -> list[RowSeries]:
     for reading in readings:
         row = reading.row
         whose = (machine_key(reading.source.machine), row_key(row), row.clock, row.unit, row.revision)
-        if _has_interval(row):
+        has_interval = row.status == "ok" and row.median and row.low and row.high and isfinite(row.high)
+        is_enough = row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS
+        if has_interval and is_enough and (row.low or 0.0) > 0:
             groups[*whose, row.state].append(reading)
         else:
             left_out[whose] += 1
     return [_series(group, left_out[key[:-1]]) for key, group in groups.items()]
-
-
-def _has_interval(row: Row) -> bool:
-    if row.status != "ok" or not row.median or not row.low or not row.high or not isfinite(row.high):
-        return False
-    return row.low > 0 and row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS
 
 
 def _series(several: Sequence[Reading], left_out: int) -> RowSeries:

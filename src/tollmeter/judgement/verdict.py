@@ -43,23 +43,22 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "too short"
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
-    beside_others = run.surroundings is not None and has_others(run.surroundings) and not is_emulated(rows)
-    if discarded_share(timed) > MOST_DISCARDED or _is_unsettled(run) or beside_others:
+    seen = None if is_emulated(rows) else run.surroundings
+    # Other programs on the measured CPUs; where their time is not known, tasks that waited for a CPU.
+    others = (seen.pressure if seen.others is None else seen.others) if seen else None
+    beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
+    # Too few points converged on a core that was contended for most of the time.
+    is_unsettled = run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_SHARED
+    if discarded_share(timed) > MOST_DISCARDED or is_unsettled or beside_others:
         return "busy"
-    is_blind = run.surroundings is not None and _is_blind(run.surroundings, rows)
+    # Something that changes these numbers could not be looked for.
+    is_blind = (seen is not None and others is None) or (run.surroundings and unread(run.surroundings, rows))
     return "unknown" if run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
 
 
 def is_held_back(seen: Surroundings) -> bool:
     """The system gives this run less than an ordinary program gets: what it measured is that, and not the machine."""
     return seen.nice > 0 or seen.policy in ("idle", "batch") or seen.throttled_s > 0
-
-
-def has_others(seen: Surroundings) -> bool:
-    """Whether other programs worked on the measured CPUs; where their time is not known, whether tasks waited for a
-    CPU."""
-    share = seen.pressure if seen.others is None else seen.others
-    return seen.company or (share or 0.0) > MOST_OTHERS
 
 
 def is_intercepted(seen: Surroundings, rows: Iterable[Row]) -> bool:
@@ -88,11 +87,6 @@ def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
     of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
     others = [name for name in seen.unreadable if name != STATUS and not is_emulated(rows)]
     return (*of_calls, *others)
-
-
-def _is_blind(seen: Surroundings, rows: Sequence[Row]) -> bool:
-    """Whether something that changes these numbers could not be looked for."""
-    return (seen.others is None and seen.pressure is None and not is_emulated(rows)) or bool(unread(seen, rows))
 
 
 def is_emulated(rows: Sequence[Row]) -> bool:
@@ -154,8 +148,3 @@ def discarded_share(rows: Sequence[Row]) -> float:
     aside = sum(row.set_aside for row in rows)
     taken = aside + sum(row.samples for row in rows)
     return aside / taken if taken else 0.0
-
-
-def _is_unsettled(run: RunInfo) -> bool:
-    """Whether too few points converged on a core that was contended for most of the time."""
-    return run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_SHARED

@@ -60,15 +60,12 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     return f"one operation makes {calls / operations:g} system calls, and {stated}"
 
 
-def _long_calls(counts: Counted, _: Outcome, probe: Probe) -> str | None:
+def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """Where calls are not declared, one in many iterations may be a device's or a library's own."""
-    each = _each(counts.calls, counts) or 0.0
-    if not probe.calls and each < 1:
-        return None
-    return _of_long(counts.calls, counts.long_calls, counts, _OFF_CALLS if probe.calls else _TOLERANCE, "system calls")
-
-
-def _long_steps(counts: Counted, _: Outcome, __: Probe) -> str | None:
+    if probe.calls or (_each(counts.calls, counts) or 0.0) >= 1:
+        off = _OFF_CALLS if probe.calls else _TOLERANCE
+        if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
+            return why
     return _of_long(counts.instructions, counts.long_instructions, counts, _OFF_STEPS, "instructions")
 
 
@@ -85,18 +82,13 @@ def _of_long(
     return f"a batch of {iterations} iterations makes {made} {what}, and short ones {each:g} an iteration"
 
 
-def _around_entry(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Where there were too many to count, the three lengths of the two batches had so many together."""
+def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
+    """An entry has few instructions around it, and a function call has two more than its control. Where there were too
+    many to count, the three lengths of the two batches had so many together."""
     steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
-    if steps is None and counts.most_steps:
-        steps = counts.most_steps / (3 * counts.iterations)
-    if steps is None or control is None or steps - control <= _MOST_AROUND_ENTRY or ENTRY not in _means(probe):
-        return None
-    return f"it executes {steps - control:g} instructions around each entry"
-
-
-def _function_call(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
+    most = counts.most_steps / (3 * counts.iterations) if steps is None and counts.most_steps else steps
+    if most is not None and control is not None and most - control > _MOST_AROUND_ENTRY and ENTRY in _means(probe):
+        return f"it executes {most - control:g} instructions around each entry"
     if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:
         return None
     return f"its body executes {steps:g} instructions and its control {control:g}: it neither calls nor returns"
@@ -113,11 +105,9 @@ def _short_batches(counts: Counted, _: Outcome, __: Probe) -> str | None:
     if len(costs) < _LEAST_COSTS or not costs[0]:
         return None
     second = sorted(costs)[-2] / costs[0]
-    return (
-        f"an iteration of a short batch takes {second:.1f} times one of a long batch"
-        if second > _MOST_OF_SHORT
-        else None
-    )
+    if second <= _MOST_OF_SHORT:
+        return None
+    return f"an iteration of a short batch takes {second:.1f} times one of a long batch"
 
 
 def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
@@ -132,20 +122,17 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     return f"one iteration goes through {each:.0f} bytes of its buffers, and its size is {size}"
 
 
-def _operations_of(counts: Counted, outcome: Outcome, _: Probe) -> str | None:
+def _work_of(counts: Counted, outcome: Outcome, _: Probe) -> str | None:
     """A processor starts no more operations than it executes instructions, but for those on vectors, which are counted
-    as bytes or flops."""
-    work, steps = outcome.work, _each(counts.instructions, counts)
-    if steps is None or work.bytes or work.flops or _operations(work) <= steps * (1 + _TOLERANCE):
+    as bytes or flops; and an instruction moves so many bytes at most, where the kernel moves none."""
+    work, steps, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
+    if steps is None:
         return None
-    return f"one iteration executes {steps:g} instructions, and the probe declares {_operations(work):g} operations"
-
-
-def _bytes(counts: Counted, outcome: Outcome, _: Probe) -> str | None:
-    steps, calls = _each(counts.instructions, counts), _each(counts.calls, counts)
-    if steps is None or calls or outcome.work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
+    if not work.bytes and not work.flops and operations > steps * (1 + _TOLERANCE):
+        return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"
+    if _each(counts.calls, counts) or work.bytes <= steps * _BYTES_OF_INSTRUCTION * (1 + _TOLERANCE):
         return None
-    return f"one iteration executes {steps:g} instructions, and the probe declares {outcome.work.bytes:g} bytes"
+    return f"one iteration executes {steps:g} instructions, and the probe declares {work.bytes:g} bytes"
 
 
 def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
@@ -206,7 +193,5 @@ def _operations(work: Work) -> float:
 
 
 Rule = Callable[[Counted, Outcome, Probe], str | None]
-IN_SHORT: Sequence[Rule] = (
-    _calls, _operations_of, _bytes, _control, _turns, _sizes, _order, _around_entry, _function_call, _entered
-)  # fmt: skip
-IN_LENGTH: Sequence[Rule] = (_long_calls, _long_steps, _short_batches)
+IN_SHORT: Sequence[Rule] = (_calls, _work_of, _control, _turns, _sizes, _order, _around_boundary, _entered)
+IN_LENGTH: Sequence[Rule] = (_long_batches, _short_batches)

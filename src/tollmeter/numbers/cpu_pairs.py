@@ -69,36 +69,26 @@ def pair_numbers(
     owner = np.array([numbers[pair] for _, pair in timed])
     logs = _without_states(np.log([value for value, _ in timed]), owner)
     several = np.split(logs[np.argsort(owner, kind="stable")], np.cumsum(np.bincount(owner))[:-1])
-    sd = _common_sd(several)
-    return {pair: _number(own, sd) for pair, own in zip(numbers, several, strict=True)}
+    # Of visits of one pair: the middle of all deviations from the means of their pairs.
+    deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
+    sd = float(np.median(np.abs(np.concatenate(deviations)))) / _OF_NORMAL if deviations else _USUAL_SD
+    return {
+        pair: PairNumber(estimate_of_few(own, sd), len(own), exp(float(own.min())))
+        for pair, own in zip(numbers, several, strict=True)
+    }
 
 
 def _without_states(logs: Array, owner: NDArray[np.int64]) -> Array:
     """Less what the visits around each have in common beyond their pairs. owner: the pair of each visit, in order."""
     if len(logs) < _LEAST_FOR_STATES:
         return logs
-    counts, state = np.bincount(owner), np.zeros(len(logs))
+    counts, state, half = np.bincount(owner), np.zeros(len(logs)), _NEIGHBOURS // 2
     for _ in range(_PASSES):
         usual = np.bincount(owner, logs - state) / counts
-        state = _around(logs - usual[owner])
+        residuals = np.pad(logs - usual[owner], half, mode="reflect")
+        windows = np.lib.stride_tricks.sliding_window_view(residuals, 2 * half + 1)
+        state = np.asarray(np.median(np.delete(windows, half, axis=1), axis=1))  # itself left out
     return np.asarray(logs - state + np.median(state))
-
-
-def _around(residuals: Array) -> Array:
-    """The median of the neighbours of each visit, itself left out."""
-    half = _NEIGHBOURS // 2
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(residuals, half, mode="reflect"), 2 * half + 1)
-    return np.asarray(np.median(np.delete(windows, half, axis=1), axis=1))
-
-
-def _common_sd(several: Sequence[Array]) -> float:
-    """Of visits of one pair: the middle of all deviations from the means of their pairs."""
-    deviations = [(own - own.mean()) * np.sqrt(len(own) / (len(own) - 1)) for own in several if len(own) > 1]
-    return float(np.median(np.abs(np.concatenate(deviations)))) / _OF_NORMAL if deviations else _USUAL_SD
-
-
-def _number(logs: Array, common_sd: float) -> PairNumber:
-    return PairNumber(estimate_of_few(logs, common_sd), len(logs), exp(float(logs.min())))
 
 
 def wide_pairs(outcomes: Sequence[Outcome], point: Point, probe: Probe, known: Known) -> list[Cpus]:

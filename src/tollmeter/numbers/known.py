@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from tollmeter.experiment.core_clock import ClockEvidence, follows_clock
-from tollmeter.experiment.core_states import core_seen
+from tollmeter.experiment.core import ClockEvidence, core_seen, follows_clock
 from tollmeter.experiment.precision import Scatter
 from tollmeter.experiment.runs_differ import group_of, learned_sd
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
@@ -46,20 +45,11 @@ class Learned(NamedTuple):
 
 
 class ReadingCache(NamedTuple):
-    """A cache of readings by the identity of their outcome, which lives as long as they do; and of results, each of the
-    objects that it was made of last, which scatter, rows and settlement share."""
+    """A cache of readings by the identity of their outcome, which lives as long as they do; and of results, each with
+    the objects that it was made of, which scatter, rows and settlement share."""
 
     readings: dict[int, Reading]
     results: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
-
-    def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
-        """The result of that name; made anew where it is of other objects. of: what it is made of."""
-        objects = tuple(of)
-        held, result = self.results.get(name, ((), None))
-        if len(held) != len(objects) or not all(map(is_, held, objects)):
-            result = make()
-            self.results[name] = objects, result
-        return cast("T", result)
 
     def clear(self) -> None:
         self.readings.clear()
@@ -71,10 +61,12 @@ def nothing_made() -> ReadingCache:
 
 
 class Known(NamedTuple):
-    """clocks_hz: core clock by target, which times are stated at; widths: of the whole core; alternating: where its
-    sibling is busy and idle in turn within a sample, so that the state of no sample is known; scatter: by probe and
-    metric; evidence: by these and the target, that costs follow the core's clock. made: what was made of visits
-    already; None where nothing is kept."""
+    """clocks_hz: core clock by target, which times are stated at.
+    widths: of the whole core. alternating: where its sibling is busy and idle in turn within a sample, so that the
+    state of no sample is known.
+    scatter: by probe and metric. evidence: by these and the target, that costs follow the core's clock.
+    learned, precision: from earlier runs, and as asked for.
+    made: what was made of visits already; None where nothing is kept."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -103,19 +95,16 @@ class Known(NamedTuple):
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
         """The readings of visits of one probe, which rows, settlement and pairs share."""
-        if self.made is None:
-            return self.read(outcomes, [probe] * len(outcomes))
         unread = self.unread(outcomes)
-        self.read(unread, [probe] * len(unread))
-        return [self.made.readings[id(outcome)] for outcome in outcomes]
+        new = self.read(unread, [probe] * len(unread))
+        return new if self.made is None else [self.made.readings[id(outcome)] for outcome in outcomes]
 
     def unread(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """The outcomes without readings."""
-        return [outcome for outcome in outcomes if not self._held(outcome)]
-
-    def _held(self, outcome: Outcome) -> Reading | None:
-        read = self.made.readings.get(id(outcome)) if self.made is not None else None
-        return read if read and read.outcome is outcome else None
+        held = self.made.readings if self.made is not None else {}
+        return [
+            outcome for outcome in outcomes if (read := held.get(id(outcome))) is None or read.outcome is not outcome
+        ]
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
         """The readings of any visits: together they take less time than one by one. probes: of each."""
@@ -124,18 +113,30 @@ class Known(NamedTuple):
             self.made.readings.update((id(read.outcome), read) for read in new)
         return new
 
+    def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
+        """The result of that name; made anew where it is of other objects, or nothing is kept. of: what it is made
+        of."""
+        if self.made is None:
+            return make()
+        objects = tuple(of)
+        held, result = self.made.results.get(name, ((), None))
+        if len(held) != len(objects) or not all(map(is_, held, objects)):
+            result = make()
+            self.made.results[name] = objects, result
+        return cast("T", result)
+
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
         """Of one point."""
-        if self.made is None or not readings:
+        if not readings:
             return overheads(readings)
-        return self.made.once(("paid", readings[0].outcome.point), readings, lambda: overheads(readings))
+        return self.once(("paid", readings[0].outcome.point), readings, lambda: overheads(readings))
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
         """Of one point and one of its metrics."""
-        if self.made is None or not readings or len(readings) > _MOST_KEPT:
+        if not readings or len(readings) > _MOST_KEPT:
             return series_of(readings, metric, paid, self.clocks_hz)
         name = "series", readings[0].outcome.point, metric.name
-        return self.made.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
+        return self.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
 
     def stated(self, series: Series, point: Point, metric: str) -> Series:
         """The series at the stated clock if its times consist of core cycles, else as read."""
@@ -143,11 +144,6 @@ class Known(NamedTuple):
         seen = self.evidence.get((point.probe, metric, point.target)) or ClockEvidence([cost], [series.evidence])
         follows = series.clock_hz and cost > 0 and follows_clock(cost, seen)
         return series if follows else series.as_read()
-
-    def scatter_of(self, probe: str, metric: str) -> Scatter:
-        return self.scatter.get((probe, metric)) or Scatter(
-            runs_sd=learned_sd(self.learned.runs_sd, f"{probe} {metric}")
-        )
 
     def runs_sd(self, name: str) -> float:
         """Of the times of a row. name: as `row_name` gives it."""

@@ -8,7 +8,7 @@ control loop and the sample, and compares ends of intervals rather than medians.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf, isfinite
 
 import msgspec
@@ -55,21 +55,95 @@ LEAST_CYCLES = {
 def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
     """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target. cpus: that a
     visit had at most."""
+    broken: Broken = {}
+    for row in rows:
+        if row.status == "ok" and (why := _broken(row, probes, core_clocks_hz.get(row.target, 0.0), cpus)):
+            broken[id(row)] = why
     real = [row for row in rows if row.clock in REAL_CLOCKS]
-    broken: Broken = {
-        **_without_end(rows),
-        **_below_nothing(rows, probes),
-        **_more_than_all_cores(real, probes, core_clocks_hz, cpus),
-    }
-    for rule in RULES:
-        for row_id, sentence in rule(real, probes, core_clocks_hz).items():
-            broken.setdefault(row_id, sentence)
-    return tuple(_refuse(row, broken[id(row)]) if id(row) in broken else row for row in rows)
-
-
-def _refuse(row: Row, sentence: str) -> Row:
+    broken = {**_latency_falls(real, probes), **_chains_wait_shorter(real, probes), **broken}
     empty = {"median": None, "low": None, "high": None, "minimum": None, "quartiles": (), "modes": ()}
-    return msgspec.structs.replace(row, status="unstable", reason=sentence, **empty)
+    return tuple(
+        msgspec.structs.replace(row, status="unstable", reason=broken[id(row)], **empty) if id(row) in broken else row
+        for row in rows
+    )
+
+
+# ---- one row ---------------------------------------------------------------------------------------------------------
+
+
+def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
+    """The rule that a row breaks by itself. clock_hz: of its core, 0 where it is not known. A difference of two times
+    may be negative, and what a probe counted may be; a time may not."""
+    metric = metric_of(row, probes)
+    source = metric.source if metric else None
+    is_real, is_one_core = row.clock in REAL_CLOCKS, source in ("body", "difference", "control")
+    bound = MOST_IN_A_CYCLE.get(row.unit)
+    amount = _in_a_cycle(row, source, clock_hz or FASTEST_CLOCK_HZ)
+    if is_real and bound and amount is not None and amount > bound[0] * (1 if is_one_core else cpus) * MARGIN:
+        # Whatever a metric means: work is done by cores, and none does more in a cycle than its widest units.
+        return f"{bound[1]} a cycle"
+    several = (row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes)
+    numbers = [end for end in several if end is not None]
+    if source not in (None, "difference", "gauge") and any(end < 0 for end in numbers):
+        return NO_TIME
+    if not all(isfinite(end) for end in numbers):
+        return NO_NUMBER
+    means = meaning(row, probes)
+    if not is_real or row.median is None or means is None:
+        return None
+    return _breaks_meaning(row, means, clock_hz, is_one_core=is_one_core)
+
+
+def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
+    """What a row claims at least; of a time the operations. What is left of a difference may be nothing."""
+    if row.low is None or row.high is None:
+        return None
+    if row.unit not in ("ns", "cycle"):
+        return _ends(row)[0] / clock_hz
+    if source not in ("body", "control"):
+        return None
+    cycles = _ends(row)[1] * (1.0 if row.unit == "cycle" else clock_hz / 1e9)
+    return 1 / cycles if cycles > 0 else inf
+
+
+def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool) -> str | None:
+    """A boundary takes cycles, so an interval that reaches zero states no cost: a difference of two disturbed times. A
+    chain of dependent additions does no more than one a cycle, here or in the control loop. One core loads at most two
+    vectors of 64 bytes a cycle, and stores no more; a byte that is copied or updated is loaded and stored, and counts
+    once."""
+    low, high = _ends(row)
+    if means in LEAST_CYCLES:
+        least, sentence = LEAST_CYCLES[means]
+        most_cycles = high * {"ns": clock_hz / 1e9, "cycle": 1.0}.get(row.unit, inf)
+        if row.unit == "op/s":
+            most_cycles = clock_hz / low if low > 0 else inf
+        if clock_hz and most_cycles * MARGIN < least:
+            return sentence
+        if low <= 0 and row.unit in ("ns", "cycle"):
+            return f"not resolved from zero: at most {short(high, row.unit)}"
+    if (
+        means == "core-clock"
+        and clock_hz
+        and ((row.unit == "op/s" and low > clock_hz * MARGIN) or (row.unit == "cycle" and high * MARGIN < 1))
+    ):
+        return "additions that wait for each other take at least a cycle each"
+    bound = clock_hz * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES
+    if means in BANDWIDTHS and row.unit == "B/s" and is_one_core and clock_hz and low > bound * MARGIN:
+        return f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
+    most_flops = clock_hz * FLOPS_PER_CYCLE
+    if means == "flops-of-n" and row.unit == "flop/s" and is_one_core and clock_hz and low > most_flops * MARGIN:
+        return f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
+    return None
+
+
+def _ends(row: Row) -> Ends:
+    """Of the row's interval; of all of its states', where it has some."""
+    assert row.low is not None
+    assert row.high is not None
+    return min([row.low, *(state.low for state in row.states)]), max([row.high, *(state.high for state in row.states)])
+
+
+# ---- rows that contradict each other ---------------------------------------------------------------------------------
 
 
 def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
@@ -82,23 +156,14 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
     return [sorted(group, key=lambda row: int(row.parameters[axis])) for group in groups.values()]
 
 
-def _ends(row: Row) -> Ends:
-    """Of the row's interval; of all of its states', where it has some."""
-    assert row.low is not None
-    assert row.high is not None
-    return min([row.low, *(state.low for state in row.states)]), max([row.high, *(state.high for state in row.states)])
-
-
-def _latency_grows(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+def _latency_falls(rows: Sequence[Row], probes: Probes) -> Broken:
     """No buffer is clearly faster than a smaller one."""
-    broken: Broken = {}
-    for group in _series(with_meaning(rows, probes, "latency-of-size"), "size"):
-        sentence = "the latency of a random walk does not fall as its buffer grows"
-        broken |= {id(group[place]): sentence for place in _odd([_ends(row) for row in group])}
-    return broken
+    sentence = "the latency of a random walk does not fall as its buffer grows"
+    several = _series(with_meaning(rows, probes, "latency-of-size"), "size")
+    return {id(group[place]): sentence for group in several for place in _odd([_ends(row) for row in group])}
 
 
-def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) -> Broken:
+def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
     """k chains keep no more than k loads under way, and each of these waits no shorter for more of them: k times what
     one load takes does not fall as chains are added."""
     broken: Broken = {}
@@ -108,145 +173,23 @@ def _chains_bound_parallelism(rows: Sequence[Row], probes: Probes, _: Clocks) ->
         odd = _odd(waits)
         for place in odd:
             later = [waits[other] for other in range(place + 1, len(waits)) if other not in odd]
-            slow = any(high * MARGIN < waits[place][0] for _, high in later)
+            is_slow = any(high * MARGIN < waits[place][0] for _, high in later)
             quick = f"{counts[place]} chains keep no more than {counts[place]} loads under way"
-            broken[id(group[place])] = SLOWER_THAN_MORE if slow else quick
+            broken[id(group[place])] = SLOWER_THAN_MORE if is_slow else quick
     return broken
 
 
 def _odd(series: Sequence[Ends]) -> list[int]:
-    """Places that do not fit into the longest series in which nothing falls: where two contradict each other, all the
-    others say which of them is the odd one."""
-    kept = set(_longest_rise(series))
-    return [place for place in range(len(series)) if place not in kept]
-
-
-def _longest_rise(series: Sequence[Ends]) -> list[int]:
-    """Places of the longest series where each interval, with the margin, reaches that of the place before it."""
+    """Places that do not fit into the longest series in which nothing falls, where each interval, with the margin,
+    reaches that of the place before it: where two contradict each other, all the others say which is the odd one."""
     length, before = [1] * len(series), [-1] * len(series)
     for place, (_, high) in enumerate(series):
         for earlier in range(place):
             if high * MARGIN >= series[earlier][0] and length[earlier] + 1 > length[place]:
                 length[place], before[place] = length[earlier] + 1, earlier
     place = max(range(len(series)), key=length.__getitem__)
-    kept = []
+    kept = set()
     while place >= 0:
-        kept.append(place)
+        kept.add(place)
         place = before[place]
-    return kept
-
-
-def _bandwidth_under_ports(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
-    """One core loads at most two vectors of 64 bytes a cycle, and stores no more. A byte that is copied or updated is
-    loaded and stored, and counts once."""
-    broken: Broken = {}
-    for row in with_meaning(rows, probes, *BANDWIDTHS):
-        bound = clocks.get(row.target, 0.0) * LOADS_PER_CYCLE * WIDEST_LOAD_BYTES
-        if bound and row.unit == "B/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
-            broken[id(row)] = f"one core moves at most {bound / 1e9:.0f} GB/s at this clock"
-    return broken
-
-
-def _one_core(row: Row, probes: Probes) -> bool:
-    metric = metric_of(row, probes)
-    return metric is not None and metric.source in ("body", "difference", "control")
-
-
-def _additions_wait(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
-    """A chain of dependent additions does no more than one a cycle, here or in the control loop."""
-    broken: Broken = {}
-    for row in with_meaning(rows, probes, "core-clock"):
-        clock = clocks.get(row.target, 0.0)
-        too_fast = row.unit == "op/s" and _ends(row)[0] > clock * MARGIN
-        too_short = row.unit == "cycle" and _ends(row)[1] * MARGIN < 1
-        if clock and (too_fast or too_short):
-            broken[id(row)] = "additions that wait for each other take at least a cycle each"
-    return broken
-
-
-def _flops_under_units(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
-    broken: Broken = {}
-    for row in with_meaning(rows, probes, "flops-of-n"):
-        bound = clocks.get(row.target, 0.0) * FLOPS_PER_CYCLE
-        if bound and row.unit == "flop/s" and _one_core(row, probes) and _ends(row)[0] > bound * MARGIN:
-            broken[id(row)] = f"one core does at most {FLOPS_PER_CYCLE} floating-point operations a cycle"
-    return broken
-
-
-def _without_end(rows: Sequence[Row]) -> Broken:
-    """A rate of work that was declared as 1e300 bytes, or a cost that is none."""
-    measured = (row for row in rows if row.status == "ok")
-    return {id(row): NO_NUMBER for row in measured if not all(isfinite(end) for end in _numbers(row))}
-
-
-def _below_nothing(rows: Sequence[Row], probes: Probes) -> Broken:
-    """A difference of two times may be negative, and what a probe counted may be; a time may not."""
-    timed = (row for row in rows if row.status == "ok" and _is_timed(row, probes))
-    return {id(row): NO_TIME for row in timed if any(end < 0 for end in _numbers(row))}
-
-
-def _is_timed(row: Row, probes: Probes) -> bool:
-    metric = metric_of(row, probes)
-    return metric is not None and metric.source not in ("difference", "gauge")
-
-
-def _numbers(row: Row) -> list[float]:
-    ends = [row.median, row.low, row.high, row.minimum, *row.quartiles, *row.modes]
-    return [end for end in ends if end is not None]
-
-
-def _more_than_all_cores(rows: Sequence[Row], probes: Probes, clocks: Clocks, cpus: int) -> Broken:
-    """Whatever a metric means: work is done by cores, and none does more in a cycle than its widest units."""
-    broken: Broken = {}
-    for row in rows:
-        clock = clocks.get(row.target, 0.0) or FASTEST_CLOCK_HZ
-        bound, amount = MOST_IN_A_CYCLE.get(row.unit), _in_a_cycle(row, probes, clock)
-        cores = 1 if _one_core(row, probes) else cpus
-        if bound and amount is not None and amount > bound[0] * cores * MARGIN:
-            broken[id(row)] = f"{bound[1]} a cycle"
-    return broken
-
-
-def _in_a_cycle(row: Row, probes: Probes, clock_hz: float) -> float | None:
-    """What a row claims at least; of a time the operations. What is left of a difference may be nothing."""
-    if row.status != "ok" or row.low is None or row.high is None:
-        return None
-    if row.unit not in ("ns", "cycle"):
-        return _ends(row)[0] / clock_hz
-    metric = metric_of(row, probes)
-    if metric is None or metric.source not in ("body", "control"):
-        return None
-    cycles = _ends(row)[1] * (1.0 if row.unit == "cycle" else clock_hz / 1e9)
-    return 1 / cycles if cycles > 0 else inf
-
-
-def _takes_cycles(rows: Sequence[Row], probes: Probes, clocks: Clocks) -> Broken:
-    """A boundary takes cycles, so an interval that reaches zero states no cost: a difference of two disturbed times."""
-    broken: Broken = {}
-    for row in with_meaning(rows, probes, *LEAST_CYCLES):
-        least, sentence = LEAST_CYCLES[meaning(row, probes) or ""]
-        clock = clocks.get(row.target, 0.0)
-        low, high = _ends(row)
-        if clock and _most_cycles(row, clock) * MARGIN < least:
-            broken[id(row)] = sentence
-        elif low <= 0 and row.unit in ("ns", "cycle"):
-            broken[id(row)] = f"not resolved from zero: at most {short(high, row.unit)}"
-    return broken
-
-
-def _most_cycles(row: Row, clock_hz: float) -> float:
-    """Of one operation, by the end of the row's interval that is the slower; infinite for other units."""
-    low, high = _ends(row)
-    if row.unit == "op/s":
-        return clock_hz / low if low > 0 else inf
-    return high * {"ns": clock_hz / 1e9, "cycle": 1.0}.get(row.unit, inf)
-
-
-RULES: tuple[Callable[[Sequence[Row], Probes, Clocks], Broken], ...] = (
-    _takes_cycles,
-    _additions_wait,
-    _bandwidth_under_ports,
-    _flops_under_units,
-    _chains_bound_parallelism,
-    _latency_grows,
-)
+    return [place for place in range(len(series)) if place not in kept]

@@ -9,19 +9,27 @@ cost into the metric's unit once it has been estimated.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress, pairwise
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.batches import ALONE_NS, IN_COMPANY_NS, Array, Paid, paid_once, values
-from tollmeter.experiment.core_clock import clocks_of, sample_clocks
-from tollmeter.experiment.core_states import states
+from tollmeter.experiment.batches import (
+    ALONE_NS,
+    EXPONENT_OFF,
+    IN_COMPANY_NS,
+    WAITING_OFF,
+    Array,
+    Paid,
+    bent,
+    paid_once,
+    values,
+)
+from tollmeter.experiment.core import clocks_of, sample_clocks, states
 from tollmeter.experiment.evidence import REASONS, disturbances
-from tollmeter.experiment.linear import EXPONENT_OFF, WAITING_OFF, bent
-from tollmeter.experiment.taken import Mask, Taken
-from tollmeter.model import Lanes, Metric, Outcome, Probe, Samples
+from tollmeter.experiment.taken import Taken
+from tollmeter.model import Lanes, Metric, Outcome, Probe
 
 RATES = {"B/s": ("bytes", 1), "bit/s": ("bytes", 8), "flop/s": ("flops", 1), "op/s": ("operations", 1)}
 """What of the work a rate counts, and how many of its units one of that is."""
@@ -127,16 +135,35 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     control_iterations = np.where(own > 0, own, iterations)
     parts = (slowed, iterations, body, control_iterations, control, seen, every.column("voluntary"))
     columns = Columns(*map(_in_little_room, parts))
-    why = tuple([REASONS[place] or "" for place in against[against > 0].tolist()])
-    ends = np.cumsum(every.of_visits(against > 0)).tolist()
-    aside = [why[start:end] for start, end in pairwise([0, *ends])]
-    lanes = [_lanes(samples, mine) for samples, mine in zip(every.visits, _of_each(kept, every), strict=True)]
-    lack = used.of_visits(control[:, 0] < 0).tolist()
-    places = zip(pairwise(used.starts.tolist()), pairwise(every.starts.tolist()), strict=True)
-    visits = zip(outcomes, probes, clocks.tolist(), aside, lack, strict=True)
-    return [
-        _reading(visit, columns, *where, beside) for visit, where, beside in zip(visits, places, lanes, strict=True)
-    ]
+    is_aside = against > 0
+    why = tuple([REASONS[place] or "" for place in against[is_aside].tolist()])
+    aside_ends = np.cumsum(every.of_visits(is_aside)).tolist()
+    lacking = used.of_visits(control[:, 0] < 0).tolist()
+    used_ends, ends = used.starts.tolist(), every.starts.tolist()
+    made = []
+    for visit, (outcome, probe, clock_hz) in enumerate(zip(outcomes, probes, clocks.tolist(), strict=True)):
+        begin, end = used_ends[visit], used_ends[visit + 1]
+        all_begin, all_end = ends[visit], ends[visit + 1]
+        taken, lanes = every.visits[visit], list[Lanes]()
+        if taken.columns.has_lanes:  # of the samples that are used
+            lanes = [*compress(taken.lanes(), kept[all_begin:all_end].tolist())]
+        in_company = bool(lanes) and all(lanes)
+        rates = [sum(done / ns for done, ns in of_sample if ns > 0) for of_sample in lanes] if in_company else None
+        made.append(
+            Reading(
+                outcome=outcome,
+                clock_hz=clock_hz or None,
+                columns=columns,
+                samples=(begin, end),
+                waits_of=(all_begin, all_end),
+                has_control=end > begin and not lacking[visit],
+                lane_rates=None if rates is None else np.array(rates),
+                workers=len(lanes[0]) if in_company else 0,
+                set_aside=why[aside_ends[visit - 1] if visit else 0 : aside_ends[visit]],
+                waits=probe.switches or bool(probe.roles),
+            )
+        )
+    return made
 
 
 def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
@@ -144,40 +171,6 @@ def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[:1].copy(), column.shape)
     return column
-
-
-def _of_each(column: NDArray[Any], taken: Taken) -> list[NDArray[Any]]:
-    """What is each visit's, in a tenth of the time that np.split takes."""
-    return [column[start:stop] for start, stop in pairwise(taken.starts.tolist())]
-
-
-def _reading(
-    visit: tuple[Outcome, Probe, float, tuple[str, ...], int],
-    columns: Columns,
-    samples: tuple[int, int],
-    waits_of: tuple[int, int],
-    lanes: Sequence[Lanes],
-) -> Reading:
-    """visit: with its core's clock, why samples are discarded, and how many of the others lack a control."""
-    outcome, probe, clock_hz, aside, lack = visit
-    in_company = bool(lanes) and all(lanes)
-    return Reading(
-        outcome=outcome,
-        clock_hz=clock_hz or None,
-        columns=columns,
-        samples=samples,
-        waits_of=waits_of,
-        has_control=samples[1] > samples[0] and not lack,
-        lane_rates=np.array([sum(done / ns for done, ns in some if ns > 0) for some in lanes]) if in_company else None,
-        workers=len(lanes[0]) if in_company else 0,
-        set_aside=aside,
-        waits=probe.switches or bool(probe.roles),
-    )
-
-
-def _lanes(samples: Samples, kept: Mask) -> list[Lanes]:
-    """Of the samples that are used; none where no sample of their block has any."""
-    return [*compress(samples.lanes(), kept.tolist())] if samples.columns.has_lanes else []
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
@@ -210,25 +203,20 @@ def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
 
 def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tuple[list[Reading], Array]:
     """The same of all visits of one point: those that have them, and their costs."""
-    scaled = [(read, _scale(read, metric)) for read in _able(readings, metric, paid) if len(read.iterations)]
-    timed = [read for read, scale in scaled if scale is not None]
+    able = readings
+    if metric.source in ("companions", "together"):
+        beside = [read for read in readings if read.lane_rates is not None]
+        able = beside if beside or metric.source == "companions" else readings
+    elif metric.source != "body":
+        able = [read for read in readings if read.control is not None and paid.control is not None]
+    scaled = [(read, scale) for read in able if len(read.iterations) and (scale := _scale(read, metric)) is not None]
+    timed = [read for read, _ in scaled]
     if not timed:
         return [], np.empty((0, 1))
-    scales = [scale for _, scale in scaled if scale is not None]
-    each = np.repeat(scales, [len(read.iterations) for read in timed])
+    each = np.repeat([scale for _, scale in scaled], [len(read.iterations) for read in timed])
     if metric.unit == "cycle":
         each = each * _whole(timed, "slowed")
     return timed, _per_iteration(timed, metric, paid) * each[:, None]
-
-
-def _able(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Sequence[Reading]:
-    """The visits that have what the metric is made of."""
-    if metric.source in ("companions", "together"):
-        beside = [read for read in readings if read.lane_rates is not None]
-        return beside if beside or metric.source == "companions" else readings
-    if metric.source == "body":
-        return readings
-    return [read for read in readings if read.control is not None and paid.control is not None]
 
 
 def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
@@ -248,7 +236,16 @@ def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) ->
     if metric.source == "body":
         return body
     if metric.source in ("companions", "together"):
-        return _beside_companions(timed, body, metric.source == "together")
+        rates = [read.lane_rates for read in timed if read.lane_rates is not None]
+        if not rates:  # a worker without companions is all there is together
+            return body
+        # One over the rates added up, during the longer batch; for a time, the mean of the workers that were added.
+        longer = body[:, -1]
+        with np.errstate(divide="ignore"):
+            own = np.zeros_like(longer)
+            if metric.source == "together":
+                own = np.where(longer > 0, 1 / longer, np.inf)
+            return np.asarray(1 / (own + np.concatenate(rates)))[:, None]
     assert paid.control is not None
     control = values(_whole(timed, "control"), _whole(timed, "control_iterations"), paid.control)
     if metric.source != "difference":
@@ -259,18 +256,6 @@ def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) ->
 
 def _whole(timed: Sequence[Reading], name: str) -> Array:
     return np.concatenate([getattr(read, name) for read in timed])
-
-
-def _beside_companions(timed: Sequence[Reading], body: Array, together: bool) -> Array:
-    """One over the rates added up, during the longer batch; for a time, the mean of the workers that were added. A
-    worker without companions is all there is together."""
-    rates = [read.lane_rates for read in timed if read.lane_rates is not None]
-    if not rates:
-        return body
-    longer = body[:, -1]
-    with np.errstate(divide="ignore"):
-        own = np.where(longer > 0, 1 / longer, np.inf) if together else np.zeros_like(longer)
-        return np.asarray(1 / (own + np.concatenate(rates)))[:, None]
 
 
 def _scale(read: Reading, metric: Metric) -> float | None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row from the visits of one point: the estimate in each state, or the sentence that stands in its place."""
+"""One row from the visits of one point: the estimate in each state, or the sentence that stands in its place; and rows
+of gauges."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import exp
+from math import exp, isfinite
 from typing import NamedTuple
 
 import msgspec
@@ -15,18 +16,19 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.precision import (
     LEAST_LAYOUTS,
     LEAST_VISITS,
+    NORMAL,
     Estimate,
     Scatter,
     estimate,
     in_plain_numbers,
     middle_of,
 )
-from tollmeter.experiment.two_states import bimodal_split
 from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
-from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, whole_cost
+from tollmeter.numbers.meanings import BY_KERNEL
+from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, is_time, whole_cost
 from tollmeter.numbers.series import Part, Series
-from tollmeter.numbers.stats import modes, quartiles
+from tollmeter.numbers.stats import bimodal_split, modes, quartiles
 from tollmeter.numbers.units import short, span
 
 LEAST_SAMPLES = 2
@@ -64,17 +66,15 @@ class MetricEstimates(NamedTuple):
 
 
 def metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> MetricEstimates:
-    if known.made is None:
-        return _metric_estimates(visited, asked, known)
     name = "estimates", visited.readings[0].outcome.point, asked.name
-    return known.made.once(name, (visited, known.scatter), lambda: _metric_estimates(visited, asked, known))
+    return known.once(name, (visited, known.scatter), lambda: _metric_estimates(visited, asked, known))
 
 
 def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> MetricEstimates:
-    clock = visited.readings[0].outcome.clock.kind
-    metric = counted(asked) if clock == "instructions" else asked
+    first = visited.readings[0].outcome
+    metric = counted(asked) if first.clock.kind == "instructions" else asked
     series = known.series(visited.readings, asked, visited.paid)
-    series = known.stated(series, visited.readings[0].outcome.point, asked.name) if series else None
+    series = known.stated(series, first.point, asked.name) if series else None
     complaint = _too_little(visited.readings, asked, series) or visited.paid.bent(asked)
     if complaint or series is None:
         return MetricEstimates(metric, None, (), complaint)
@@ -85,21 +85,25 @@ def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> Me
 def _estimated(
     name: StateName | None, part: Part, visited: PointReadings, metric: Metric, known: Known
 ) -> ModeEstimate:
-    scatter = _scatter(visited, metric, known, name)
-    return ModeEstimate(name, part, _estimate(part, scatter, _whole(visited, metric)), scatter)
+    probe, first = visited.probe, visited.readings[0].outcome
+    common = known.scatter.get((probe.probe, metric.name))
+    scatter = common or Scatter(runs_sd=known.learned.group_sd(probe.probe, metric.name))
+    # Runs under an emulator do not differ as those of a machine do.
+    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(_name(visited, metric, name))
+    scatter = msgspec.structs.replace(scatter, runs_sd=differ)
+    medians = part.medians
+    # What a difference is a part of, from which the control is subtracted; 0 for all else.
+    minuend = whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
+    if minuend or medians.min() <= 0:
+        plain = in_plain_numbers(medians, part.layouts, minuend or abs(middle_of(medians)), scatter)
+        return ModeEstimate(name, part, plain, scatter)
+    positive = part.values[part.values > 0]
+    reach = float(positive.min()), float(positive.max())
+    return ModeEstimate(name, part, estimate(medians, part.layouts, scatter, reach), scatter)
 
 
-def _scatter(visited: PointReadings, metric: Metric, known: Known, state: StateName | None) -> Scatter:
-    """Runs under an emulator do not differ as those of a machine do."""
-    scatter, first = known.scatter_of(visited.probe.probe, metric.name), visited.readings[0].outcome
-    name = row_name(bare(first, visited.probe, metric, "ok", None), state)
-    differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(name)
-    return msgspec.structs.replace(scatter, runs_sd=differ)
-
-
-def _whole(visited: PointReadings, metric: Metric) -> float:
-    """What a difference is a part of; 0 for all else."""
-    return whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
+def _name(visited: PointReadings, metric: Metric, state: StateName | None) -> str:
+    return row_name(bare(visited.readings[0].outcome, visited.probe, metric, "ok", None), state)
 
 
 def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
@@ -177,15 +181,6 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
     return sorted(parts, key=lambda part: -part[1].share)
 
 
-def _estimate(part: Part, scatter: Scatter, minuend: float) -> Estimate:
-    """minuend: of a difference, from which the control is subtracted; 0 for all else."""
-    medians = part.medians
-    if minuend or medians.min() <= 0:
-        return in_plain_numbers(medians, part.layouts, minuend or abs(middle_of(medians)), scatter)
-    positive = part.values[part.values > 0]
-    return estimate(medians, part.layouts, scatter, (float(positive.min()), float(positive.max())))
-
-
 def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
     """Why there is no estimate, if so."""
     samples = sum(len(read.iterations) for read in readings) if series else 0
@@ -206,12 +201,9 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
 def _breaks_physics(estimate: Estimate, metric: Metric) -> str | None:
     """Nothing takes no time, and a part takes no longer than the whole."""
     if estimate.value > 0:
-        lost = estimate.low <= 0 and metric.source != "difference"
-        return (
-            f"its time is not resolved from zero: {span(estimate.low, estimate.high, _cost_unit(metric))}"
-            if lost
-            else None
-        )
+        if estimate.low > 0 or metric.source == "difference":
+            return None
+        return f"its time is not resolved from zero: {span(estimate.low, estimate.high, _cost_unit(metric))}"
     if metric.source != "difference":
         return f"twice the work took no longer: {short(estimate.value, _cost_unit(metric))} for one"
     if estimate.high < 0:
@@ -229,18 +221,17 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
     least = pooled.min() if pooled.min() > 0 else _in_unit(head.part.medians, metric).min()
+    states = []
+    for mode in by_mode:
+        if mode.name is not None and mode.estimate.low > 0:
+            middle, lower, upper = _ends(mode.estimate, metric)
+            states.append(State(state=mode.name, share=mode.part.share, median=middle, low=lower, high=upper))
     return {
         "median": value, "low": low, "high": high, "minimum": float(min(least, value)),
         "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
         "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
-        "states": tuple(_state(mode, metric) for mode in by_mode if mode.name is not None and mode.estimate.low > 0),
+        "states": tuple(states),
     }  # fmt: skip
-
-
-def _state(mode: ModeEstimate, metric: Metric) -> State:
-    assert mode.name is not None
-    value, low, high = _ends(mode.estimate, metric)
-    return State(state=mode.name, share=mode.part.share, median=value, low=low, high=high)
 
 
 def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
@@ -254,3 +245,75 @@ def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
 def _in_unit(values: Array, metric: Metric) -> Array:
     """A sample without a positive cost has no rate, and is left out."""
     return np.asarray(1e9 / values[values > 0]) if metric.unit in RATES else values
+
+
+# ---- gauges ----------------------------------------------------------------------------------------------------------
+
+# Rows of values that a probe measured itself: one value a visit, independent of the clock and of the core's state.
+
+_OF_THE_HOST = ("ns", "cycle", "B/s", "bit/s", "flop/s", "op/s")
+_REPEATS_WITHIN = 0.01
+_STEP = {"B": 2 * 4096.0, "fault": 1.0}
+_OF_THE_EMULATOR = (
+    "time, resident set and faults under this emulator are its own: a guest (--target guest) has the program's"
+)
+
+
+def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
+    first, note = visited.readings[0].outcome, visited.note
+    outcomes = [read.outcome for read in visited.readings if metric.name in read.outcome.gauges]
+    measured = [(_by_line(outcome, metric), outcome.seed or -outcome.visit - 1) for outcome in outcomes]
+    finite = [(value, layout) for value, layout in measured if isfinite(value)]
+    if first.clock.kind == "instructions" and (not finite or metric.unit in _OF_THE_HOST):
+        return bare(first, visited.probe, metric, "unsupported", _OF_THE_EMULATOR)
+    if not finite:
+        return bare(first, visited.probe, metric, "unstable", "the probe gave no value")
+    values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
+    if len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS:
+        # In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts.
+        half = _REPEATS_WITHIN * values[0] if values[0] else 0.0
+        estimate = Estimate(value=values[0], low=values[0] - half, high=values[0] + half)
+    else:
+        runs_sd = 0.0  # a count that was the same in earlier runs does not differ
+        if first.clock.kind not in EMULATED:
+            name = _name(visited, metric, None)
+            runs_sd = known.runs_sd(name) if is_time(metric.unit) else known.learned.runs_sd.get(name, 0.0)
+        estimate = _of_gauges(values, layouts, runs_sd)
+    estimate = _within_steps(estimate, values, metric)
+    row = bare(
+        first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
+        minimum=min(values),
+        quartiles=quartiles(values), modes=modes(np.array(values)[:, None]), visits=len(values),
+        samples=len(values),
+    )  # fmt: skip
+    return with_precision(row, layouts, known.precision)
+
+
+def _by_line(outcome: Outcome, metric: Metric) -> float:
+    """The probe's value. It is made by the target's own clock, also where a line's other end times the visit."""
+    value, ratio = outcome.gauges[metric.name], (outcome.marks.own_ratio if outcome.marks else None) or 1.0
+    if metric.unit == "ns":
+        return value / ratio
+    return value * ratio if metric.unit in RATES else value
+
+
+def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -> Estimate:
+    """Widens the interval to two pages or one fault to either side: the kernel's counts of one program differ by so
+    much between runs, though all visits of one run agree. A visit's value that is not a whole number is a mean, and a
+    probe's own layout is not made of pages: neither has such steps."""
+    counts = metric.means in BY_KERNEL and all(value > 0 and value == round(value) for value in values)
+    step = _STEP[metric.unit] if counts else 0.0
+    low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
+    return Estimate(value=estimate.value, low=low, high=high)
+
+
+def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float) -> Estimate:
+    """A value that differs does not scatter with the clock, so that only its own visits show its scatter. One that
+    never differs in one run may differ in the next: that is `runs_sd`."""
+    if min(values) == max(values):
+        beyond = exp(NORMAL * runs_sd)
+        low, high = sorted((values[0] / beyond, values[0] * beyond))
+        return Estimate(value=values[0], low=low, high=high)
+    if min(values) <= 0:
+        return Estimate(value=float(np.median(values)), low=min(values), high=max(values))
+    return estimate(values, layouts, Scatter(runs_sd=runs_sd), (min(values), max(values)))

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.core_clock import ClockEvidence, follows_clock, own_ratio
+from tollmeter.experiment.core import ClockEvidence, follows_clock, own_ratio
 from tollmeter.experiment.evidence import sleeping, unseen
 from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
 from tollmeter.experiment.taken import parts
@@ -40,12 +40,11 @@ from tollmeter.model import (
 )
 from tollmeter.model.topology import RELATIONS, farthest
 from tollmeter.numbers.counted import IN_LENGTH, contradicted
-from tollmeter.numbers.gauges import gauge_row
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
-from tollmeter.numbers.row_of import PointReadings, bare, row_of
+from tollmeter.numbers.row_of import PointReadings, bare, gauge_row, row_of
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
@@ -119,7 +118,11 @@ def in_parts(
     known = known._replace(made=made)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
         several = [*_together(groups)]
-        first = several[0] if len(several) == 1 else _first_visits(several)
+        first = several[0]
+        if len(several) > 1:
+            # The first visits of each point say how it scatters: a point with thousands is known by its own.
+            few = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, several)))
+            first = [group[:few] for points in several for group in points]
         _read(known, first, probes)
         with_scatter = _with_scatter(known, _timed(first, probes, known))
         for points in several:
@@ -128,13 +131,6 @@ def in_parts(
                 _read(known, points, probes)
             yield points, with_scatter
         made.clear()
-
-
-def _first_visits(several: Sequence[Sequence[Sequence[Outcome]]]) -> list[Sequence[Outcome]]:
-    """Of a probe with many visits the first of each point, which say how it scatters: a point with thousands of visits
-    is known by its own."""
-    few = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, several)))
-    return [group[:few] for points in several for group in points]
 
 
 def _together(groups: Iterable[list[Outcome]]) -> Iterator[list[list[Outcome]]]:
@@ -184,23 +180,21 @@ class _Timed(NamedTuple):
     views: tuple[Logs, Logs]
 
 
-def _timed(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> list[_Timed]:
+def _timed(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Iterator[_Timed]:
     """Of each point and each metric that is timed."""
-    return [timed for group in groups for timed in _timed_of_point(group, probes[group[0].point.probe], known)]
+    for group in groups:
+        point, probe = group[0].point, probes[group[0].point.probe]
+        readings = _readings(group, probe, known)
+        paid = known.overheads(readings)
+        for metric in probe.metrics:
+            series = known.series(readings, metric, paid) if metric.source != "gauge" else None
+            parts = [view.headline()[1] for view in (series, series.as_read())] if series else []
+            if series and min(part.medians.min() for part in parts) > 0:
+                at_clock, as_read = ((np.log(part.medians), part.layouts) for part in parts)
+                yield _Timed(point, metric.name, series.cost(), series.evidence, (at_clock, as_read))
 
 
-def _timed_of_point(group: Sequence[Outcome], probe: Probe, known: Known) -> Iterator[_Timed]:
-    readings = _readings(group, probe, known)
-    paid = known.overheads(readings)
-    for metric in probe.metrics:
-        series = known.series(readings, metric, paid) if metric.source != "gauge" else None
-        parts = [view.headline()[1] for view in (series, series.as_read())] if series else []
-        if series and min(part.medians.min() for part in parts) > 0:
-            at_clock, as_read = ((np.log(part.medians), part.layouts) for part in parts)
-            yield _Timed(group[0].point, metric.name, series.cost(), series.evidence, (at_clock, as_read))
-
-
-def _with_scatter(known: Known, every: Sequence[_Timed]) -> Known:
+def _with_scatter(known: Known, every: Iterable[_Timed]) -> Known:
     """With which costs follow the clock, and how each metric of a probe scatters."""
     together: dict[tuple[str, str, str], list[_Timed]] = defaultdict(list)
     for timed in every:
@@ -255,11 +249,8 @@ def _row(visited: PointReadings, metric: Metric, known: Known, served: float | N
 
 def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
     """The usable visits of one point; or the status of all its rows, and the reason."""
-    if known.made is None:
-        return _usable_visits(outcomes, probe, known)
-    return known.made.once(
-        ("usable visits", outcomes[0].point), outcomes, lambda: _usable_visits(outcomes, probe, known)
-    )
+    name = "usable visits", outcomes[0].point
+    return known.once(name, outcomes, lambda: _usable_visits(outcomes, probe, known))
 
 
 def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
@@ -277,7 +268,13 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
         wrong = contradicted(good, probe, IN_LENGTH)
     if wrong:
         return "unstable", wrong
-    notes = [text for text in (_pages_note(good), _missing_note(outcomes, missing)) if text]
+    notes = []
+    if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in good):
+        # They are in place of transparent ones, of which the system gave too few.
+        notes.append("its huge pages are explicit ones (hugetlb)")
+    if missing:
+        worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
+        notes.append(f"{len(missing)} of {len(outcomes)} visits gave nothing: {worst.reason or worst.status}")
     return PointReadings(probe, readings, paid, "; ".join(notes) or None)
 
 
@@ -300,16 +297,3 @@ def _readings(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> list[R
 def _place(point: Point) -> tuple[object, ...]:
     numbers_first = tuple((name, isinstance(value, str), value) for name, value in sorted(point.parameters))
     return point.probe, numbers_first, point.target, point.abi
-
-
-def _pages_note(outcomes: Sequence[Outcome]) -> str | None:
-    """Explicit huge pages are in place of transparent ones, of which the system gave too few."""
-    explicit = any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in outcomes)
-    return "its huge pages are explicit ones (hugetlb)" if explicit else None
-
-
-def _missing_note(outcomes: Sequence[Outcome], missing: Sequence[Outcome]) -> str | None:
-    if not missing:
-        return None
-    worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
-    return f"{len(missing)} of {len(outcomes)} visits gave nothing: {worst.reason or worst.status}"

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.core_clock import clock_evidence
-from tollmeter.experiment.core_states import usual
+from tollmeter.experiment.core import clock_evidence, usual
 from tollmeter.experiment.precision import LEAST_VISITS, middles_of
 from tollmeter.experiment.taken import Counts, Mask
 from tollmeter.model import REAL_CLOCKS, Metric, StateName
@@ -38,12 +37,6 @@ class Part(NamedTuple):
         ends = np.cumsum(self.counts).tolist()
         values = self.values if some is None else some
         return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
-
-    def chosen(self, which: Mask) -> Part:
-        """Some of the visits."""
-        mask, layouts = np.repeat(which, self.counts), tuple(compress(self.layouts, which))
-        share = self.share * len(layouts) / len(self.layouts)
-        return Part(self.values[mask], self.raw[mask], self.counts[which], layouts, self.medians[which], share)
 
     def as_read(self) -> Part:
         return self._replace(values=self.raw, medians=middles_of(self.raw, self.counts))
@@ -90,7 +83,9 @@ def series_of(
     raw, counts = costs.ravel(), np.array([len(read.iterations) for read in timed]) * costs.shape[1]
     during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in timed]), costs.shape[1])
     clocks = middles_of(during, counts)
-    stated = clocks_hz.get(timed[0].outcome.point.target) if _may_follow(timed[0], metric) else None
+    first = timed[0].outcome
+    is_time = metric.unit != "cycle" and first.clock.kind in REAL_CLOCKS
+    stated = clocks_hz.get(first.point.target) if is_time else None
     evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in timed])
     values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
@@ -101,13 +96,11 @@ def series_of(
     names: tuple[StateName, ...] = ("whole", "shared")
     masks = ((name, np.repeat(seen == name, costs.shape[1])) for name in names)
     parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
-    enough = {name: part for name, part in parts.items() if _is_enough(part, len(timed))}
+    least = min(LEAST_VISITS, len(timed))
+    enough = {
+        name: part for name, part in parts.items() if len(part.counts) >= least and len(part.values) >= _LEAST_VALUES
+    }
     return Series(everything, enough, usual(seen), stated, evidence)
-
-
-def _may_follow(first: Reading, metric: Metric) -> bool:
-    """Whether its times are a real clock's."""
-    return metric.unit != "cycle" and first.outcome.clock.kind in REAL_CLOCKS
 
 
 def _part(values: Array, raw: Array, counts: Counts, layouts: Sequence[int], mask: Mask) -> Part:
@@ -125,8 +118,8 @@ def _without_brief_visits(part: Part) -> Part:
     """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
     moment between two visitors is the least sure to have been without one."""
     longer = part.counts >= _LEAST_VALUES
-    return part.chosen(longer) if longer.sum() >= LEAST_VISITS else part
-
-
-def _is_enough(part: Part, visits: int) -> bool:
-    return len(part.counts) >= min(LEAST_VISITS, visits) and len(part.values) >= _LEAST_VALUES
+    if longer.sum() < LEAST_VISITS:
+        return part
+    mask, layouts = np.repeat(longer, part.counts), tuple(compress(part.layouts, longer))
+    share = part.share * len(layouts) / len(part.layouts)
+    return Part(part.values[mask], part.raw[mask], part.counts[longer], layouts, part.medians[longer], share)

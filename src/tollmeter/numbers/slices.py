@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tollmeter.experiment.core_clock import reached
-from tollmeter.experiment.core_states import WHOLE_FROM, highest_mode
+from tollmeter.experiment.core import WHOLE_FROM, highest_mode, reached
 from tollmeter.model import StateName
 
 Look = tuple[float, float]

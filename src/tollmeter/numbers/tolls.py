@@ -16,10 +16,14 @@ def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float
     """Lines with a number, cheapest first; then those that should be there and have none, with the reason. What this
     machine cannot do at all is no line."""
     gaps = (
-        _without(row, probes)
+        Toll(
+            toll=_label(_template(row, probes), row), probe=row.probe, metric=row.metric, abi=row.abi,
+            target=row.target, parameters=row.parameters, value=None, low=None, high=None,
+            reason=row.reason or row.status,
+        )
         for row, typical in _chosen(native(rows), probes)
         if typical and row.status not in ("ok", "unsupported")
-    )
+    )  # fmt: skip
     return (*(toll for _, toll in paid(rows, probes, core_clock_hz)), *gaps)
 
 
@@ -31,7 +35,9 @@ def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float 
     was not requested, the only value that was has its own name."""
     lines = []
     for row, typical in _chosen(native(rows), probes):
-        ns_per_unit = _ns_per_unit(row, core_clock_hz)
+        ns_per_unit = 1.0 if row.unit == "ns" else None
+        if row.unit == "cycle" and core_clock_hz:
+            ns_per_unit = 1e9 / core_clock_hz
         if row.status == "ok" and row.median and ns_per_unit:
             name = _label(_template(row, probes), row) if typical else _own_name(row, probes)
             lines.append((row, _toll(row, name, typical, ns_per_unit, core_clock_hz)))
@@ -39,22 +45,22 @@ def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float 
 
 
 def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
-    """The rows of the table, with or without a number, and whether each is at every typical value."""
+    """The rows of the table, with or without a number, and whether each is at every typical value. Of one metric's
+    rows, those at the typical values; else all, where each parameter has one value only."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if _template(row, probes):
             groups.setdefault((row.probe, row.metric), []).append(row)
-    return [standing for group in groups.values() for standing in _typical_rows(group, probes)]
-
-
-def _typical_rows(group: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
-    """Of one metric's rows, those at the typical values; else all, where each parameter has one value only."""
-    off = [_off_typical(row, probes) for row in group]
-    typical = [(row, True) for row, names in zip(group, off, strict=True) if not names]
-    moved = set().union(*off)
-    if typical or any(len({row.parameters.get(name) for row in group}) > 1 for name in moved):
-        return typical
-    return [(row, False) for row in group]
+    chosen = []
+    for group in groups.values():
+        off = [_off_typical(row, probes) for row in group]
+        typical = [(row, True) for row, names in zip(group, off, strict=True) if not names]
+        moved = set().union(*off)
+        if typical or any(len({row.parameters.get(name) for row in group}) > 1 for name in moved):
+            chosen += typical
+        else:
+            chosen += [(row, False) for row in group]
+    return chosen
 
 
 def _off_typical(row: Row, probes: Mapping[str, Probe]) -> set[str]:
@@ -78,19 +84,12 @@ def _named(template: str) -> set[str]:
     return set(re.findall(r"\{(\w+)\}", template))
 
 
-def _ns_per_unit(row: Row, core_clock_hz: float | None) -> float | None:
-    if row.unit == "ns":
-        return 1.0
-    return 1e9 / core_clock_hz if row.unit == "cycle" and core_clock_hz else None
-
-
 def _label(template: str, row: Row) -> str:
     """The template with {parameter} replaced; underscores of a word that names a choice become blanks. A row of another
     pair of CPUs than the default one says which."""
     words = re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])), template)
-    return ", ".join([words, *([str(row.parameters[RELATION])] if RELATION in row.parameters else [])]).replace(
-        "_", " "
-    )
+    relation = f", {row.parameters[RELATION]}" if RELATION in row.parameters else ""
+    return f"{words}{relation}".replace("_", " ")
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
@@ -106,22 +105,15 @@ def _toll(row: Row, name: str, typical: bool, ns_per_unit: float, core_clock_hz:
         toll=name, probe=row.probe, metric=row.metric, abi=row.abi, target=row.target, parameters=row.parameters,
         value=value, low=low, high=high, typical=typical,
         cycles=value * core_clock_hz / 1e9 if core_clock_hz else None,
-        states=tuple(_in_ns(state, ns_per_unit) for state in row.states),
+        states=tuple(
+            State(
+                state=state.state, share=state.share, median=state.median * ns_per_unit,
+                low=state.low * ns_per_unit, high=state.high * ns_per_unit,
+            )
+            for state in row.states
+        ),
         note=_note(row, value, ns_per_unit), visits=row.visits, samples=row.samples,
     )  # fmt: skip
-
-
-def _without(row: Row, probes: Mapping[str, Probe]) -> Toll:
-    """A gap, with its reason."""
-    return Toll(
-        toll=_label(_template(row, probes), row), probe=row.probe, metric=row.metric, abi=row.abi, target=row.target,
-        parameters=row.parameters, value=None, low=None, high=None, reason=row.reason or row.status,
-    )  # fmt: skip
-
-
-def _in_ns(state: State, ns_per_unit: float) -> State:
-    median, low, high = (end * ns_per_unit for end in (state.median, state.low, state.high))
-    return State(state=state.state, share=state.share, median=median, low=low, high=high)
 
 
 def _note(row: Row, value: float, ns_per_unit: float) -> str:

@@ -8,8 +8,7 @@ from collections import Counter
 from math import exp, log
 from statistics import fmean, median
 
-from tollmeter.judgement.changed_curves import curves, moved
-from tollmeter.judgement.compare import UNCHANGED, Comparison
+from tollmeter.judgement.compare import UNCHANGED, Comparison, curves, moved
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from tollmeter.judgement.changed_curves import Curve, Moved, explaining
-from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison
+from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining
 from tollmeter.model import Results, Row
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key

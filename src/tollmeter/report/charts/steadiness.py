@@ -11,8 +11,7 @@ from typing import NamedTuple
 import altair as alt
 import numpy as np
 
-from tollmeter.experiment.core_clock import cores_hz
-from tollmeter.experiment.core_states import states
+from tollmeter.experiment.core import cores_hz, states
 from tollmeter.experiment.evidence import reasons
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Row, Toll

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The core that was timed: its clock, and whether it was uncontended. A core's clock varies by some percent from visit
+to visit, and steps by 2 to 15 % within one where neighbours start and stop: the most that a core may reach depends on
+how many others work. A time that consists of core cycles varies with it; one that waits for memory or for a timer does
+not. The visits themselves show which it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import exp, log
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.precision import Array, Estimate, Scatter, half_width, hodges_lehmann, shamos_sd
+from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
+from tollmeter.model import Outcome, StateName
+
+_LEAST_VISITS, _LEAST_SD, _STEADY = 3, 0.0002, 0.002
+_LEAST_EVIDENCE, _MOST_EVIDENCE, _NEAR = 0.1, 3.0, 0.2
+_REACHED = 0.9
+_STEPPED = 0.98
+"""Share of the visit's clock. A busy sibling makes the control loop slower by up to 2 %."""
+
+
+def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
+    """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
+    included, stay at or below; 0 where none ran.
+
+    Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
+    percent, so that their median shows the neighbour as well.
+    """
+    each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
+    return np.concatenate([np.empty(0), *each])
+
+
+def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
+    """The same of visits whose samples are read. taken: these, of all of them."""
+    visits = len(outcomes)
+    owner = np.repeat(np.arange(visits), taken.counts)
+    around = np.repeat(np.arange(visits), [len(outcome.controls) for outcome in outcomes])
+    rates = [rate for outcome in outcomes for rate in outcome.controls]
+    beside = [taken.column("control_before_hz"), taken.column("control_hz")]
+    ordered, starts = ranked(np.concatenate([rates, *beside]), np.concatenate([around, owner, owner]), visits)
+    counts = np.diff(starts)
+    clocks = np.zeros(visits)
+    owners = counts > 0
+    clocks[owners] = ordered[starts[:-1][owners] + (_REACHED * (counts[owners] - 1)).astype(np.int64)]
+    return clocks
+
+
+def reached(rates: Iterable[float]) -> float | None:
+    """What nine readings in ten of the control loop stay at or below; None without any."""
+    ordered = sorted(rate for rate in rates if rate > 0)
+    return ordered[int(_REACHED * (len(ordered) - 1))] if ordered else None
+
+
+def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
+    """The core's clock before and after each sample, two columns: the visit's, except where control loops show a lower
+    one. Each is the median of three loops in a row, since an interrupt makes one of them slow. clocks_hz: of each
+    visit, 0 where it is not known."""
+    own = taken.spread(clocks_hz)
+    before, after = (np.where(read > 0, read, own) for read in map(taken.column, ("control_before_hz", "control_hz")))
+    earlier, later = own.copy(), own.copy()
+    filled = taken.counts > 0
+    earlier[1:], later[:-1] = before[:-1], after[1:]
+    for edge, at in ((earlier, taken.starts[:-1][filled]), (later, taken.starts[1:][filled] - 1)):
+        edge[at] = own[at]
+    in_a_row = np.stack([[earlier, before, after], [before, after, later]])
+    read = np.median(in_a_row, axis=1)
+    return np.asarray(np.where(read < _STEPPED * own, read, own).T)
+
+
+class ClockEvidence(NamedTuple):
+    """Of the points of one metric: their costs, and what `clock_evidence` gives for each."""
+
+    costs: Sequence[float]
+    evidence: Sequence[float]
+
+
+def clock_evidence(costs_ns: Sequence[float] | Array, clocks_hz: Sequence[float] | Array) -> float:
+    """How much more visits scatter in ns than in cycles, as a logarithm: above 0 for a time that consists of core
+    cycles, below 0 for one that does not, 0 where the clock was too steady to show it. costs_ns: one a visit,
+    positive; 0 for fewer than three."""
+    costs, clocks = np.asarray(costs_ns), np.asarray(clocks_hz)
+    if len(costs) < _LEAST_VISITS or costs.min() <= 0 or clocks.min() <= 0:
+        return 0.0
+    cost, clock = np.log(costs), np.log(clocks)
+    if clock.std() < _STEADY:
+        return 0.0
+    ratio = max(shamos_sd(cost), _LEAST_SD) / max(shamos_sd(cost + clock), _LEAST_SD)
+    return min(max(log(ratio), -_MOST_EVIDENCE), _MOST_EVIDENCE)
+
+
+def follows_clock(cost_ns: float, seen: ClockEvidence) -> bool:
+    """Whether a cost consists of core cycles, by the evidence of its own point and of others of its metric. The weight
+    of a point falls to a third where its cost differs by a fifth: a load from memory shows nothing about one from a
+    cache."""
+    weights = np.exp(-np.abs(np.log(np.asarray(seen.costs) / cost_ns)) / _NEAR)
+    return float(weights @ np.asarray(seen.evidence)) > _LEAST_EVIDENCE
+
+
+# ---- the target's own clock ------------------------------------------------------------------------------------------
+
+_PRIOR_FREEDOM = 4.0
+
+
+def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
+    """The target's own time over the line's, and its 95 % interval. outcomes: of one target. None without marks.
+
+    Each visit has marks of its own, so visits are independent whatever their point. The scatter of a few visits is
+    shrunk towards the median of the errors that they state."""
+    marked = [
+        outcome.marks
+        for outcome in outcomes
+        if outcome.marks and outcome.marks.own_ratio and outcome.marks.own_ratio > 0
+    ]
+    if not marked:
+        return None
+    logs = np.log([marks.own_ratio or 1.0 for marks in marked])
+    stated = Scatter(
+        visits_sd=median(marks.ratio_error or 0.0 for marks in marked), freedom=_PRIOR_FREEDOM, runs_sd=0.0
+    )
+    middle, half = hodges_lehmann(logs), half_width(logs, range(len(logs)), stated)
+    return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
+
+
+# ---- the core's state ------------------------------------------------------------------------------------------------
+
+# Whether the core was uncontended: no other workload ran on its sibling hyperthread.
+#
+# A chain of dependent additions takes a cycle each on a contended core too, so the control loop does not detect SMT
+# contention. Independent additions do: their number in a cycle is the core's width when it is uncontended, and less
+# when another workload uses the same units. The width itself comes from the run: the highest mode of all its readings,
+# since nothing makes a core wider than it is.
+
+WHOLE_FROM = 0.95
+"""Share of the full width. A neighbour that takes less is not distinguished from a burst that was cut short."""
+_HEAP = 0.03
+_LEAST_HEAP, _LEAST_SHARE = 8, 0.02
+_STRETCH = 1 << 16
+_LOOKS = 3
+"""At the core of each sample, at most."""
+_NAMES = np.array(["unknown", "shared", "whole"], object)
+_MOST_OF_TIME = 0.8
+_ALTERNATES = 0.6
+_LEAST_BUSY = 0.04
+"""Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
+
+
+def widths(taken: Taken, clocks_hz: Floats) -> Floats:
+    """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
+    its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
+    looks = _looks(taken, clocks_hz)
+    seen = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
+    return np.asarray(seen[seen > 0])
+
+
+class CoreSeen(NamedTuple):
+    """clocks_hz: during each visit. width: of the whole core, None where too few readings show it. alternates: whether
+    the sibling is busy and idle in turn within a sample."""
+
+    clocks_hz: Floats
+    width: float | None
+    alternates: bool
+
+
+def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
+    """What visits of one target and ABI, in the order of time, show of their core."""
+    seen, count = np.empty(_LOOKS * sum(len(outcome.samples) for outcome in outcomes)), 0
+    clocks = [np.empty(0)]
+    for some in parts(outcomes):
+        taken = Taken(outcome.samples for outcome in some)
+        clocks.append(clocks_of(taken, some))
+        readings = widths(taken, clocks[-1])
+        seen[count : count + len(readings)] = readings
+        count += len(readings)
+    in_order = seen[:count].astype(np.float32)
+    width = highest_mode(seen[:count])
+    return CoreSeen(np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width))
+
+
+def _alternates(low: Mask) -> bool:
+    """Whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, which do so in
+    2 p (1 - p) of the pairs where the share p is low. Then full readings on both sides of a batch do not show that the
+    core was uncontended in between. low: readings below the full width, in the order of time."""
+    busy = float(low.mean())
+    differ = float((low[1:] != low[:-1]).mean())
+    return _LEAST_BUSY <= busy <= 1 - _LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
+
+
+def highest_mode(readings: Floats) -> float | None:
+    """The middle of the highest mode of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
+    there are too few. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
+    ordered = readings
+    ordered.sort()
+    least = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
+    for begin in reversed(range(0, len(ordered), _STRETCH)):
+        some = ordered[begin : begin + _STRETCH]
+        ends = np.searchsorted(ordered, some * (1 + _HEAP), side="right")
+        starts = np.flatnonzero(ends - np.arange(begin, begin + len(some)) >= least)
+        if len(starts):
+            top = ordered[ends[starts[-1]] - 1]
+            low, high = np.searchsorted(ordered, top / (1 + _HEAP)), np.searchsorted(ordered, top, side="right")
+            return float(ordered[(low + high - 1) // 2] + ordered[(low + high) // 2]) / 2
+    return None
+
+
+def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.object_]:
+    """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout. clocks_hz,
+    full_widths: of the core in each visit, 0 where they are unknown.
+
+    A sample is uncontended if its own looks, and the adjacent looks of the samples next to it, saw the full width:
+    workloads on the sibling hyperthread come and go within milliseconds, and may run between two looks."""
+    width = taken.spread(full_widths)[:, None]
+    looks = _looks(taken, clocks_hz)
+    made = (looks > 0) & (width > 0)
+    seen = made[:, 0] & made[:, 2]
+    at_full = looks >= WHOLE_FROM * width
+    fine = at_full | ~made
+    full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
+    shared = seen & ~(at_full & made).any(axis=1)
+    return _NAMES[np.where(seen & fine.all(axis=1) & full, 2, np.where(shared, 1, 0))]
+
+
+def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
+    """Nanoseconds in timed batches for which the sibling was busy, and those of which it is known: each sample's share
+    of readings below the full width, by its time. clocks_hz, full_widths: as in `states`."""
+    width = taken.spread(full_widths)[:, None]
+    looks = _looks(taken, clocks_hz)
+    made = (looks > 0) & (width > 0)
+    low = (made & (looks < WHOLE_FROM * width)).sum(axis=1)
+    count, timed = made.sum(axis=1), taken.timed_ns()
+    return float((timed * low / np.maximum(count, 1)).sum()), float(timed[count > 0].sum())
+
+
+def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
+    """Whether the samples next to each sample, as far as its visit has them, saw the full width in their adjacent
+    looks: the last ones of the sample before, the first ones of the sample after."""
+    before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
+    before[1:], behind[:-1] = last[:-1], first[1:]
+    filled = taken.counts > 0
+    before[taken.starts[:-1][filled]] = True
+    behind[taken.starts[1:][filled] - 1] = True
+    return before & behind
+
+
+def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
+    """Independent additions in a cycle before each sample, in its middle and after it; 0 where not measured."""
+    read = np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
+    around = sample_clocks(taken, clocks_hz)
+    clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)
+    made = (read > 0) & (clocks > 0)
+    return np.where(made, read / np.where(made, clocks, 1.0), 0.0)
+
+
+def usual(seen: NDArray[np.object_]) -> StateName:
+    """What a mixture of samples is called: one state where it was that for four fifths of them."""
+    names: tuple[StateName, ...] = ("whole", "shared")
+    return next((name for name in names if len(seen) and (seen == name).mean() >= _MOST_OF_TIME), "unknown")
