@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter.catalog import Executable
+from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, shared_parts, within
 from tollmeter.library import profiling
 from tollmeter.library.profiling import (
     SLICE_MS,
@@ -20,7 +21,6 @@ from tollmeter.library.profiling import (
     profile_suite,
 )
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
-from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, shared_parts, within
 from tollmeter.store.profile_files import kept
 from tollmeter.targets.profiling_visit import Asked as Sampling
 

@@ -6,8 +6,8 @@ not. The visits themselves show which it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import exp, log
+from collections.abc import Iterable, Mapping, Sequence
+from math import exp, log, sqrt
 from statistics import median
 from typing import NamedTuple
 
@@ -260,3 +260,74 @@ def usual(seen: NDArray[np.object_]) -> StateName:
     """What a mixture of samples is called: one state where it was that for four fifths of them."""
     names: tuple[StateName, ...] = ("whole", "shared")
     return next((name for name in names if len(seen) and (seen == name).mean() >= _MOST_OF_TIME), "unknown")
+
+
+# ---- slices of profiles ----------------------------------------------------------------------------------------------
+
+# In which slices the core was contended, which of them make a profile, and how precise it is. A workload on the sibling
+# hyperthread takes more from some functions than from others: on a guest of two CPUs shares moved by up to
+# nine points (docs/decisions/0024-attribution-and-profiles.md).
+
+Look = tuple[float, float]
+"""Additions a second of the control loop and of the width loop, at one moment."""
+
+LEAST_SLICES = 4
+_MOST_OF_WHOLE, _LEAST_OF_SHARED = 0.2, 0.8
+_SURE = 1.96
+_STATES: tuple[StateName, ...] = ("whole", "shared")
+
+
+def shared_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
+    """For each slice the share of its looks that saw the core contended; None where nothing was seen. All slices are of
+    one target and ABI. known_width: of the uncontended core, in additions a cycle, from earlier runs."""
+    widths = []
+    for looks in slices:
+        clock_hz = reached(chain_hz for chain_hz, _ in looks)
+        widths.append([width_hz / clock_hz for _, width_hz in looks if width_hz > 0] if clock_hz else [])
+    full_width = max(highest_mode(np.array([width for of_slice in widths for width in of_slice])) or 0.0, known_width)
+    return [
+        sum(width < WHOLE_FROM * full_width for width in of_slice) / len(of_slice) if of_slice and full_width else None
+        for of_slice in widths
+    ]
+
+
+def is_of(shared: float | None, state: StateName | None) -> bool:
+    """Whether a slice was of that state throughout; of any where it is none of the two."""
+    if state not in _STATES:
+        return True
+    return shared is not None and (shared <= _MOST_OF_WHOLE if state == "whole" else shared >= _LEAST_OF_SHARED)
+
+
+def common_state(shared: Sequence[Sequence[float | None]]) -> StateName | None:
+    """The state of which every point has enough slices, since points are compared; "unknown" where there is none, None
+    where the state was not observed. shared: by point and slice."""
+    best, fewest = likeliest(shared)
+    if any(part is None for parts in shared for part in parts) or not shared:
+        return None
+    return best if fewest >= LEAST_SLICES else "unknown"
+
+
+def likeliest(shared: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
+    """The state that the point that has least of it has most of, and how many slices those are."""
+    fewest = {
+        state: min((sum(is_of(part, state) for part in parts) for parts in shared), default=0) for state in _STATES
+    }
+    best = max(_STATES, key=lambda state: fewest[state])
+    return best, fewest[best]
+
+
+def within(hits: Sequence[Mapping[str, int]], function: str) -> float | None:
+    """Half the 95 % interval of a function's share of all samples, in percentage points: by how much slices differ
+    (Cochran 1977, section 2.11, a ratio of totals), and no less than so many samples would by chance. None where there
+    is one slice. hits: by slice and function.
+    """
+    wholes = [sum(slice_hits.values()) for slice_hits in hits]
+    every, count = sum(wholes), len(hits)
+    if count < 2 or not every:
+        return None
+    share = sum(slice_hits.get(function, 0) for slice_hits in hits) / every
+    residuals = sum(
+        (slice_hits.get(function, 0) - share * whole) ** 2 for slice_hits, whole in zip(hits, wholes, strict=True)
+    )
+    between = residuals * count / (count - 1) / every**2
+    return 100 * _SURE * sqrt(max(between, share * (1 - share) / every))

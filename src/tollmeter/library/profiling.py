@@ -18,13 +18,13 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.catalog import Executable
+from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, is_of, likeliest, shared_parts, within
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import asking
 from tollmeter.model import Failure, Point, Profile, Record, Select, Share, StateName, Work
 from tollmeter.numbers.known import Place
-from tollmeter.numbers.slices import LEAST_SLICES, Look, common_state, is_of, likeliest, shared_parts, within
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_abis, resolve
 from tollmeter.protocol import Damaged, Line, find_lines

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from tollmeter.model import Counted, Outcome, Probe, Work
+from tollmeter.numbers.meanings import BANDWIDTHS
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
-BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""

@@ -161,24 +161,8 @@ def row_name(row: Row, state: StateName | None) -> str:
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
 
-def machine_known(outcomes: Sequence[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
+def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
     """All but the scatter, which takes the machine's state to be read."""
-    clocks_hz, seen, alternating = _cores(outcomes)
-    widths = {place: max(width, learned.widths.get(place, 0.0)) for place, width in seen.items()}
-    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating)
-
-
-def core_clocks_hz(outcomes: Iterable[Outcome]) -> dict[str, float]:
-    """Core clock of each target: median over its visits by a real clock."""
-    return _cores(outcomes)[0]
-
-
-def core_widths(outcomes: Iterable[Outcome]) -> dict[Place, float]:
-    """Width of the whole core by target and ABI, whose registers bound it too."""
-    return _cores(outcomes)[1]
-
-
-def _cores(outcomes: Iterable[Outcome]) -> tuple[dict[str, float], dict[Place, float], frozenset[Place]]:
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
@@ -189,6 +173,17 @@ def _cores(outcomes: Iterable[Outcome]) -> tuple[dict[str, float], dict[Place, f
     for place, core in cores.items():
         rates[place[0]] += core.clocks_hz[core.clocks_hz > 0].tolist()
         if core.width:
-            widths[place] = core.width
+            widths[place] = max(core.width, learned.widths.get(place, 0.0))
+    clocks_hz = {target: float(np.median(seen)) for target, seen in rates.items() if seen}
     alternating = frozenset(place for place, core in cores.items() if core.alternates)
-    return {target: float(np.median(seen)) for target, seen in rates.items() if seen}, widths, alternating
+    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating)
+
+
+def core_clocks_hz(outcomes: Iterable[Outcome]) -> Mapping[str, float]:
+    """Core clock of each target: median over its visits by a real clock."""
+    return machine_known(outcomes).clocks_hz
+
+
+def core_widths(outcomes: Iterable[Outcome]) -> Mapping[Place, float]:
+    """Width of the whole core by target and ABI, whose registers bound it too."""
+    return machine_known(outcomes).widths

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from tollmeter.model import Metric, Outcome, Probe, Row, Toll
 
 HERE = "local"
-_OF_SIZE = ("latency-of-size", "read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size",
-            "update-bandwidth-of-size")  # fmt: skip
+BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(_OF_SIZE, ("size",)), "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
+    **dict.fromkeys(("latency-of-size", *BANDWIDTHS), ("size",)),
+    "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
     "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "apart"),
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),

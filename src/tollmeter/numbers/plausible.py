@@ -14,7 +14,7 @@ from math import inf, isfinite
 import msgspec
 
 from tollmeter.model import REAL_CLOCKS, Probe, Row
-from tollmeter.numbers.meanings import meaning, metric_of, with_meaning
+from tollmeter.numbers.meanings import BANDWIDTHS, meaning, metric_of, with_meaning
 from tollmeter.numbers.units import short
 
 Probes = Mapping[str, Probe]
@@ -26,7 +26,6 @@ MARGIN = 1.15
 LOADS_PER_CYCLE = 2
 WIDEST_LOAD_BYTES = 64
 FLOPS_PER_CYCLE = 64
-BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 FASTEST_CLOCK_HZ = 1e10
 """Where a core's own is not known."""
 NO_TIME = "twice the work took less time: batches were interrupted for longer than the work takes"

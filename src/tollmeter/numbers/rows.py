@@ -15,7 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -124,7 +123,7 @@ def in_parts(
             few = max(LEAST_VISITS, _SCATTER_VISITS // sum(map(len, several)))
             first = [group[:few] for points in several for group in points]
         _read(known, first, probes)
-        with_scatter = _with_scatter(known, _timed(first, probes, known))
+        with_scatter = _with_scatter(known, first, probes)
         for points in several:
             if points is not first:
                 made.clear()
@@ -157,7 +156,7 @@ def known_of(
     known = before if before.is_of_like_machine(known) else known
     groups = by_point(outcomes)
     _read(known, groups, probes)
-    return _with_scatter(known, _timed(groups, probes, known))
+    return _with_scatter(known, groups, probes)
 
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
@@ -169,19 +168,10 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
         known.read(part, [probes[outcome.point.probe] for outcome in part])
 
 
-class _Timed(NamedTuple):
-    """Of one point and metric. cost: in the middle; views: the logs of its visits and their layouts, stated at the
-    clock and as read."""
-
-    point: Point
-    metric: str
-    cost: float
-    evidence: float
-    views: tuple[Logs, Logs]
-
-
-def _timed(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Iterator[_Timed]:
-    """Of each point and each metric that is timed."""
+def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
+    """With which costs follow the clock, and how each metric of a probe scatters over its timed points."""
+    # Of each point its cost, its evidence, and the logs of its visits with their layouts, at the clock and as read.
+    timed: dict[tuple[str, str, str], list[tuple[float, float, tuple[Logs, Logs]]]] = defaultdict(list)
     for group in groups:
         point, probe = group[0].point, probes[group[0].point.probe]
         readings = _readings(group, probe, known)
@@ -191,21 +181,14 @@ def _timed(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], kno
             parts = [view.headline()[1] for view in (series, series.as_read())] if series else []
             if series and min(part.medians.min() for part in parts) > 0:
                 at_clock, as_read = ((np.log(part.medians), part.layouts) for part in parts)
-                yield _Timed(point, metric.name, series.cost(), series.evidence, (at_clock, as_read))
-
-
-def _with_scatter(known: Known, every: Iterable[_Timed]) -> Known:
-    """With which costs follow the clock, and how each metric of a probe scatters."""
-    together: dict[tuple[str, str, str], list[_Timed]] = defaultdict(list)
-    for timed in every:
-        together[timed.point.probe, timed.metric, timed.point.target].append(timed)
+                views = series.cost(), series.evidence, (at_clock, as_read)
+                timed[point.probe, metric.name, point.target].append(views)
     logs: dict[tuple[str, str], list[Logs]] = defaultdict(list)
     evidence = dict[tuple[str, str, str], ClockEvidence]()
-    for name, several in together.items():
-        evidence[name] = seen = ClockEvidence([timed.cost for timed in several], [timed.evidence for timed in several])
-        logs[name[:2]] += [timed.views[0 if follows_clock(timed.cost, seen) else 1] for timed in several]
-    learned = known.learned
-    scatter = {name: common_scatter(series, learned.group_sd(*name)) for name, series in logs.items()}
+    for name, points in timed.items():
+        evidence[name] = seen = ClockEvidence([cost for cost, _, _ in points], [own for _, own, _ in points])
+        logs[name[:2]] += [views[0 if follows_clock(cost, seen) else 1] for cost, _, views in points]
+    scatter = {name: common_scatter(series, known.learned.group_sd(*name)) for name, series in logs.items()}
     return known._replace(scatter=scatter, evidence=evidence)
 
 
