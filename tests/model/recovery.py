@@ -20,7 +20,7 @@ from model.measured import (
     translation_rows,
 )
 from tollmeter.inference.answers import InferredNumber, YesOrNo
-from tollmeter.inference.associativity import Associativity, associativity, line_bytes
+from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.properties import Reach, prefetching, translation, write_allocate, write_back
 from tollmeter.model import Level
@@ -36,7 +36,7 @@ class Recovery:
     machine: Machine
     levels: tuple[Level, ...]
     line: InferredNumber
-    ways: tuple[Associativity, ...]
+    ways: dict[str, InferredNumber]
     reach: Reach
     write_back: YesOrNo
     write_allocate: YesOrNo
@@ -44,7 +44,7 @@ class Recovery:
 
     def ways_right(self) -> list[bool]:
         """Of the levels that were told, each at its own place."""
-        told = {found.level: found.ways.value for found in self.ways if found.ways.value is not None}
+        told = {level: ways.value for level, ways in self.ways.items() if ways.value is not None}
         names = ["L1d", *(f"L{place}" for place in range(2, 9))]
         truth = {name: cache.ways for name, cache in zip(names, self.machine.caches, strict=False)}
         return [truth.get(level) == value for level, value in told.items()]

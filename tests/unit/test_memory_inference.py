@@ -124,7 +124,7 @@ def test_nothing_is_told_from_nothing() -> None:
     assert write_back([], PROBES, levels).why
     assert write_allocate([], PROBES, levels).why
     assert all(help_.verdict.why for help_ in prefetching([], PROBES))
-    assert all(found.ways.why for found in associativity([], PROBES, levels))
+    assert all(ways.why for ways in associativity([], PROBES, levels).values())
 
 
 def test_a_translation_that_may_be_a_caches_is_set_aside() -> None:

@@ -33,13 +33,6 @@ SAME_LATENCY = 0.3
 SAME_CAPACITY = 0.12
 
 
-class Associativity(Record, frozen=True):
-    """Of one level."""
-
-    level: str
-    ways: InferredNumber
-
-
 class Edge(Record, frozen=True):
     """Up to `fits` lines of a series fit a level that answers in `latency_ns`; low..high: 95 %."""
 
@@ -51,13 +44,14 @@ class Edge(Record, frozen=True):
 
 def associativity(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]
-) -> tuple[Associativity, ...]:
-    """Of each cache of a measured hierarchy, from rows that mean `conflict-of-lines`, of one ABI and target."""
-    caches = [level for level in levels if level.size_bytes is not None]
+) -> dict[str, InferredNumber]:
+    """Of each cache of a measured hierarchy by its level, from rows that mean `conflict-of-lines`, of one ABI and
+    target."""
     by_pages = {
         pages: _edges(rows_meaning(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")
     }
-    return tuple(_ways(levels, place, by_pages) for place in range(len(caches)))
+    caches = sum(level.size_bytes is not None for level in levels)
+    return {levels[place].level: _ways(levels, place, by_pages) for place in range(caches)}
 
 
 def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
@@ -81,7 +75,7 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
     return dict(sorted(edges.items()))
 
 
-def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> Associativity:
+def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> InferredNumber:
     """The associativity of one level. Series in huge pages answer for every level, where they were measured; series in
     small pages only for the first."""
     level = levels[place]
@@ -102,7 +96,7 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
             f"{unsettled[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its "
             "capacity agree on a number of ways: its sets are chosen by bits that are not the program's"
         )
-    return Associativity(level=level.level, ways=InferredNumber(why=why))
+    return InferredNumber(why=why)
 
 
 def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> str:
@@ -124,7 +118,7 @@ def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
     return None
 
 
-def _settled(level: Level, edges: Mapping[int, Edge]) -> Associativity | None:
+def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
     """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
     longer distance may disagree: translation buffers have sets as well."""
     for run in _runs(edges):
@@ -134,8 +128,7 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> Associativity | None:
         is_capacity = abs(off) < SAME_CAPACITY or (way_bytes == min(edges) and 0 < off < inf)
         if len(run) > 1 and is_capacity:
             low, high = median(edges[apart].low for apart in run), median(edges[apart].high for apart in run)
-            answer = InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
-            return Associativity(level=level.level, ways=answer)
+            return InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
     return None
 
 

@@ -66,11 +66,9 @@ def _line(seen: _Inputs) -> Iterator[Inference]:
 def _ways(seen: _Inputs) -> Iterator[Inference]:
     if seen.has("conflict-of-lines"):
         reported = {f"L{cache.level}": str(cache.ways) for cache in os_sizes(seen.machine) if cache.ways}
-        for ways in associativity(seen.rows, seen.probes, seen.levels):
-            yield _of_answer(
-                f"ways of {ways.level}", "ways", ways.ways, "count",
-                system=reported.get(ways.level.removesuffix("d")), level=ways.level,
-            )  # fmt: skip
+        for level, ways in associativity(seen.rows, seen.probes, seen.levels).items():
+            system = reported.get(level.removesuffix("d"))
+            yield _of_answer(f"ways of {level}", "ways", ways, "count", system=system, level=level)
 
 
 def _translation(seen: _Inputs) -> Iterator[Inference]:
