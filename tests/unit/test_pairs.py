@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two points against each other in one run: planted changes are found, chance is not, and what both have in common
-cancels."""
+cancels. How often two points that do not differ are said to, and how soon a difference is found: simulated, with the
+run's own look behind every block."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ import pytest
 import example_runs
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
 from screens import screens
-from tollmeter.experiment.pairs import LEAST_BLOCKS, blocks_of, blocks_wanted, ratio
-from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared, visits_wanted
-from tollmeter.model import Metric, Opposed, Outcome, Point, Results, Uncompared
+from tollmeter.experiment.pairs import LEAST_BLOCKS, Ratio, blocks_of, blocks_wanted, ratio
+from tollmeter.judgement.opposed import differs, opposed, seconds_wanted, uncompared, visits_wanted
+from tollmeter.model import RATIO_PRECISION, Metric, Opposed, Outcome, Point, Results, Uncompared
 from tollmeter.numbers.known import Known
 from tollmeter.report.headline import sentences
 
@@ -218,3 +219,58 @@ def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:
     found = told(visits(1, change=1.01, layouts=0.001))
     results = with_pair(found)
     assert all(sentences(results)[0] in screen for screen in screens(results))
+
+
+# ---- false alarms ----------------------------------------------------------------------------------------------------
+
+_LONGEST = 300
+MOST_FALSE = 0.005
+
+
+def at_its_end(blocks: list[float]) -> Ratio:
+    """Of a run that ends as soon as its ratio is known to its precision, or when its budget is spent."""
+    looks = [ratio(blocks[:LEAST_BLOCKS])]
+    for count in range(LEAST_BLOCKS + 1, len(blocks) + 1):
+        if blocks_wanted(looks[-1], RATIO_PRECISION) <= count - 1:
+            break
+        looks.append(ratio(blocks[:count]))
+    assert looks[-1]
+    return looks[-1]
+
+
+def answers_of(runs: int, sd: float, most: int = _LONGEST, middle: float = 0.0) -> list[tuple[bool, int]]:
+    """Whether each run says that there is a difference, and after how many blocks. most: that the budget reaches for.
+    Pairs of one run are adjusted for each other elsewhere."""
+    chance = np.random.default_rng([runs, most, round(1e6 * sd)])
+    ends = (at_its_end(chance.normal(middle, sd, most).tolist()) for _ in range(runs))
+    return [(differs(found, found.p_value, RATIO_PRECISION), found.blocks) for found in ends]
+
+
+@pytest.mark.parametrize(("sd", "runs"), [(0.001, 4000), (0.003, 3000), (0.005, 2000), (0.01, 2000)])
+def test_of_runs_without_a_difference_one_in_two_hundred_says_that_there_is_one(sd: float, runs: int) -> None:
+    assert sum(differ for differ, _ in answers_of(runs, sd)) <= MOST_FALSE * runs
+
+
+@pytest.mark.parametrize("most", [5, 8, 16])
+@pytest.mark.parametrize("sd", [0.003, 0.007, 0.02])
+def test_nor_do_more_where_a_budget_ends_the_run(sd: float, most: int) -> None:
+    assert sum(differ for differ, _ in answers_of(2000, sd, most)) <= MOST_FALSE * 2000
+
+
+def test_one_percent_is_found_by_as_many_blocks_as_the_precision_takes() -> None:
+    """Where blocks scatter by 0.3 %: nine blocks, which the level at which a difference is told does not add to."""
+    found = answers_of(1000, 0.003, middle=np.log1p(0.01))
+    assert sum(differ for differ, _ in found) >= 0.98 * len(found)
+    assert np.mean([blocks for _, blocks in found]) < 1.3 * 8.9
+
+
+def test_a_difference_of_eight_errors_is_found_by_five_blocks() -> None:
+    found = answers_of(1000, 0.03, most=LEAST_BLOCKS, middle=8 * 0.03 / LEAST_BLOCKS**0.5)
+    assert sum(differ for differ, _ in found) >= 0.45 * len(found)
+
+
+def test_a_ratio_as_precise_as_it_was_to_be_needs_a_smaller_chance() -> None:
+    found = ratio([0.008, 0.009, 0.010, 0.011, 0.012])
+    assert found is not None
+    assert differs(found, 0.001, precision=1e-6), "its budget ended it"
+    assert not differs(found, 0.001, precision=0.1)
