@@ -80,13 +80,13 @@ class HardwareModel:
 
 
 class _Level(NamedTuple):
-    """costs: the deviations that are judged, a line for each scope: what remains of `whole` after the levels before are
-    removed. whole_sds: the peers' spread of each line of `whole`."""
+    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` after the levels before
+    are removed. uncorrected_sds: the peers' spread of each line of `uncorrected`."""
 
     name: Level
     costs: Floats
-    whole: Floats
-    whole_sds: Floats
+    uncorrected: Floats
+    uncorrected_sds: Floats
     scopes: Sequence[tuple[str, Sequence[int]]]
 
 
@@ -179,11 +179,14 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
             name, rows = level.scopes[line]
             cost = float(level.costs[line, node] - of_level.middle[line])
             half, more = _own(model, rows, node, typical)
-            sd, whole_sd = (float(sds[line]) for sds in (of_level.sd, level.whole_sds))
+            sd, uncorrected_sd = (float(sds[line]) for sds in (of_level.sd, level.uncorrected_sds))
             is_apart = abs(cost) > max(half, reach * (sd**2 + more) ** 0.5)
-            if is_apart and level.whole[line, node] * copysign(1, cost) > reach * (whole_sd**2 + more) ** 0.5:
+            if (
+                is_apart
+                and level.uncorrected[line, node] * copysign(1, cost) > reach * (uncorrected_sd**2 + more) ** 0.5
+            ):
                 # The rows that show the effect, at least half of it in its direction; and the others.
-                own = costs[rows, node] - level.whole[line, node] + cost
+                own = costs[rows, node] - level.uncorrected[line, node] + cost
                 is_shown = own * copysign(1, cost) > _SIMILAR * abs(cost)
                 show, others = (tuple(np.array(rows)[some].tolist()) for some in (is_shown, ~is_shown))
                 yield node, Effect(level.name, name, cost, half, sd, int(of_level.nodes[line]) - 1, show, others)
@@ -225,10 +228,10 @@ def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) 
     return float(np.nanmedian(halves)), float(np.nanmedian(more)) / NORMAL**2
 
 
-def _alike(model: HardwareModel, found_effects: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
+def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
     """Nodes with the same large effects together, the most ill first."""
     of_nodes: dict[int, list[Effect]] = {}
-    for node, effect in found_effects:
+    for node, effect in effects_found:
         of_nodes.setdefault(node, []).append(effect)
     groups: dict[tuple[Any, ...], list[tuple[int, list[Effect]]]] = {}
     for node, effects in of_nodes.items():

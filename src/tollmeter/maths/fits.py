@@ -15,18 +15,18 @@ _EXACT = 1e-11
 _TURNS_EACH = 10
 
 
-def bounded(terms: Array, wanted: Array, low: Sequence[float], high: Sequence[float]) -> Array:
-    """The unknowns x with low <= x <= high that make |terms x - wanted| least (Stark and Parker 1995).
+def bounded(terms: Array, target: Array, low: Sequence[float], high: Sequence[float]) -> Array:
+    """The unknowns x with low <= x <= high that make |terms x - target| least (Stark and Parker 1995).
 
     A set of unknowns is free, all others are at a bound. The free ones are solved for; one that would leave its bounds
     is held at the bound that it meets first. Once none does, the unknown whose bound holds back most is set free."""
     least, most = np.asarray(low, float), np.asarray(high, float)
-    lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(wanted)
-    solution: Array = np.clip(np.linalg.lstsq(terms, wanted, rcond=None)[0], least, most)
+    lengths = np.linalg.norm(terms, axis=0) * np.linalg.norm(target)
+    solution: Array = np.clip(np.linalg.lstsq(terms, target, rcond=None)[0], least, most)
     free = (solution > least) & (solution < most)
     for _ in range(_TURNS_EACH * len(solution)):
-        solution, free = _settled(terms, wanted, (least, most), solution, free)
-        slope = terms.T @ (wanted - terms @ solution)
+        solution, free = _settled(terms, target, (least, most), solution, free)
+        slope = terms.T @ (target - terms @ solution)
         gain = np.where(free, 0.0, np.where(solution <= least, slope, -slope))
         gain[(least == most) | (gain <= _EXACT * lengths)] = 0.0
         if not gain.any():
@@ -36,13 +36,13 @@ def bounded(terms: Array, wanted: Array, low: Sequence[float], high: Sequence[fl
 
 
 def _settled(
-    terms: Array, wanted: Array, bounds: tuple[Array, Array], start: Array, free: NDArray[np.bool_]
+    terms: Array, target: Array, bounds: tuple[Array, Array], start: Array, free: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """The solution of the free unknowns, less those that meet a bound on the way from `found` to it."""
+    """The solution of the free unknowns, less those that meet a bound on the way from `start` to it."""
     least, most = bounds
     start, free = start.copy(), free.copy()
     while free.any():
-        rest = wanted - terms[:, ~free] @ start[~free]
+        rest = target - terms[:, ~free] @ start[~free]
         aim = start.copy()
         aim[free] = np.linalg.lstsq(terms[:, free], rest, rcond=None)[0]
         met = np.where(aim < least, least, np.where(aim > most, most, np.nan))
@@ -56,10 +56,10 @@ def _settled(
     return start, free
 
 
-def not_negative(terms: Array, wanted: Array) -> Array:
-    """The unknowns, none below zero, that make |terms x - wanted| least."""
+def not_negative(terms: Array, target: Array) -> Array:
+    """The unknowns, none below zero, that make |terms x - target| least."""
     count = terms.shape[1]
-    return bounded(terms, wanted, [0.0] * count, [np.inf] * count)
+    return bounded(terms, target, [0.0] * count, [np.inf] * count)
 
 
 def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | Array | None = None) -> Array:

@@ -146,9 +146,9 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         ("system calls", counts.calls, counts.control_calls),
         ("instructions", counts.instructions, counts.control_instructions),
     ):
-        whole, part = _each(body, counts), _each(control, counts)
-        if whole is not None and part is not None and whole >= 0 and part > whole * (1 + _TOLERANCE):
-            return f"its control makes {part:g} {what} an iteration, and its body {whole:g}"
+        of_body, of_control = _each(body, counts), _each(control, counts)
+        if of_body is not None and of_control is not None and of_body >= 0 and of_control > of_body * (1 + _TOLERANCE):
+            return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
     is_body = probe.calls and (calls or 0.0) > _TOLERANCE * probe.calls
     return f"its control makes {calls:g} of the body's system calls an iteration" if is_body else None
 

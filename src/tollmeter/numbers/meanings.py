@@ -65,9 +65,9 @@ def whole_number(row: Row, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *wanted: str) -> list[Row]:
-    """The rows that have a number and mean one of `wanted`, in their order."""
-    return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in wanted]
+def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *meanings: str) -> list[Row]:
+    """The rows that have a number and mean one of `meanings`, in their order."""
+    return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in meanings]
 
 
 def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
