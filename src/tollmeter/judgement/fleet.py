@@ -80,7 +80,7 @@ class HardwareModel:
 
 
 class _Level(NamedTuple):
-    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` after the levels before
+    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` once the levels before
     are removed. uncorrected_sds: the peers' spread of each line of `uncorrected`."""
 
     name: Level
