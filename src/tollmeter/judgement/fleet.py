@@ -80,8 +80,8 @@ class HardwareModel:
 
 
 class _Level(NamedTuple):
-    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` once the levels before
-    are removed. uncorrected_sds: the peers' spread of each line of `uncorrected`."""
+    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` without those of the
+    levels before. uncorrected_sds: the peers' spread of each line of `uncorrected`."""
 
     name: Level
     costs: Floats

@@ -44,7 +44,7 @@ class Part(NamedTuple):
     def where(self, mask: Mask) -> Part:
         """Some of the values; those of visits that have enough of them, where there are enough of these."""
         some = _part(self.values, self.raw, self.counts, self.layouts, mask)
-        return _without_brief_visits(some)._replace(share=self.share * some.share)
+        return without_brief_visits(some)._replace(share=self.share * some.share)
 
 
 class Series(NamedTuple):
@@ -95,7 +95,7 @@ def series_of(
         return Series(everything, {}, None, stated, evidence)
     names: tuple[StateName, ...] = ("whole", "shared")
     masks = ((name, np.repeat(seen == name, costs.shape[1])) for name in names)
-    parts = {name: _without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
+    parts = {name: without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
     least = min(LEAST_VISITS, len(timed))
     enough = {
         name: part for name, part in parts.items() if len(part.counts) >= least and len(part.values) >= _LEAST_VALUES
@@ -114,7 +114,7 @@ def _part(values: Array, raw: Array, counts: Counts, layouts: Sequence[int], mas
     return Part(used, seen, counts, tuple(compress(layouts, kept)), middles_of(used, counts), share)
 
 
-def _without_brief_visits(part: Part) -> Part:
+def without_brief_visits(part: Part) -> Part:
     """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
     moment between two visitors is the least sure to have been without one."""
     longer = part.counts >= _LEAST_VALUES
