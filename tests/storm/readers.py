@@ -28,7 +28,7 @@ from tollmeter.catalog import read_suite
 from tollmeter.library.derive import open_index
 from tollmeter.model import Failure, Profile
 from tollmeter.protocol import Stamp, head, joined, outcome, retimed
-from tollmeter.store import document, history, index, journal, profile_files
+from tollmeter.store import document, history, index, journal, request
 from tollmeter.store.request import NAME as REQUEST
 from tollmeter.store.request import read_request
 from tollmeter.toolchain.abis import read_abi
@@ -104,7 +104,7 @@ def readers(folder: Path) -> Mapping[str, Reader]:
         journal.NAME: in_file(run / journal.NAME, lambda: journal.read(run)),
         index.NAME: in_file(run / index.NAME, lambda: index.load(run, made_of)),
         REQUEST: in_file(run / REQUEST, lambda: read_request(run)),
-        profile_files.KEPT: in_file(run / profile_files.KEPT, lambda: profile_files.kept(run, Profile), b"[]"),
+        request.KEPT: in_file(run / request.KEPT, lambda: request.kept(run, Profile), b"[]"),
         history.NAME: in_file(run / history.NAME, lambda: list(history._all(run)), remembered + b"\n"),
         "a suite": in_file(folder / "suites/one.toml", lambda: read_suite(folder / "suites/one.toml"), *suites),
         "an ABI": in_file(folder / "abis/one.toml", lambda: read_abi(folder / "abis/one.toml"), *abis),

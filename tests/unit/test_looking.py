@@ -16,7 +16,7 @@ from tollmeter.library.looking import look
 from tollmeter.library.prepare import for_measuring, seconds_for_visits
 from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, Slice, profile_suite
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Point, Select, Suite
-from tollmeter.store.profile_files import keep, kept
+from tollmeter.store.request import keep, kept
 from tollmeter.targets import profiling_visit
 from tollmeter.targets.child import Child
 

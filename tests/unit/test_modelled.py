@@ -19,7 +19,7 @@ from tollmeter.library.places import ROOT, suites
 from tollmeter.library.profiling import ProfilePoint
 from tollmeter.model import Build, CacheModel, Modelled, Point, Published, Results, Select, Suite
 from tollmeter.report.length_sections import sections
-from tollmeter.store.profile_files import keep, kept
+from tollmeter.store.request import keep, kept
 from tollmeter.targets.qemu_user import emulator_here, lack
 from unit import test_report_lengths as rates
 from waiting import LONG_S

@@ -21,7 +21,7 @@ from tollmeter.library.profiling import (
     profile_suite,
 )
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
-from tollmeter.store.profile_files import kept
+from tollmeter.store.request import kept
 from tollmeter.targets.profiling_visit import Asked as Sampling
 
 CLOCK_HZ = 4e9

@@ -17,7 +17,7 @@ from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
-from tollmeter.store.profile_files import KEPT, keep, kept
+from tollmeter.store.request import KEPT, keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import Asked, ProfiledVisit, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, Symbols

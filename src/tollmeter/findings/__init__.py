@@ -65,20 +65,16 @@ def carried(
 
     from_all: findings from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
     filter or a tracer ran before system calls, which does not affect findings about memory."""
+    only = {"busy": (*ABOUT_INTERFERENCE, *OF_ANY_RUN), "held back": (*ABOUT_INTERFERENCE, *OF_ANY_RUN),
+            "too short": OF_ANY_RUN}.get(verdict)  # fmt: skip
     kept = tuple(
         finding for finding in from_known
-        if _is_carried(verdict, finding.name) and not (intercepted and finding.name.startswith(KERNEL))
+        if (only is None or finding.name in only) and not (intercepted and finding.name.startswith(KERNEL))
     )  # fmt: skip
     names = {finding.name for finding in kept}
     withheld = [finding for finding in (*from_all, *from_known) if finding.name not in names]
     problems = {finding.name for finding in withheld if finding.severity != "note"}
     return Carried(kept, tuple(dict.fromkeys(finding.name for finding in withheld)), len(problems))
-
-
-def _is_carried(verdict: RunVerdict, name: str) -> bool:
-    if verdict in ("busy", "held back"):
-        return name in (*ABOUT_INTERFERENCE, *OF_ANY_RUN)
-    return verdict != "too short" or name in OF_ANY_RUN
 
 
 # ---- what rules share ------------------------------------------------------------------------------------------------

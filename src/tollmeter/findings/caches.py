@@ -18,7 +18,7 @@ from tollmeter.findings import (
 )
 from tollmeter.inference.hierarchy import disagrees, os_sizes
 from tollmeter.inference.properties import LOADS_PER_CYCLE
-from tollmeter.model import Evidence, Inference, Level, Results, Row
+from tollmeter.model import Evidence, Inference, Results, Row
 from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
@@ -120,8 +120,12 @@ def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
     """A level that answers later than any of its kind that is sold.
 
     The lower end of its interval counts."""
+    clock_hz = results.index.machine.core_clock_hz
     for level in results.index.hierarchy:
-        most = _most_ns(level, results.index.machine.core_clock_hz)
+        cycles = MOST_CYCLES.get(level.level)
+        most = cycles / clock_hz * 1e9 if cycles and clock_hz else None
+        if level.level == "memory":
+            most = MOST_MEMORY_NS
         least = level.latency_low if level.latency_low is not None else level.latency_ns
         if most is None or least is None or least <= most:
             continue
@@ -135,13 +139,6 @@ def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
         if level.level == "memory":
             remedy = "see where the memory lies (numactl --hardware) and how fast its modules run (dmidecode -t memory)"
         yield Claim(f"{words} ({short(most, 'ns')})", evidence, remedy)
-
-
-def _most_ns(level: Level, clock_hz: float | None) -> float | None:
-    if level.level == "memory":
-        return MOST_MEMORY_NS
-    cycles = MOST_CYCLES.get(level.level)
-    return cycles / clock_hz * 1e9 if cycles and clock_hz else None
 
 
 @rule(

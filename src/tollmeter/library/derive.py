@@ -33,8 +33,7 @@ from tollmeter.store.export import derived_tables, of_run, samples_table, write_
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import Table
-from tollmeter.store.profile_files import kept
-from tollmeter.store.request import Request, places_of, read_request
+from tollmeter.store.request import Request, kept, places_of, read_request
 
 if TYPE_CHECKING:
     from tollmeter.numbers.known import Learned

@@ -28,7 +28,7 @@ from tollmeter.library.profiling import SPENT, STOPPED, Over, ProfilePoint, prof
 from tollmeter.model import CacheModel, Distances, Failure, Modelled, Record
 from tollmeter.notices import Counting, notify
 from tollmeter.plan.points import Ground
-from tollmeter.store.profile_files import keep, kept
+from tollmeter.store.request import keep, kept
 from tollmeter.targets.profiling_visit import DISTANCES, MISSES, measure_distances, model_misses
 from tollmeter.toolchain.abis import open_here
 

@@ -28,7 +28,7 @@ from tollmeter.numbers.known import Place
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_abis, resolve
 from tollmeter.protocol import Damaged, Line, find_lines
-from tollmeter.store.profile_files import keep
+from tollmeter.store.request import keep
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.targets.profiling_visit import profiled

@@ -40,7 +40,7 @@ from tollmeter.model import (
 )
 from tollmeter.protocol import clean
 from tollmeter.store.document import complaints
-from tollmeter.store.profile_files import KEPT as PROFILES
+from tollmeter.store.request import KEPT as PROFILES
 from tollmeter.version import VERSION
 
 NAME = "index.sqlite"

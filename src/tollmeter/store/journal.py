@@ -242,26 +242,21 @@ class _Gathering:
                 self._lose(number, error)
         for line in several:
             if line.number == 0:
-                self._begin(number)
+                if self._lines:
+                    self._lose(number, Damaged("the stream before it has no end"))
+                self._is_lost, self._first = False, number
             elif self._is_lost:
                 continue
             self._lines.append(line)
-            if line.kind == "end" or line.number != len(self._lines) - 1:
-                yield from self._ended(number)
-
-    def _begin(self, number: int) -> None:
-        if self._lines:
-            self._lose(number, Damaged("the stream before it has no end"))
-        self._is_lost, self._first = False, number
-
-    def _ended(self, number: int) -> Iterator[tuple[tuple[Line, ...], int]]:
-        try:
-            check_order(self._lines)
-        except Damaged as error:
-            self._lose(number, error)
-        else:
-            yield tuple(self._lines), self._first
-            self._lines.clear()
+            if line.kind != "end" and line.number == len(self._lines) - 1:
+                continue
+            try:
+                check_order(self._lines)
+            except Damaged as error:
+                self._lose(number, error)
+            else:
+                yield tuple(self._lines), self._first
+                self._lines.clear()
 
     def _lose(self, number: int, error: Damaged) -> None:
         """Says so once for each stream."""

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""run.toml: what was asked, with the seed. Together with the journal's first stream it says what is still missing."""
+"""Files beside a journal. run.toml: what was asked, with the seed; together with the journal's first stream it says
+what is still missing. The profiles of a run, what was modelled of it, and how far apart its loads lie."""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from tollmeter.files import read_regular, write_whole
-from tollmeter.model import PRECISION, Failure, Pair, Priority, Record, Suite, Value
+from tollmeter.model import PRECISION, Distances, Failure, Modelled, Pair, Priority, Profile, Record, Suite, Value
 from tollmeter.protocol import clean, clean_suite
 
 FORMAT = 2
@@ -96,6 +97,32 @@ def read_request(folder: Path) -> Request:
         raise Failure(f"{path} cannot be read: {error.strerror}", exit_code=5) from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", exit_code=5) from error
+
+
+# ---- profiles and models ---------------------------------------------------------------------------------------------
+
+KEPT = "profiles.json"
+_NAMES: dict[type[Record], str] = {Profile: KEPT, Modelled: "modelled.json", Distances: "distances.json"}
+_MOST_KEPT_BYTES = 64 << 20
+T = TypeVar("T", bound=Record)
+
+
+def keep(folder: Path, form: type[T], records: Iterable[T]) -> None:
+    write_whole(folder / _NAMES[form], msgspec.json.encode(tuple(records)))
+
+
+def kept(folder: Path, form: type[T]) -> tuple[T, ...]:
+    """None were taken: empty. Raises Failure (5) where the file is damaged."""
+    path = folder / _NAMES[form]
+    try:
+        records = clean(msgspec.json.decode(read_regular(path, _MOST_KEPT_BYTES)))
+        return tuple(msgspec.convert(records, list[form]))  # type: ignore[valid-type]
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", 5) from error
 
 
 # ---- TOML ------------------------------------------------------------------------------------------------------------
