@@ -57,7 +57,7 @@ def linked(folder: Path) -> Path:
 
 def measure(scratch: Path, seconds: str) -> None:
     os.environ["TOLL_SYSTEM_ROOT"] = str(scratch / "machine")
-    from tollmeter.cli.answer import answered
+    from tollmeter.cli.run import answered
     from tollmeter.library.measure import measured, unseen
     from tollmeter.library.options import Options
     from tollmeter.library.prepare import prepared

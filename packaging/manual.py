@@ -19,8 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 from tollmeter.catalog import suites  # noqa: E402
-from tollmeter.cli.list import WHAT  # noqa: E402
 from tollmeter.cli.main import app  # noqa: E402
+from tollmeter.cli.show import WHAT  # noqa: E402
 from tollmeter.toolchain.build import probe_names  # noqa: E402
 from tollmeter.version import VERSION  # noqa: E402
 

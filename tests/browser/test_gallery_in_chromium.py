@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 import example_runs
 from browser.browser import WATCH
-from tollmeter.library.publishing import publish
+from tollmeter.library.comparing import publish
 from tollmeter.report.gallery import single_page, write_site
 from tollmeter.report.numbers import size_of_level
 from tollmeter.store.published import Loaded, Published

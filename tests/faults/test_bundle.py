@@ -27,8 +27,8 @@ import trees
 from storm.uses import numbers
 from tollmeter.cli.main import main
 from tollmeter.library import places
+from tollmeter.library.bundling import imported
 from tollmeter.library.executable_parts import PARTS, REFERENCE, parts_of
-from tollmeter.library.importing import imported
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Abi, Failure, Select, Suite

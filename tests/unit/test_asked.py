@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from machines import catalog
-from tollmeter.cli.answer import exit_code, gravest
+from tollmeter.cli.run import exit_code, gravest
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.options import names, numbers, seconds
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite

@@ -12,8 +12,8 @@ import pytest
 
 import stands
 from tollmeter import catalog
+from tollmeter.cli.developing import new_probe
 from tollmeter.library.command_words import suite_of_words
-from tollmeter.library.new_probe import new_probe
 from tollmeter.model import Abi, Failure
 from tollmeter.toolchain import accepting, build
 from tollmeter.toolchain.build import build_abi

@@ -21,7 +21,7 @@ from machines import MACHINE, two_packages
 from rigs import Rig
 from streams import whole
 from tollmeter import starting
-from tollmeter.cli import answer
+from tollmeter.cli import run as run_verb
 from tollmeter.conduct import pinned_to
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.library.measure import MeasuredRun
@@ -420,10 +420,10 @@ def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(monke
         yield
 
     monkeypatch.setattr(starting, "realtime_priority", noted)
-    monkeypatch.setattr(answer, "finished", lambda *_: 0)
+    monkeypatch.setattr(run_verb, "finished", lambda *_: 0)
     for priority in (None, "normal"):
         options = Options((), None, None, None, None, None, "table", quiet=True, began=0.0, priority=priority)
-        assert answer.answered(lambda _: cast("MeasuredRun", None), options) == 0
+        assert run_verb.answered(lambda _: cast("MeasuredRun", None), options) == 0
     assert asked == [True, False]
 
 

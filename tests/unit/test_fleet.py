@@ -20,7 +20,7 @@ from example_runs import healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
-from tollmeter.library.fleet import report
+from tollmeter.library.fleet_collecting import judged_machines as report
 from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
 from tollmeter.report.fleet import as_json, blocks, heat_map, page, sentence

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from example_runs import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.library import places
-from tollmeter.library.publishing import publish, published
+from tollmeter.library.comparing import publish, published
 from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,16 +18,15 @@ from tollmeter.library import places
 from tollmeter.library.options import names, seconds
 from tollmeter.library.places import ROOT
 from tollmeter.model import Abi, Failure, Profile
-from tollmeter.root import typed
+from tollmeter.protocol import clean
+from tollmeter.root import IS_CHECKOUT, typed
 from tollmeter.toolchain import abis
-from tollmeter.toolchain.build import build_layout, find_compiler
+from tollmeter.toolchain.build import build_layout, find_compiler, probe_names
 from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
 
 if TYPE_CHECKING:
     from tollmeter.toolchain.casts import Cast, CastSurvey
-
-WHAT = ("probe",)
 
 
 def new(
@@ -34,12 +34,29 @@ def new(
     name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
 ) -> None:
     """Create the file of a new probe, which compiles and measures."""
-    from tollmeter.library.new_probe import new_probe
-
-    check_known("new thing", what, WHAT)
+    check_known("new thing", what, ("probe",))
     print(places.shown(new_probe(places.ROOT, name)))
     next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
     print_notice(f"{next_step}; docs/add-a-probe.md describes how a probe is written")
+
+
+def new_probe(tree: Path, name: str) -> Path:
+    """Writes probes/FAMILY/NAME.c. Raises Failure: 2 for an invalid or existing name, 5 without a checkout."""
+    match = re.fullmatch(r"([a-z]+)\.([a-z][a-z0-9_]*)", name)
+    if match is None or match[1] == "runtime":
+        raise Failure(f"{clean(name)!r} is not a probe name: expected FAMILY.NAME, as in kernel.getrandom")
+    if name in probe_names(tree / "probes"):
+        raise Failure(f"there is a probe {name} already")
+    if not IS_CHECKOUT:
+        raise Failure("a new probe needs a checkout (git clone), and this Tollmeter was installed", 5)
+    path = tree / "probes" / match[1] / f"{match[2]}.c"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("x", encoding="utf-8") as made:
+            made.write((tree / "probes/skeleton.c").read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}; a new probe needs a checkout of your own", 5) from error
+    return path
 
 
 # ---- selftest -------------------------------------------------------------------------------------------------------

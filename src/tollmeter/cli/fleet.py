@@ -33,9 +33,9 @@ def report(
 ) -> None:
     """Name the machines that differ from their peers, and how rows are distributed over machines."""
     check_known("format", form, FORMATS)
-    from tollmeter.library.fleet import report as found
+    from tollmeter.library.fleet_collecting import judged_machines
 
-    models = found(runs)
+    models = judged_machines(runs)
     if form == "table" and out is None:
         _print(models, whole=every)
     elif form == "table":
@@ -79,7 +79,7 @@ def submit(
     shown: Annotated[bool, typer.Option("--print", help="print the script of the jobs, and submit nothing")] = False,
 ) -> None:
     """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
-    from tollmeter.library import fleet_hosts, fleet_jobs
+    from tollmeter.library import fleet_jobs
     from tollmeter.library.bundling import Asked
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
@@ -89,7 +89,7 @@ def submit(
     if hosts:
         if shown or partition or nodes or limit or wishes.more:
             raise Failure("--hosts measures without Slurm: it goes with --abi, --budget, --precision and --at-once")
-        states = fleet_hosts.measure_hosts(asked, out.resolve(), fleet_hosts.hosts_of(hosts), at_once)
+        states = fleet_jobs.measure_hosts(asked, out.resolve(), fleet_jobs.hosts_of(hosts), at_once)
         ended = len(states.nodes) - len(states.refused)
         print_notice(f"{ended} of {len(states.nodes)} hosts have measured; `{typed('fleet', 'collect', str(out))}`")
     elif shown:

@@ -17,8 +17,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import commands, starting
-from tollmeter.cli import compare, developing, fleet, gate, history, run, sharing, show
-from tollmeter.cli import list as list_
+from tollmeter.cli import compare, developing, fleet, run, sharing, show
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import print_notice
 from tollmeter.model import Failure
@@ -39,12 +38,12 @@ app = typer.Typer(
 VERBS: dict[str, Callable[..., Any]] = {
     "run": run.run,
     "time": time_.time_,
-    "list": list_.list_,
+    "list": show.list_,
     "show": show.show,
     "report": sharing.report,
     "compare": compare.compare,
-    "gate": gate.gate,
-    "history": history.history,
+    "gate": compare.gate,
+    "history": show.history,
     "serve": sharing.serve,
     "export": sharing.export,
     "bundle": sharing.bundle,

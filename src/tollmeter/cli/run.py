@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,17 +14,24 @@ from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import show
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice
+from tollmeter.cli.sharing import PAGE
+from tollmeter.library import places
+from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
+from tollmeter.model import Failure, Outcome, Point, Results, Row
+from tollmeter.notices import doing
+from tollmeter.root import typed
+from tollmeter.store.history import remember
+from tollmeter.store.journal import Session
+from tollmeter.store.request import read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tollmeter.conduct import Stopping
-    from tollmeter.library.measure import MeasuredRun, Observing
-    from tollmeter.model import Point
+    from tollmeter.library.measure import MeasuredRun
     from tollmeter.plan import Plan
 
-
+DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
+GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, FAILED, NOTHING, DONE)
 _MOST_CPUS = 8
 """Of one point in the list of `--dry-run`."""
 
@@ -64,18 +73,17 @@ def run(
         return _planned(options, resume)
     with starting.realtime_priority(wanted=options.is_urgent):
         measuring = _measuring(options, resume)
-        from tollmeter.cli.answer import answered
-
     return answered(measuring, options)
 
 
 def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
-    from tollmeter.library.measure import measured, resumed
+    from tollmeter.cli.watching import watching
+    from tollmeter.library.measure import measured, resumed, unseen
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
 
-    observing = _observing(options.quiet)
+    observing = unseen if options.quiet else watching
     if resume is None:
         ready = prepared(options)
         return lambda stopping: measured(ready, options, observing, stopping)
@@ -83,18 +91,18 @@ def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Mea
     return lambda stopping: resumed(half, options, observing, stopping)
 
 
-def _observing(quiet: bool) -> Observing:
-    from tollmeter.cli.watching import watching
-    from tollmeter.library.measure import unseen
-
-    return unseen if quiet else watching
-
-
 def _planned(options: Options, resume: str | None) -> int:
     """Prints what would be done."""
+    from tollmeter.library.prepare import prepared
+    from tollmeter.library.resume import interrupted
     from tollmeter.plan import expected_seconds
 
-    plan = _plan(options, resume)
+    if resume is None:
+        plan = prepared(options, may_install=False).plan
+    else:
+        half = interrupted(resume, options, may_start=False)
+        print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
+        plan = half.plan
     rows = [
         (
             point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target,
@@ -121,12 +129,89 @@ def _cpus(plan: Plan, point: Point) -> str:
     return ",".join(listed[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
 
 
-def _plan(options: Options, resume: str | None) -> Plan:
-    from tollmeter.library.prepare import prepared
-    from tollmeter.library.resume import interrupted
+# ---- the end of a run -----------------------------------------------------------------------------------------------
 
-    if resume is None:
-        return prepared(options, may_install=False).plan
-    half = interrupted(resume, options, may_start=False)
-    print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
-    return half.plan
+
+def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> int:
+    """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
+    written. Returns the exit code of the whole run."""
+    from tollmeter.conduct import Stopping
+
+    def promise() -> None:
+        sys.stderr.write("\ntoll: ending with what is under way, and its report; once more ends at once\n")
+
+    with Stopping(answer=promise) as stopping:
+        if starting.signal_received():
+            raise KeyboardInterrupt
+        measured = measuring(stopping)
+        with starting.realtime_priority(wanted=options.is_urgent):
+            code = finished(measured, options)
+        return gravest(code, INTERRUPTED if stopping.asked else DONE)
+
+
+def finished(measured: MeasuredRun, options: Options) -> int:
+    """Returns the exit code."""
+    folder, session = measured.folder, measured.session
+    if session.reason and not options.quiet:
+        print_notice(session.reason)
+    results = open_run(folder)
+    remember(places.RUNS, remembered(results, learned(read_request(folder))))
+    code = exit_code(results.outcomes, results.index.rows, session) or (
+        FAILED if results.index.run.unanswered else DONE
+    )
+    failures = [*_print_failures(results, options.form, folder), *_page_failures(results, folder)]
+    if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
+        print_notice(_why(results, code))
+    for failure in failures:
+        print_notice(failure.sentence)
+        code = gravest(code, failure.exit_code)
+    return code
+
+
+def _why(results: Results, code: int) -> str:
+    """What docs/exit-codes.md promises on standard error: the first visit that failed, or what the run leaves open."""
+    statuses = ("infrastructure",) if code == INFRASTRUCTURE else ("failed", "wrong_answer", "timeout")
+    failed = next((outcome for outcome in results.outcomes if outcome.status in statuses), None)
+    if failed and code != NOTHING:
+        return f"{failed.point.probe}: {failed.reason or failed.status}"
+    return results.index.run.unanswered or "no row has a number"
+
+
+def _page_failures(results: Results, folder: Path) -> Iterator[Failure]:
+    from tollmeter.report import page
+
+    try:
+        with doing("writing the page"):
+            page.write(results, folder / PAGE)
+    except Failure as failure:
+        yield failure
+
+
+def _print_failures(results: Results, form: str, folder: Path) -> Iterator[Failure]:
+    """A closed pipe or a full disk loses the printed text, and nothing of the run. rich turns a closed pipe into an
+    exit."""
+    try:
+        show.print_results(results, form, page=str(Path(results.index.run.folder) / PAGE))
+        sys.stdout.flush()
+    except (OSError, SystemExit) as error:
+        starting.forget_output()
+        why = error.strerror if isinstance(error, OSError) else "standard output is closed"
+        yield Failure(
+            f"the answer could not be printed ({why}): `{typed('show', str(folder))}` prints it", INFRASTRUCTURE
+        )
+
+
+def exit_code(outcomes: Sequence[Outcome], rows: Sequence[Row], session: Session) -> int:
+    """The gravest of what happened, as docs/exit-codes.md has it."""
+    if session.status == "interrupted":
+        return INTERRUPTED
+    measured: set[Point] = {outcome.point for outcome in outcomes if outcome.status == "ok"}
+    if any(outcome.status == "infrastructure" and outcome.point not in measured for outcome in outcomes):
+        return INFRASTRUCTURE
+    if any(outcome.status in ("failed", "wrong_answer", "timeout") for outcome in outcomes):
+        return FAILED
+    return DONE if any(row.status == "ok" for row in rows) else NOTHING
+
+
+def gravest(*codes: int) -> int:
+    return min(codes, key=GRAVEST_FIRST.index)

@@ -90,7 +90,7 @@ def publish(
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
 ) -> None:
     """Write a run as one file without host name, users, paths and serial numbers, and list what is removed."""
-    from tollmeter.library.publishing import publish as redacted
+    from tollmeter.library.comparing import publish as redacted
     from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
 
     made = redacted(open_run(places.find_run(run)))
@@ -111,7 +111,7 @@ def gallery(
     out: Annotated[Path, typer.Option("--out", "-o", help="folder of the site")],
 ) -> None:
     """Write a static site of machines: a list, a page for each, and any of them side by side."""
-    from tollmeter.library.publishing import published
+    from tollmeter.library.comparing import published
     from tollmeter.report.gallery import write_site
 
     machines = published(runs)
@@ -152,7 +152,7 @@ def import_(
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
 ) -> None:
     """Create a run from what a bundle measured on another machine."""
-    from tollmeter.library.importing import imported
+    from tollmeter.library.bundling import imported
     from tollmeter.library.places import shown
 
     made = imported(file, out)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll show`: a run's answer again, and everything that it rests on."""
+"""Verbs that read: `toll show`, a run's answer again, and everything that it rests on; `toll history`, rows over all
+runs, and when they changed; `toll list`, what can be run, and what was."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tollmeter.catalog import check_known
-from tollmeter.cli.printing import print_notice, terminal, write, write_json
+from tollmeter.cli.printing import TableColumns, print_columns, print_notice, terminal, write, write_json
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Failure, Index, Results
+from tollmeter.root import COMMAND, ROOT
 from tollmeter.store.export import written
+from tollmeter.toolchain.build import probe_names
 
 if TYPE_CHECKING:
-    from tollmeter.studies.attribution import Attribution
+    from tollmeter.judgement.row_series import RowSeries
 
 FORMATS = ("table", "json", "csv", "md", "lmbench")
 
@@ -85,30 +88,21 @@ def print_attribution(results: Results, words: str, form: str) -> None:
         check_known("ABI of this run", abi, known)
     attributions = attributed(results, *abis)
     if not attributions:
-        raise Failure(_untimed(results, abis), exit_code=4)
+        sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
+        suite = results.suite
+        raise Failure(f"{sentence}. {suite.mend}" if suite and suite.worth in abis else sentence, exit_code=4)
     if form == "json":
         write_json(attributions)
     elif form == "csv":
         raise Failure("an attribution is printed as table, md or json")
-    else:
-        _print_attribution(attributions, form)
-
-
-def _untimed(results: Results, abis: Sequence[str]) -> str:
-    sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
-    about = results.suite is not None and results.suite.worth in abis
-    return f"{sentence}. {results.suite.mend}" if results.suite and about else sentence
-
-
-def _print_attribution(attributions: Sequence[Attribution], form: str) -> None:
-    if form == "md":
+    elif form == "md":
         from tollmeter.report.markdown import attribution as as_markdown
 
         write(("\n\n".join(as_markdown(attributions)) + "\n").encode())
-        return
-    from tollmeter.report.terminal import attribution
+    else:
+        from tollmeter.report.terminal import attribution
 
-    attribution(attributions, terminal())
+        attribution(attributions, terminal())
 
 
 def print_index(index: Index, form: str) -> None:
@@ -130,7 +124,9 @@ def print_lmbench(index: Index, results: Sequence[Path] = ()) -> None:
 def print_results(results: Results, form: str, *, whole: bool = False, page: str | None = None) -> None:
     """What `toll run` ends with, too. whole: of the table, every line. page: where one is about to be written."""
     if form == "table":
-        _print_table(results, whole, page)
+        from tollmeter.report.terminal import summary
+
+        summary(results, terminal(), whole=whole, page=page)
     elif form == "md":
         from tollmeter.report.markdown import render
 
@@ -141,7 +137,152 @@ def print_results(results: Results, form: str, *, whole: bool = False, page: str
         print_index(results.index, form)
 
 
-def _print_table(results: Results, whole: bool, page: str | None) -> None:
-    from tollmeter.report.terminal import summary
+# ---- history --------------------------------------------------------------------------------------------------------
 
-    summary(results, terminal(), whole=whole, page=page)
+HISTORY_FORMATS = ("table", "json", "csv", "md", "otava-csv")
+NO_NUMBER = 6
+SCHEDULE = """# cron: a run each night at 03:17, and what changed (crontab -e)
+17 3 * * *  cd {folder} && {toll} run --quiet >/dev/null 2>&1; {toll} history
+
+# systemd: the same as a timer (~/.config/systemd/user/, then systemctl --user enable --now toll.timer)
+# toll.service
+[Unit]
+Description=Tollmeter measures this machine
+[Service]
+Type=oneshot
+WorkingDirectory={folder}
+ExecStart={toll} run --quiet
+ExecStartPost={toll} history
+# toll.timer
+[Timer]
+OnCalendar=*-*-* 03:17:00
+Persistent=true
+[Install]
+WantedBy=timers.target
+"""
+
+
+def history(
+    row: Annotated[
+        list[str] | None, typer.Argument(help="a probe or glob, and NAME=VALUE; by default the tolls and memory levels")
+    ] = None,
+    *,
+    runs: Annotated[
+        list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
+    ] = None,
+    form: Annotated[str, typer.Option("--format", help="table, json, csv, md or otava-csv")] = "table",
+    schedule: Annotated[bool, typer.Option("--schedule", help="print a cron line and a systemd timer")] = False,
+) -> None:
+    """Print rows over all runs of a machine, and when they changed."""
+    check_known("format", form, HISTORY_FORMATS)
+    if schedule:
+        toll = str(ROOT / COMMAND) if COMMAND.startswith("./") else COMMAND
+        print(SCHEDULE.format(folder=places.RUNS.parent, toll=toll), end="")
+        return
+    from tollmeter.judgement.row_series import row_series
+    from tollmeter.library.run_history import read_history, run_folders
+
+    many_series = read_history(run_folders(runs or []), row or [])
+    series = row_series(many_series.readings)
+    if not series:
+        raise Failure("none of these rows has an interval in any run", NO_NUMBER)
+    if form == "table":
+        from tollmeter.report.history import print_history
+
+        print_history(series, many_series.labels, many_series.runs, terminal(), asked=bool(row))
+    else:
+        _write_history(series, form)
+
+
+def _write_history(series: Sequence[RowSeries], form: str) -> None:
+    from tollmeter.judgement.row_series import machine_key
+    from tollmeter.report.history import lines, otava_lines
+    from tollmeter.store.parquet import Stretch, Table
+
+    if form == "otava-csv":
+        machines = {machine_key(row_series.machine) for row_series in series}
+        last = max(series, key=lambda row_series: row_series.readings[-1].source.started).machine
+        if len(machines) > 1:
+            print_notice(f"{len(machines)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
+        table = otava_lines(
+            [row_series for row_series in series if machine_key(row_series.machine) == machine_key(last)]
+        )
+    else:
+        table = list(lines(series))
+    made = Table(tuple(table[0]), [Stretch(line, {}) for line in table])
+    write(written(made, "csv" if form == "otava-csv" else form))
+
+
+# ---- list -----------------------------------------------------------------------------------------------------------
+
+WHAT = ("probes", "suites", "abis", "runs", "findings")
+PROBE = ("probe", "question", "parameters", "abis")
+CANNOT_BUILD = 5
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="probes, suites, abis, runs or findings")] = "probes",
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+) -> None:
+    """List probes, suites, ABIs, runs or findings."""
+    check_known("list", what, WHAT)
+    listed = {"probes": _probes, "suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
+    print_columns(listed[what](), form)
+
+
+def _probes() -> TableColumns:
+    try:
+        catalog = places.built()
+    except Failure as failure:
+        if failure.exit_code < CANNOT_BUILD:
+            raise
+        # A probe is described when it is built; until then only its file name is known.
+        print_notice(failure.sentence)
+        return TableColumns(
+            PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1
+        )
+    rows = []
+    for name, probe in catalog.probes().items():
+        abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
+        rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
+    left_out = {probe: f"left out: {sentence}" for (probe, _), sentence in catalog.broken.items()}
+    rows += [(name, sentence, "", "") for name, sentence in left_out.items() if name not in catalog.probes()]
+    return TableColumns(PROBE, sorted(rows), narrow=2)
+
+
+def _suites() -> TableColumns:
+    return TableColumns(("suite", "question"), [(suite.name, suite.question) for suite in places.suites().values()])
+
+
+def _abis() -> TableColumns:
+    import platform
+
+    from tollmeter.toolchain.abis import survey
+
+    names = ("abi", "builds", "runs", "clock", "missing", "mend", "compiler", "summary")
+    rows = []
+    for standing in survey(places.ROOT, platform.machine()):
+        builds = "yes" if standing.compiler else "no"
+        lacks = (standing.target or "no", standing.clock or "", standing.missing or "", standing.mend or "")
+        rows.append((standing.name, builds, *lacks, standing.compiler or "", standing.summary))
+    mends = [(name, mend) for name, *_, mend, _, _ in rows if mend]
+    return TableColumns(names, rows, narrow=5, whole=names[:4], below=mends)
+
+
+def _runs() -> TableColumns:
+    from tollmeter.store.request import read_request
+
+    rows = []
+    for folder in places.run_folders():
+        try:
+            request = read_request(folder)
+            rows.append((folder.name, request.started, request.suite.question))
+        except Failure as failure:
+            rows.append((folder.name, "", failure.sentence))
+    return TableColumns(("run", "started", "question"), rows)
+
+
+def _findings() -> TableColumns:
+    from tollmeter.findings import subjects
+
+    return TableColumns(("rule", "looks for"), list(subjects().items()))

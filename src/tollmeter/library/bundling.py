@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probes, plan and runner in one file, for machines without Python (docs/bundle.md)."""
+"""Probes, plan and runner in one file, for machines without Python, and a run folder from the journal that it writes
+there, or from what a serial line brought of it (docs/bundle.md).
+
+What comes back is data, and may come from anybody: nothing of it is executed, and no file of an archive is
+extracted."""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import lzma
 import platform
 import tarfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +26,17 @@ from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
 from tollmeter.library.executable_parts import in_words, parts_of
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
+from tollmeter.library.prepare import described, with_history
 from tollmeter.library.wanted import asking
 from tollmeter.model import Abi, Failure, Suite
+from tollmeter.plan import measured_caches
+from tollmeter.plan.points import on_machine
 from tollmeter.plan.portable import plan_text, used_probes
+from tollmeter.protocol import clean, clean_suite, joined
 from tollmeter.report.lmbench import summary_text
-from tollmeter.store.request import FORMAT
+from tollmeter.store.capture import Capture, captured
+from tollmeter.store.journal import Journal
+from tollmeter.store.request import FORMAT, Request
 from tollmeter.toolchain.abis import find, for_cpu
 from tollmeter.toolchain.accepting import loaded_part
 from tollmeter.toolchain.workload_build import bundle_runner
@@ -76,8 +87,9 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     wanted = asking(asked.words, places.suites(), places.sources())
     catalog = places.made_ready(abis, [], wanted)
     suite = _portable(suite_of_words(asked.words, places.suites(), catalog))
+    budget_s = seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
     files = {
-        "plan": plan_text(suite, catalog, abis, _budget_s(asked, suite), _precision(asked)).encode(),
+        "plan": plan_text(suite, catalog, abis, budget_s, _precision(asked)).encode(),
         "summary": summary_text().encode(),
         **_records(asked, suite, catalog, abis),
     }  # fmt: skip
@@ -109,10 +121,6 @@ def _machines(abi: Abi) -> tuple[str, ...]:
     return tuple(platform.machine() if name == "*" else name for name in abi.runs_on)
 
 
-def _budget_s(asked: Asked, suite: Suite) -> float:
-    return seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
-
-
 def _precision(asked: Asked) -> float:
     return share(asked.precision) if asked.precision else usual_precision(())
 
@@ -125,13 +133,8 @@ def _records(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) 
         "words": asked.words, "precision": _precision(asked), "priority": "real-time",
     }  # fmt: skip
     used = sorted(used_probes(suite, catalog))
-    head = [{"k": "probe", "protocol": protocol.PROTOCOL, **msgspec.to_builtins(probes[name])} for name in used]
-    head += [
-        {"k": "build", **msgspec.to_builtins(catalog.executables[name, abi].build)}
-        for abi in abis
-        for name in used
-        if (name, abi) in catalog.executables
-    ]
+    executables = [catalog.executables.get((name, abi)) for abi in abis for name in used]
+    head = described([probes[name] for name in used], [made.build for made in executables if made])
     return {"request": _lines([request]), "head": _lines(head)}
 
 
@@ -146,11 +149,11 @@ def _executables(abi: Abi, suite: Suite, catalog: Catalog) -> dict[str, bytes]:
     """The probes and the runner of one ABI, by name: what is loaded of each file, unchanged."""
     made = [catalog.executables[key] for key in sorted(catalog.executables) if key[1] == abi.name]
     used = used_probes(suite, catalog)
-    several = [one for one in made if one.probe.probe in used]
+    several = [executable for executable in made if executable.probe.probe in used]
     check_unchanged(several)
     if not several:
         return {}
-    files = {one.probe.probe: loaded_part(Path(one.path).read_bytes()) for one in several}
+    files = {executable.probe.probe: loaded_part(Path(executable.path).read_bytes()) for executable in several}
     return {_RUNNER: loaded_part(bundle_runner(places.ROOT, abi).read_bytes()), **files}
 
 
@@ -168,21 +171,18 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
     inside = {f"{abi}/{name}": content for abi, (several, _) in folders.items() for name, content in several.items()}
     if _is_archive(out):
         top = out.name.rpartition(".tar")[0]
-        whole = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
-        packed = _tar({f"{top}/{name}": content for name, content in whole.items()})
+        unpacked = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
+        packed = _tar({f"{top}/{name}": content for name, content in unpacked.items()})
         return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
     sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        held = several if preset == FAST else _in_parts(several)
+        # The runner as it is, since it joins the others.
+        probes = {name: several[name] for name in several if name != _RUNNER}
+        held = several if preset == FAST else {_RUNNER: several[_RUNNER], **parts_of(probes)}
         packed = _tar({f"{abi}/{name}": content for name, content in held.items()})
         packed = _xz(packed, preset, words=in_words(several[_RUNNER]))
         sections.append(_Section(abi, packed, machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
-
-
-def _in_parts(several: dict[str, bytes]) -> dict[str, bytes]:
-    """The runner as it is, since it joins the others."""
-    return {_RUNNER: several[_RUNNER], **parts_of({name: several[name] for name in several if name != _RUNNER})}
 
 
 def _script(template: str, sections: Sequence[_Section]) -> bytes:
@@ -213,3 +213,54 @@ def _xz(content: bytes, preset: int, *, words: bool = False) -> bytes:
     way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
     way |= {"lc": 0, "lp": 2} if words else {}
     return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])
+
+
+# ---- what comes back ------------------------------------------------------------------------------------------------
+
+
+class Imported(NamedTuple):
+    """lost: streams that were not whole."""
+
+    folder: Path
+    visits: int
+    lost: int
+
+
+def imported(path: Path, out: Path | None) -> Imported:
+    """Raises Failure: 2 where there is no such file or the folder is taken, 5 where it holds no run of a bundle."""
+    capture = captured(path)
+    request = request_of(path, capture)
+    folder = out.resolve() if out else places.new_folder(request.suite.name)
+    write_run(capture, request, folder)
+    places.remember(folder)
+    return Imported(folder, len(capture.visits), capture.lost)
+
+
+def write_run(capture: Capture, request: Request, folder: Path) -> None:
+    """A run's folder. Raises Failure: 2 where the folder holds a run, 5 where it cannot be written."""
+    with Journal.create(folder, msgspec.structs.replace(request, id=folder.name), joined(capture.first)) as journal:
+        for stream in capture.visits:
+            journal.append(stream)
+        journal.note(capture.session)
+
+
+def request_of(path: Path, capture: Capture) -> Request:
+    """Raises Failure: 2 where the journal has none, 5 where it cannot be read."""
+    machine = capture.head.machine
+    assert machine is not None
+    line = next((line for line in capture.first if line.kind == "request"), None)
+    if line is None:
+        raise Failure(
+            f"{path} does not say what was requested, as a bundle's journal does: of another run, copy the whole folder"
+        )
+    try:
+        record = msgspec.json.decode(line.text)
+        suite = clean_suite(record.pop("suite"))
+        fields = {key: value for key, value in clean(record).items() if key not in ("k", "n", "c")}
+        started = fields.pop("started", "") or datetime.now(UTC).isoformat(timespec="seconds")
+        request = msgspec.convert({**fields, "started": started, "suite": suite, "id": ""}, Request)
+    except (ValueError, RecursionError, KeyError, AttributeError, TypeError) as error:
+        raise Failure(f"{path}: its request cannot be read: {clean(str(error))[:200]}", 5) from error
+    seen = measured_caches(machine, request.cpus)
+    request = msgspec.structs.replace(request, suite=on_machine(request.suite, seen))
+    return with_history(request, machine, {probe.probe for probe in capture.head.probes})

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `toll compare` compares: runs with the first of them, or the rows of one run by one of their properties."""
+"""What is seen side by side. `toll compare` compares runs with the first of them, or the rows of one run by one of
+their properties; `toll publish` writes a run without what names its owner, and `toll gallery` shows several of
+these."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +18,17 @@ from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.model import Failure, Metric, Outcome, Point, Results, Row, Value
+from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
+from tollmeter.report.charts.chart import benches
+from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
+from tollmeter.report.charts.memory import beside
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
+from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 from tollmeter.store.request import read_request
 
 NOTHING = 6
@@ -45,18 +52,16 @@ def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
         raise Failure("expected two runs, or --by abi, --by target or --by PARAMETER to compare the rows of one run")
     runs = open_several(folders)
     of_two = ("A", "B") if machines else ("old", "new")
-    labels = of_two if len(runs) == len(of_two) else _distinct([run_name(results) for results in runs])
+    names = [run_name(results) for results in runs]
+    # Folders of different places may have one name.
+    numbered = (name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
+    labels = of_two if len(runs) == len(of_two) else tuple(numbered)
     known = known_runs(runs)
     comparisons = tuple(
         _explained(compared_indexes(runs[0].index, results.index, least, machines=machines), (known[0], other))
         for results, other in zip(runs[1:], known[1:], strict=True)
     )
     return Compared(runs, labels, comparisons, machines=machines)
-
-
-def _distinct(names: Sequence[str]) -> tuple[str, ...]:
-    """Folders of different places may have one name."""
-    return tuple(name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
 
 
 def known_runs(runs: Sequence[Results]) -> tuple[Known, ...]:
@@ -66,18 +71,17 @@ def known_runs(runs: Sequence[Results]) -> tuple[Known, ...]:
 
 def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
     """The most that runs of the machines differ by in this row, as a standard deviation of logarithms."""
-    return max(one.runs_sd(row_name(change.old, change.old.state)) for one in known)
+    return max(run.runs_sd(row_name(change.old, change.old.state)) for run in known)
 
 
 def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:
     """With what each inconclusive row lacks."""
-
-    def explained(change: Change) -> Change:
-        wanted = visits_wanted(change, runs_sd_of(change, known))
-        return msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
-
-    changes = tuple(explained(change) if change.verdict == "cannot tell" else change for change in comparison.changes)
-    return msgspec.structs.replace(comparison, changes=changes)
+    changes = list(comparison.changes)
+    for place, change in enumerate(changes):
+        if change.verdict == "cannot tell":
+            wanted = visits_wanted(change, runs_sd_of(change, known))
+            changes[place] = msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
+    return msgspec.structs.replace(comparison, changes=tuple(changes))
 
 
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
@@ -91,13 +95,11 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     first, *others = (
         {key_without(row, by): row for row in results.index.rows if _of(row, by) == value} for value in values
     )
-    compared_parts = (of_rows(_shared(first, part), _shared(part, first), None, least) for part in others)
-    comparisons = tuple(_explained(part, known) for part in compared_parts)
-    return Compared((results,) * len(values), tuple(map(str, values)), comparisons, by=by)
-
-
-def _shared(first: Mapping[Key, Row], other: Mapping[Key, Row]) -> dict[Key, Row]:
-    return {key: row for key, row in first.items() if key in other}
+    comparisons = []
+    for other in others:
+        old, new = ({key: rows[key] for key in rows if key in first and key in other} for rows in (first, other))
+        comparisons.append(_explained(of_rows(old, new, None, least), known))
+    return Compared((results,) * len(values), tuple(map(str, values)), tuple(comparisons), by=by)
 
 
 def _values(results: Results, by: str) -> list[Value]:
@@ -178,3 +180,40 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
             yield VisitValues(point, stated, values, costs, computed[0].part.layouts, computed[0].scatter)
+
+
+# ---- redacted runs --------------------------------------------------------------------------------------------------
+
+
+def publish(results: Results) -> Published:
+    """The run without what names its owner."""
+    pairs: dict[tuple[int, int], Pair] = {}
+    loads: list[Loaded] = []
+    for bench in benches(results)[:1]:
+        for each in bench.own(bench.meaning(*CORES.means)):
+            for row in by_pair(bench, each):
+                cpus = cpus_of(row)
+                if cpus and row.median and row.unit == "ns":
+                    pairs.setdefault(cpus, Pair(*cpus, row.median))
+        for row, traffic in beside(bench):
+            if row.median and traffic.median and row.unit == "ns":
+                loads.append(Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median))
+    return redacted(results.index, tuple(pairs.values()), tuple(loads), places.sources())
+
+
+def published(names: Sequence[str]) -> list[Published]:
+    """Of runs, and of files that `toll publish` wrote; one machine's file that is given twice stands there once. What
+    cannot be read is named and left out. Raises Failure where nothing can be read."""
+    by_name: dict[str, Published] = {}
+    failures: list[tuple[str, Failure]] = []
+    for name in names:
+        try:
+            run = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
+            by_name.setdefault(run.id, run)
+        except Failure as failure:
+            failures.append((name, failure))
+    for name, why in failures if by_name else failures[1:]:
+        notify(f"{name} is left out: {why.sentence}")
+    if not by_name:
+        raise failures[0][1]
+    return list(by_name.values())

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of a submission have measured, while jobs run or after, and the runs made of it.
+"""What the nodes of a submission have measured, while jobs run or after; the runs made of it; and which nodes of a
+fleet differ from their peers.
 
 A node counts once: its first whole attempt. What is read is data, as for `toll import`."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -20,18 +22,26 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.files import read_regular
+from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
+from tollmeter.library import places
+from tollmeter.library.bundling import request_of, write_run
+from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
-from tollmeter.library.importing import request_of, write_run
 from tollmeter.model import Failure
+from tollmeter.notices import notify
 from tollmeter.protocol import clean
 from tollmeter.store.capture import Capture, captured
+from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import slurm
 
 MEASURED = "measured"
-_WHOLE = ("settled", "budget")
+NOTHING = 6
+_COMPLETE = ("settled", "budget")
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SUSPENDED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING")
+_UNWELL = ("down", "drained", "draining", "fail", "unknown")
+"""States of a node, without Slurm's marks behind them."""
 _ATTEMPT = re.compile(r"([0-9]{1,10})\.([0-9]{1,6})")
 _SKEW_S = 30.0
 """More than a slow node takes to unpack the bundle."""
@@ -42,19 +52,15 @@ _MOST_FAILURES = 3
 
 
 class Attempt(NamedTuple):
-    """found: its journal, or None. trouble: why a journal cannot be read."""
+    """capture: its journal, or None. trouble: why a journal cannot be read."""
 
     folder: Path
-    found: Capture | None
+    capture: Capture | None
     trouble: str
 
     @property
-    def is_whole(self) -> bool:
-        return self.found is not None and self.found.session.status in _WHOLE
-
-    @property
     def visits(self) -> int:
-        return len(self.found.visits) if self.found else 0
+        return len(self.capture.visits) if self.capture else 0
 
 
 class NodeState(NamedTuple):
@@ -82,10 +88,17 @@ def states(folder: Path) -> list[NodeState]:
     # Slurm first: a journal that is whole a moment later is seen, and a job that has ended has written all of its own.
     scheduler = _scheduler(submission)
     by_node = {node: _attempts(folder / JOURNALS / node) for node in submission.nodes}
-    whole = {node: one for node, attempts in by_node.items() if (one := _counting(attempts))}
-    others, full = _other_versions(whole), _is_full(folder)
-    remarks = {node: others.get(node, []) if node in whole else full for node in submission.nodes}
-    return [_state(node, submission, by_node[node], scheduler, remarks[node]) for node in submission.nodes]
+    counting = {node: attempt for node, attempts in by_node.items() if (attempt := _counting(attempts))}
+    others = _other_versions(counting)
+    disk = os.statvfs(folder)
+    is_full = disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES
+    full = ["the disk of the shared folder is full"] if is_full else []
+    return [
+        _measured(node, attempt, submission, by_node[node], others.get(node, []))
+        if (attempt := counting.get(node))
+        else _unmeasured(node, submission, by_node[node], scheduler, full)
+        for node in submission.nodes
+    ]
 
 
 def collect(folder: Path, out: Path) -> list[NodeState]:
@@ -94,33 +107,29 @@ def collect(folder: Path, out: Path) -> list[NodeState]:
 
 
 def _with_run(state: NodeState, run: Path) -> NodeState:
-    assert state.attempt is not None and state.attempt.found is not None
+    """In place whole or not at all: a full disk or a killed process leaves no part of a run."""
+    assert state.attempt is not None and state.attempt.capture is not None
     if (run / JOURNAL).exists():
         return state._replace(run=run)
-    path, found = state.attempt.folder / JOURNAL, state.attempt.found
+    capture = state.attempt.capture
     try:
-        _imported(path, found, run)
+        request = request_of(state.attempt.folder / JOURNAL, capture)
+        if run.parent.is_symlink():
+            raise Failure(f"{run.parent} is a link to another place", 5)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
+        try:
+            write_run(capture, request, half / run.name)
+            (half / run.name).rename(run)
+        finally:
+            shutil.rmtree(half, ignore_errors=True)
     except Failure as failure:
         return state._replace(state="damaged", remarks=(*state.remarks, failure.sentence))
     except OSError as error:
         remark = f"its run cannot be written into {run}: {error.strerror}"
         return state._replace(state="not imported", remarks=(*state.remarks, remark))
-    lost = (f"{found.lost} damaged streams are left out",) if found.lost else ()
+    lost = (f"{capture.lost} damaged streams are left out",) if capture.lost else ()
     return state._replace(run=run, remarks=(*state.remarks, *lost))
-
-
-def _imported(path: Path, capture: Capture, run: Path) -> None:
-    """In place whole or not at all: a full disk or a killed process leaves no part of a run."""
-    request = request_of(path, capture)
-    if run.parent.is_symlink():
-        raise Failure(f"{run.parent} is a link to another place", 5)
-    run.parent.mkdir(parents=True, exist_ok=True)
-    half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
-    try:
-        write_run(capture, request, half / run.name)
-        (half / run.name).rename(run)
-    finally:
-        shutil.rmtree(half, ignore_errors=True)
 
 
 # ---- attempts -------------------------------------------------------------------------------------------------------
@@ -132,38 +141,38 @@ def _attempts(folder: Path) -> list[Attempt]:
         names = [name for name in os.listdir(folder) if _ATTEMPT.fullmatch(name)]  # noqa: PTH208  a name is enough
     except OSError:
         return []
-    return [_attempt(folder / name) for name in sorted(names, key=lambda name: [int(part) for part in name.split(".")])]
-
-
-def _attempt(folder: Path) -> Attempt:
-    if not os.path.lexists(folder / JOURNAL):
-        return Attempt(folder, None, "")
-    try:
-        return Attempt(folder, captured(folder / JOURNAL), "")
-    except Failure as failure:
-        return Attempt(folder, None, failure.sentence)
+    attempts = []
+    for name in sorted(names, key=lambda name: [int(part) for part in name.split(".")]):
+        capture, trouble = None, ""
+        if os.path.lexists(folder / name / JOURNAL):
+            try:
+                capture = captured(folder / name / JOURNAL)
+            except Failure as failure:
+                trouble = failure.sentence
+        attempts.append(Attempt(folder / name, capture, trouble))
+    return attempts
 
 
 def _counting(attempts: list[Attempt]) -> Attempt | None:
-    return next((attempt for attempt in attempts if attempt.is_whole), None)
+    complete = (one for one in attempts if one.capture is not None and one.capture.session.status in _COMPLETE)
+    return next(complete, None)
 
 
 def _other_versions(attempts: Mapping[str, Attempt]) -> dict[str, list[str]]:
     """Of the nodes whose executables or Tollmeter are not those of most nodes."""
-    versions = {node: _version(attempt.found) for node, attempt in attempts.items() if attempt.found}
-    counted = Counter(versions.values()).most_common()
+    versions = {}
+    for node, attempt in attempts.items():
+        assert attempt.capture is not None
+        builds = frozenset(msgspec.json.encode(build) for build in attempt.capture.head.builds)
+        versions[node] = str(_requested(attempt.capture).get("tollmeter", "unknown"))[:40], builds
+    if not versions:
+        return {}
+    (most, count), *_ = Counter(versions.values()).most_common()
     return {
-        node: [
-            f"it measured with another bundle (Tollmeter {version[0]}) than {counted[0][1]} of {len(versions)} nodes"
-        ]
+        node: [f"it measured with another bundle (Tollmeter {version[0]}) than {count} of {len(versions)} nodes"]
         for node, version in versions.items()
-        if version != counted[0][0]
+        if version != most
     }
-
-
-def _version(capture: Capture) -> tuple[str, frozenset[str]]:
-    builds = frozenset(msgspec.json.encode(build).decode() for build in capture.head.builds)
-    return str(_requested(capture).get("tollmeter", "unknown"))[:40], builds
 
 
 def _requested(capture: Capture) -> dict[str, object]:
@@ -171,36 +180,6 @@ def _requested(capture: Capture) -> dict[str, object]:
         request = clean(msgspec.json.decode(next(line.text for line in capture.first if line.kind == "request")))
         return request if isinstance(request, dict) else {}
     return {}
-
-
-def _skew(attempt: Attempt, submitted: float) -> Iterator[str]:
-    """The journal's start by the node's clock lies after the submission, and just after the file `started`, whose time
-    is by the clock of the shared file system."""
-    with contextlib.suppress(ValueError, OSError, OverflowError):
-        assert attempt.found is not None
-        began = datetime.fromisoformat(str(_requested(attempt.found).get("started"))).timestamp()
-        stamped = (attempt.folder / "started").stat().st_mtime
-        ahead, behind = began - stamped, max(submitted, stamped) - began
-        if max(ahead, behind) > _SKEW_S:
-            yield f"its clock is {max(ahead, behind):.0f} s {'ahead' if ahead > behind else 'behind'}"
-
-
-def _failed(attempt: Attempt) -> list[str]:
-    assert attempt.found is not None
-    several = [f"{probe}: {reason}" for probe, reason in attempt.found.failures.items()]
-    return [*several[:_MOST_FAILURES], *([f"{len(several)} probes failed"] if len(several) > _MOST_FAILURES else [])]
-
-
-def _last_words(attempt: Attempt) -> Iterator[str]:
-    with contextlib.suppress(OSError):
-        text = read_regular(attempt.folder / "log", _LOG_BYTES).decode(errors="replace")
-        messages = [line for line in text.splitlines() if line.startswith("bundle: ")]
-        yield from [str(clean(line))[:200] for line in messages[-1:]]
-
-
-def _is_full(folder: Path) -> list[str]:
-    disk = os.statvfs(folder)
-    return ["the disk of the shared folder is full"] if disk.f_bavail * disk.f_frsize < _LEAST_FREE_BYTES else []
 
 
 # ---- a node's state -------------------------------------------------------------------------------------------------
@@ -217,37 +196,52 @@ def _scheduler(submission: Submission) -> _Scheduler:
         return _Scheduler({}, {}, failure.sentence)
 
 
-def _state(
-    node: str, submission: Submission, attempts: list[Attempt], scheduler: _Scheduler, remarks: list[str]
+def _measured(
+    node: str, attempt: Attempt, submission: Submission, attempts: list[Attempt], remarks: list[str]
 ) -> NodeState:
-    """remarks: what concerns a measured node (another bundle), or one that is not (a full disk)."""
-    if whole := _counting(attempts):
-        more = [f"{len(attempts)} attempts: the first whole one counts"] if len(attempts) > 1 else []
-        return NodeState(node, MEASURED, whole, (*_failed(whole), *remarks, *_skew(whole, submission.submitted), *more))
-    best = max(attempts, key=lambda one: one.visits, default=None)
-    job = scheduler.jobs.get(node)
+    """remarks: that it measured with another bundle."""
+    assert attempt.capture is not None
+    failures = [f"{probe}: {reason}" for probe, reason in attempt.capture.failures.items()]
+    more = [f"{len(failures)} probes failed"] if len(failures) > _MOST_FAILURES else []
+    retried = [f"{len(attempts)} attempts: the first whole one counts"] if len(attempts) > 1 else []
+    skew = _skew(attempt.folder, _requested(attempt.capture), submission.submitted)
+    return NodeState(node, MEASURED, attempt, (*failures[:_MOST_FAILURES], *more, *remarks, *skew, *retried))
+
+
+def _skew(folder: Path, requested: Mapping[str, object], submitted: float) -> Iterator[str]:
+    """The journal's start by the node's clock lies after the submission, and just after the file `started`, whose time
+    is by the clock of the shared file system."""
+    with contextlib.suppress(ValueError, OSError, OverflowError):
+        began = datetime.fromisoformat(str(requested.get("started"))).timestamp()
+        stamped = (folder / "started").stat().st_mtime
+        ahead, behind = began - stamped, max(submitted, stamped) - began
+        if max(ahead, behind) > _SKEW_S:
+            yield f"its clock is {max(ahead, behind):.0f} s {'ahead' if ahead > behind else 'behind'}"
+
+
+def _unmeasured(
+    node: str, submission: Submission, attempts: list[Attempt], scheduler: _Scheduler, full: list[str]
+) -> NodeState:
+    """Without a complete journal. full: that the disk is."""
+    best = max(attempts, key=lambda attempt: attempt.visits, default=None)
+    job, machine = scheduler.jobs.get(node), scheduler.nodes.get(node)
     if job and job.state in _RUNNING:
         return NodeState(node, "running", best, tuple(_silence(best)))
     if job and job.state in _WAITING:
-        before = (f"an attempt before left {best.visits} visits",) if best else ()
-        return NodeState(node, "waiting", best, (*_waits_for(job, scheduler.nodes.get(node)), *before))
+        waits = [f"job {job.number} waits: {job.reason}"]
+        waits += [_condition(machine)] if machine and machine.state != "idle" else []
+        waits += [f"an attempt before left {best.visits} visits"] if best else []
+        return NodeState(node, "waiting", best, tuple(waits))
     if scheduler.gap:
         return NodeState(node, "unknown", best, (scheduler.gap,))
-    return _ended(node, submission, best, scheduler, remarks)
-
-
-def _ended(
-    node: str, submission: Submission, best: Attempt | None, scheduler: _Scheduler, remarks: list[str]
-) -> NodeState:
-    """Without a whole journal."""
-    job, known = scheduler.jobs.get(node), scheduler.nodes.get(node)
-    why = [*_why_ended(node, submission, job), *_unwell(known)]
+    why = [*_why_ended(node, submission, job)]
+    if machine and (machine.reason or machine.state.rstrip("*~#!%$@^-") in _UNWELL):
+        why.append(_condition(machine))
     if best is None:
-        state = "refused" if node in submission.refused else "missing"
-        return NodeState(node, state, None, (*why, *remarks))
-    why += [*_last_words(best), *remarks]
-    if best.found:
-        return NodeState(node, "partial", best, (*filter(None, [best.found.session.reason]), *why))
+        return NodeState(node, "refused" if node in submission.refused else "missing", None, (*why, *full))
+    why += [*_last_words(best.folder), *full]
+    if best.capture:
+        return NodeState(node, "partial", best, (*filter(None, [best.capture.session.reason]), *why))
     return NodeState(node, "damaged" if best.trouble else "missing", best, (*filter(None, [best.trouble]), *why))
 
 
@@ -261,15 +255,11 @@ def _why_ended(node: str, submission: Submission, job: slurm.Job | None) -> Iter
         yield f"Slurm no longer knows its job: `sacct -j {number}`, if the site keeps accounts"
 
 
-def _waits_for(job: slurm.Job, node: slurm.Node | None) -> Iterator[str]:
-    yield f"job {job.number} waits: {job.reason}"
-    if node and node.state != "idle":
-        yield _condition(node)
-
-
-def _unwell(node: slurm.Node | None) -> Iterator[str]:
-    if node and (node.reason or node.state.rstrip("*~#!%$@^-") in ("down", "drained", "draining", "fail", "unknown")):
-        yield _condition(node)
+def _last_words(folder: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        text = read_regular(folder / "log", _LOG_BYTES).decode(errors="replace")
+        messages = [line for line in text.splitlines() if line.startswith("bundle: ")]
+        yield from [str(clean(line))[:200] for line in messages[-1:]]
 
 
 def _condition(node: slurm.Node) -> str:
@@ -283,3 +273,53 @@ def _silence(attempt: Attempt | None) -> Iterator[str]:
         silent_s = time.time() - (attempt.folder / JOURNAL).stat().st_mtime
         if silent_s > _SILENT_S:
             yield f"its journal has not grown for {silent_s:.0f} s"
+
+
+# ---- machines beside their peers ------------------------------------------------------------------------------------
+
+
+def judged_machines(names: Sequence[str]) -> list[Judged]:
+    """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
+    Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be judged."""
+    if len(names) == 1 and is_dataset(Path(names[0])):
+        return _judged(read_fleet(Path(names[0])))
+    failures: list[tuple[str, Failure]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in names:
+            try:
+                add_to_dataset(places.find_run(name), Path(scratch), ("rows", "machines"))
+            except Failure as failure:
+                failures.append((name, failure))
+        is_empty = len(failures) == len(names)
+        for name, why in failures[is_empty:]:
+            notify(f"{name} is left out: {why.sentence}")
+        if is_empty:
+            raise failures[0][1]
+        return _judged(read_fleet(Path(scratch)))
+
+
+def _judged(fleet: Fleet) -> list[Judged]:
+    if not len(fleet.rows):
+        raise Failure("no row has an interval of enough visits on any machine", NOTHING)
+    rows = [_fleet_row(cells) for cells in fleet.rows]
+    by_model: dict[str, list[int]] = {}
+    for column, (_, model) in enumerate(fleet.machines):
+        by_model.setdefault(model, []).append(column)
+    answers = []
+    for model, columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
+        some = slice(None) if len(by_model) == 1 else columns
+        names = [fleet.machines[column][0] for column in columns]
+        answers.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
+    if all(answer.spread.nodes.max() < 2 for answer in answers):
+        raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
+    return answers
+
+
+def _fleet_row(cells: dict[str, object]) -> FleetRow:
+    """A dataset may come from elsewhere."""
+    try:
+        parameters = json.loads(str(cells["parameters"]))
+    except ValueError:
+        parameters = {}
+    words = {name: str(cells[name] or "") for name in ("probe", "metric", "abi", "target", "unit", "better", "state")}
+    return FleetRow(parameters=parameters if isinstance(parameters, dict) else {}, **words)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll fleet submit`: a bundle for every node, as one exclusive Slurm job each (docs/fleet.md).
+"""`toll fleet submit`: a bundle for every node, as one exclusive Slurm job each (docs/fleet.md); with `--hosts FILE` on
+every host, over OpenSSH, where a journal arrives as it grows, so that a lost connection leaves a part.
 
 DIR is on a file system that every node mounts at the same path:
 
@@ -10,27 +11,36 @@ DIR is on a file system that every node mounts at the same path:
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import shlex
 import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 import msgspec
 
+from tollmeter import commands
 from tollmeter.files import plain, read_regular, write_whole
 from tollmeter.library.bundling import FAST, Asked, bundled, planned_s
 from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.root import typed
+from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import slurm
+from tollmeter.targets.ssh import LOST, Connection, check_host
 from tollmeter.version import VERSION
 
 NAME, PAYLOAD, SCRIPT, JOURNALS = "fleet.json", "bundle.sh", "job.sh", "journals"
 _MOST_BYTES = 64 << 20
 MARGIN_S = 300
 """Of the default time limit, for a node that unpacks slowly from a shared file system."""
+_ENOUGH_REFUSED = 10
+"""First nodes: the reason is in the options, and not in the nodes."""
 _FIRST_CHOICE = ("idle", "mixed", "allocated", "completing")
 
 _JOB = """#!/bin/sh
@@ -104,10 +114,6 @@ def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
     return submission
 
 
-_ENOUGH_REFUSED = 10
-"""First nodes: the reason is in the options, and not in the nodes."""
-
-
 def prepare(asked: Asked, folder: Path, submission: Submission) -> None:
     """The folder with the payload. Raises Failure: 2 where the folder is not empty, 5 where it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -146,9 +152,90 @@ def _chosen(wishes: Wishes) -> tuple[str, ...]:
     if not wishes.nodes:
         return tuple(node.name for node in listed)
     number = int(wishes.nodes)
-    usable = sorted(
-        (node for node in listed if node.state in _FIRST_CHOICE), key=lambda one: _FIRST_CHOICE.index(one.state)
-    )
+    usable = [node for state in _FIRST_CHOICE for node in listed if node.state == state]
     if not 0 < number <= len(usable):
         raise Failure(f"--nodes {number}: {len(usable)} of {len(listed)} nodes are up")
     return tuple(node.name for node in usable[:number])
+
+
+# ---- over ssh -------------------------------------------------------------------------------------------------------
+
+_TICK_S = 0.2
+_ATTEMPT = "1.0"
+
+# The bundle's own standard input is not the payload. Its journal is standard output, its answer is left out.
+_THERE = """folder=$(mktemp -d) || exit 5
+trap 'rm -rf "$folder"' EXIT; trap 'exit 130' HUP INT TERM
+cat >"$folder/bundle.sh" || exit 5
+sh "$folder/bundle.sh" --out - </dev/null"""
+
+
+def hosts_of(file: Path) -> tuple[str, ...]:
+    """One in each line, as ssh takes it; `#` begins a comment. Raises Failure (2)."""
+    try:
+        lines = [line.partition("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{file} cannot be read: {error}") from error
+    hosts = tuple(dict.fromkeys(filter(None, lines)))
+    for host in hosts:
+        check_host(host)
+    if not hosts:
+        raise Failure(f"{file} names no host")
+    if len(set(map(plain, hosts))) < len(hosts):
+        raise Failure(f"{file}: two hosts would have one folder: {', '.join(sorted(map(plain, hosts)))}")
+    return hosts
+
+
+def measure_hosts(asked: Asked, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
+    """Ends when every host has ended. Raises Failure: 2 where the folder is not empty, 5 where nothing can be built."""
+    submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain, hosts)))
+    prepare(asked, folder, submission)
+    limit_s, stop = planned_s(asked) + MARGIN_S, Event()
+    with ThreadPoolExecutor(at_once) as pool:
+        running = {pool.submit(_measure, host, folder, limit_s, stop): host for host in hosts}
+        try:
+            waiting = set(running)
+            while waiting:
+                ended, waiting = wait(waiting, timeout=_TICK_S, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    if reason := future.result():
+                        submission.refused[plain(running[future])] = reason
+                        notify(f"{running[future]}: {reason}")
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            keep(folder, submission)
+    return submission
+
+
+def _measure(host: str, folder: Path, limit_s: float, stop: Event) -> str:
+    """Returns why it has no whole journal, or an empty text."""
+    attempt = folder / JOURNALS / plain(host) / _ATTEMPT
+    attempt.mkdir(parents=True)
+    try:
+        with contextlib.closing(Connection(host)) as connection:
+            connection.open()
+            return _streamed(connection, folder / PAYLOAD, attempt, limit_s, stop)
+    except Failure as failure:
+        return failure.sentence
+    except OSError as error:
+        return f"its journal cannot be written here: {error.strerror}"
+
+
+def _streamed(connection: Connection, payload: Path, attempt: Path, limit_s: float, stop: Event) -> str:
+    (attempt / "started").touch()
+    with payload.open("rb") as given, (attempt / JOURNAL).open("xb") as journal, (attempt / "log").open("xb") as log:
+        deadline = time.monotonic() + limit_s
+        with commands.start(
+            "typed", connection.command(_THERE), stdin=given, stdout=journal, stderr=log, env=connection.environment,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            while process.poll() is None and time.monotonic() < deadline and not stop.wait(_TICK_S):
+                pass
+            is_late = process.poll() is None
+            process.kill()
+    if is_late:
+        return "it was interrupted" if stop.is_set() else f"it did not end within {limit_s:.0f} s"
+    if process.returncode == LOST:
+        return connection.lost((attempt / "log").read_bytes()).sentence
+    return f"its bundle ended with exit code {process.returncode}" if process.returncode else ""
