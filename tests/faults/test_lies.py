@@ -131,7 +131,7 @@ LIES = (
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder: Path = tmp_path_factory.mktemp("lies")
     selftest._plant(folder / "tree", LIES)
-    selects = list(selftest._selects(LIES))
+    selects = selftest._selects(LIES)
     with Stopping() as stopping:
         return selftest._measured(folder / "tree", folder / "run", selects, 16.0, stopping)
 

@@ -40,24 +40,23 @@ class History(NamedTuple):
 
 def run_folders(named: Sequence[Path]) -> list[Path]:
     """The named runs and runs below folders, by default those of `toll list runs`. Raises Failure (2)."""
-    every = [folder for place in named for folder in _below(place)] if named else places.run_folders()
+    every = [] if named else places.run_folders()
+    for place in named:
+        is_run = (place / JOURNAL).is_file()
+        every += [place] if is_run else [journal.parent for journal in sorted(place.glob(f"*/{JOURNAL}"))]
     if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
         raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
     return list({folder.resolve(): folder for folder in every}.values())
 
 
-def _below(place: Path) -> list[Path]:
-    if (place / JOURNAL).is_file():
-        return [place]
-    return [journal.parent for journal in sorted(place.glob(f"*/{JOURNAL}"))]
-
-
 def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     """words: as of `toll run`; none for the tolls and the levels of memory. A run that cannot be read is named and left
     out. Raises Failure: 2 for a word that no run has, with the nearest names; 5 where no run can be read."""
     selected = _selected(words)
-    excerpts = list(_excerpts(folders, _glob(selected)))
+    # Without words the rows of the tolls are read, else those of probes by a glob.
+    glob = None if not selected else selected[0].name if len(selected) == 1 else _EVERY
+    excerpts = _excerpts(folders, glob)
     if not excerpts:
         raise Failure("none of the runs can be read", 5)
     readings = tuple(
@@ -83,27 +82,24 @@ def _selected(words: Sequence[str]) -> list[Word]:
     return [Word(word.name, {**common, **word.settings}) for word in named]
 
 
-def _glob(selected: Sequence[Word]) -> str | None:
-    """Of the probes whose rows have to be read; None for the rows of the tolls."""
-    if not selected:
-        return None
-    return selected[0].name if len(selected) == 1 else _EVERY
-
-
-def _excerpts(folders: Sequence[Path], probes: str | None) -> Iterator[tuple[Source, Excerpt]]:
+def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:
     """The oldest first."""
-    several = []
+    excerpts = []
     with Counting("reading runs") as counting:
         for number, folder in enumerate(folders, 1):
             try:
                 excerpt = _excerpt(folder, probes)
-                several.append((_source(folder, excerpt), excerpt))
+                source = Source(
+                    folder.resolve().name, _moment(excerpt.run.started), excerpt.machine, excerpt.run.tollmeter,
+                    cache(partial(_builds, folder)),
+                )  # fmt: skip
+                excerpts.append((source, excerpt))
             except Failure as failure:
                 notify(f"{places.shown(folder)} is left out: {failure.sentence}")
             except OSError as error:
                 notify(f"{places.shown(folder)} is left out: {error.strerror or error}")
             counting(number, len(folders))
-    return iter(sorted(several, key=lambda pair: pair[0].started))
+    return sorted(excerpts, key=lambda pair: pair[0].started)
 
 
 def _excerpt(folder: Path, probes: str | None) -> Excerpt:
@@ -121,13 +117,6 @@ def _excerpt(folder: Path, probes: str | None) -> Excerpt:
     return Excerpt(
         index.run, index.machine, rows, index.hierarchy if probes is None else (), tolls if probes is None else ()
     )
-
-
-def _source(folder: Path, excerpt: Excerpt) -> Source:
-    return Source(
-        folder.resolve().name, _moment(excerpt.run.started), excerpt.machine, excerpt.run.tollmeter,
-        cache(partial(_builds, folder)),
-    )  # fmt: skip
 
 
 def _moment(text: str) -> datetime:
@@ -167,9 +156,7 @@ def _level_row(level: Level, metric: str, unit: str, numbers: tuple[float | None
 
 
 def _is_of(row: Row, word: Word, machine: Machine) -> bool:
-    if not fnmatchcase(row.probe, word.name):
-        return False
-    return all(
+    return fnmatchcase(row.probe, word.name) and all(
         name in row.parameters and any(_means(text, name, row.parameters[name], machine) for text in texts)
         for name, texts in word.settings.items()
     )

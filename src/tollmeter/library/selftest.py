@@ -25,7 +25,7 @@ from tollmeter.library.lies import HONEST, IN_PROBES, Lie, finding_named
 from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
-from tollmeter.model import Abi, Failure, Priority, Results, Select, Suite, Value
+from tollmeter.model import Abi, Failure, Priority, Results, Select, Suite
 from tollmeter.numbers.units import in_percent
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
@@ -65,8 +65,7 @@ def selftest(stopping: Stopping) -> Iterator[Caught]:
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
         _plant(tree, IN_PROBES)
-        selects = list(_selects(IN_PROBES))
-        lying = _measured(tree, Path(scratch) / "lies", selects, _BUDGET_S, stopping)
+        lying = _measured(tree, Path(scratch) / "lies", _selects(IN_PROBES), _BUDGET_S, stopping)
         _check_honest(lying)
         for lie in IN_PROBES:
             yield judged(lie, lying)
@@ -96,9 +95,20 @@ def _plant(tree: Path, lies: Sequence[Lie]) -> None:
         shutil.copy2(ROOT / name, tree / name)
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")
     for of in {*(lie.of for lie in lies), *HONEST}:
-        _bring(tree, of)
+        family = tree / "probes" / of.partition("/")[0]
+        if not family.exists():  # A copy of a read-only header cannot be written a second time.
+            family.mkdir()
+            for header in (ROOT / "probes" / family.name).glob("*.h"):
+                shutil.copy2(header, family)
+        if of in HONEST:
+            shutil.copy2(ROOT / "probes" / of, family)
     for lie in lies:
-        _lie(tree, lie)
+        text = (ROOT / "probes" / lie.of).read_text(encoding="utf-8")
+        for words, instead in lie.changes:
+            if words not in text:
+                raise Failure(f"the lie of the {lie.name} cannot be planted: probes/{lie.of} has changed", 5)
+            text = text.replace(words, instead)
+        (tree / "probes" / f"{lie.probe.replace('.', '/')}.c").write_text(text, encoding="utf-8")
     # What is the same for all was compiled already.
     with contextlib.suppress(OSError):
         shutil.copytree(ROOT / "build" / abi.name / "obj/runtime", tree / "build" / abi.name / "obj/runtime")
@@ -117,39 +127,17 @@ def _own_abi() -> tuple[Abi, str]:
     raise Failure(f"no probe can be compiled here: {'; '.join(reasons)}", 5)
 
 
-def _bring(tree: Path, of: str) -> None:
-    """The headers of a probe's family, and the probe itself where it is one of the honest."""
-    family = tree / "probes" / of.partition("/")[0]
-    if not family.exists():  # A copy of a read-only header cannot be written a second time.
-        family.mkdir()
-        for header in (ROOT / "probes" / family.name).glob("*.h"):
-            shutil.copy2(header, family)
-    if of in HONEST:
-        shutil.copy2(ROOT / "probes" / of, family)
-
-
-def _lie(tree: Path, lie: Lie) -> None:
-    text = (ROOT / "probes" / lie.of).read_text(encoding="utf-8")
-    for words, instead in lie.changes:
-        if words not in text:
-            raise Failure(f"the lie of the {lie.name} cannot be planted: probes/{lie.of} has changed", 5)
-        text = text.replace(words, instead)
-    family, _, name = lie.probe.partition(".")
-    (tree / "probes" / family / f"{name}.c").write_text(text, encoding="utf-8")
-
-
 # ---- measuring ------------------------------------------------------------------------------------------------------
 
 
-def _selects(lies: Sequence[Lie]) -> Iterator[Select]:
-    for of, parameters in HONEST.items():
-        yield _select(of.removesuffix(".c").replace("/", "."), parameters)
-    for lie in lies:
-        yield _select(lie.probe, lie.parameters)
+def _selects(lies: Sequence[Lie]) -> list[Select]:
+    honest = {_probe_of(of): parameters for of, parameters in HONEST.items()}
+    parameters = honest | {lie.probe: lie.parameters for lie in lies}
+    return [Select(probe=probe, parameters=dict(own), others="typical") for probe, own in parameters.items()]
 
 
-def _select(probe: str, parameters: dict[str, Value]) -> Select:
-    return Select(probe=probe, parameters=dict(parameters), others="typical")
+def _probe_of(path: str) -> str:
+    return path.removesuffix(".c").replace("/", ".")
 
 
 def _measured(
@@ -162,8 +150,7 @@ def _measured(
     request = Request(
         id=folder.name, suite=Suite(name="selftest", question="What passes for a number?", select=tuple(selects)),
         started=datetime.now(UTC).isoformat(timespec="seconds"), seed=_SEED, budget_seconds=seconds,
-        tollmeter=VERSION, priority=priority,
-        precision=_NEVER_REACHED,
+        tollmeter=VERSION, priority=priority, precision=_NEVER_REACHED,
     )  # fmt: skip
     ready = Prepared(request, built, machine, clock, plan_of(request, built, machine))
     options = Options((), None, None, None, None, folder, "table", quiet=True, began=time.monotonic(), beside=True)
@@ -175,7 +162,7 @@ def _measured(
 
 def _check_honest(results: Results) -> None:
     for of in HONEST:
-        probe = of.removesuffix(".c").replace("/", ".")
+        probe = _probe_of(of)
         ill = next((row for row in results.index.rows if row.probe == probe and row.status != "ok"), None)
         if ill:
             raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
@@ -187,7 +174,8 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     with contextlib.ExitStack() as stack:
         for cpu in os.sched_getaffinity(0):
             stack.enter_context(_neighbour(cpu))
-        results = _measured(tree, folder, [_select("kernel.loop", {})], _SHORT_BUDGET_S, stopping, priority="normal")
+        loop = Select(probe="kernel.loop", others="typical")
+        results = _measured(tree, folder, [loop], _SHORT_BUDGET_S, stopping, priority="normal")
     name, planted = "busy neighbour", "a loop on each CPU while it is measured"
     share = discarded_share(results.index.rows)
     by = f"{in_percent(share)} of the samples were discarded" if share > _MOST_DISCARDED else None
@@ -210,15 +198,10 @@ def _neighbour(cpu: int) -> Iterator[None]:
 
 def _cut(folder: Path) -> Caught:
     """Takes the second visit out of the journal that was just written."""
-    path, begins = folder / NAME, 0
-    visits: list[tuple[int, int]] = []
-    for stream in streams(folder):
-        if stream.is_visit:
-            visits.append((begins, stream.end))
-        begins = stream.end
-    begin, end = visits[len(visits) > 1]
-    whole = path.read_bytes()
-    path.write_bytes(whole[:begin] + whole[end:])
+    path = folder / NAME
+    content = path.read_bytes()
+    visits = [stream.text for stream in streams(folder) if stream.is_visit]
+    path.write_bytes(content.replace(visits[len(visits) > 1], b"", 1))
     name, planted = "cut journal", "a visit that was taken out of the journal"
     try:
         open_run(folder)

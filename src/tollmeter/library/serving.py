@@ -9,7 +9,7 @@ import html
 import os
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -57,24 +57,24 @@ class Server(ThreadingHTTPServer):
 
     def page(self, *folders: Path) -> bytes:
         """The page of a run as it is now, or of two. Raises Failure where one cannot be read, or nothing is of both."""
+        from tollmeter.report import overlay, page
+
         stamps = [((folder / NAME).stat().st_mtime, _is_measured(folder)) for folder in folders]
         with self._making:
             kept = self._kept.get(folders)
             if kept is None or kept[0] != stamps:
-                self._kept[folders] = kept = stamps, _rendered(folders).encode()
+                one = len(folders) == 1
+                text = (
+                    page.render(open_run(*folders), runs="./")
+                    if one
+                    else overlay.render(overlay.two(open_two(folders)))
+                )
+                self._kept[folders] = kept = stamps, text.encode()
         return kept[1]
 
     def listed(self) -> bytes:
         with self._making:
             return _list_of_runs().encode()
-
-
-def _rendered(folders: Sequence[Path]) -> str:
-    from tollmeter.report import overlay, page
-
-    if len(folders) == 1:
-        return page.render(open_run(folders[0]), runs="./")
-    return overlay.render(overlay.two(open_two(folders)))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -100,7 +100,8 @@ class Handler(BaseHTTPRequestHandler):
         elif ticked and not name:
             self._runs(*ticked)
         elif not name:
-            self._answer(HTTPStatus.OK, self.server.listed(), KIND, _renewed(any(map(_is_measured, _folders()))))
+            is_renewed = any(map(_is_measured, places.run_folders()))
+            self._answer(HTTPStatus.OK, self.server.listed(), KIND, is_renewed=is_renewed)
         else:
             self._runs(unquote(name))
 
@@ -122,19 +123,23 @@ class Handler(BaseHTTPRequestHandler):
         try:
             page = self.server.page(*folders)
         except (Failure, OSError) as error:
-            self._answer_with(_status(error, names), error.sentence if isinstance(error, Failure) else str(error))
+            # A pair that makes no page is the person's choice; a run that cannot be read is not.
+            is_chosen = len(names) > 1 and isinstance(error, Failure) and error.exit_code in (2, 4)
+            self._answer_with(HTTPStatus.BAD_REQUEST if is_chosen else HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
             return
-        self._answer(HTTPStatus.OK, page, KIND, _renewed(any(map(_is_measured, folders))))
+        self._answer(HTTPStatus.OK, page, KIND, is_renewed=any(map(_is_measured, folders)))
 
     def _answer_with(self, status: HTTPStatus, sentence: str) -> None:
         self._answer(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
 
-    def _answer(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str, *, is_renewed: bool = False) -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store",
-                   "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-                   "X-Frame-Options": "DENY"}  # fmt: skip
-        for key, value in {**headers, **(more or {})}.items():
+        headers = {
+            "Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+            **({"Refresh": str(RENEW_S)} if is_renewed else {}),
+        }  # fmt: skip
+        for key, value in headers.items():
             self.send_header(key, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -144,28 +149,13 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: the person sees the browser, and the token stays out of logs."""
 
 
-def _status(error: Failure | OSError, names: Sequence[str]) -> HTTPStatus:
-    """A pair that makes no page is the person's choice; a run that cannot be read is not."""
-    chosen = len(names) > 1 and isinstance(error, Failure) and error.exit_code in (2, 4)
-    return HTTPStatus.BAD_REQUEST if chosen else HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-def _renewed(measuring: bool) -> dict[str, str]:
-    """The header that makes the browser reload."""
-    return {"Refresh": str(RENEW_S)} if measuring else {}
-
-
-def _folders() -> list[Path]:
-    return places.run_folders()[::-1]
-
-
 def _is_measured(folder: Path) -> bool:
     return is_written(folder / NAME)
 
 
 def _list_of_runs() -> str:
     """The newest first, with the verdict of each, and which is measured now."""
-    lines = "".join(map(_line, _folders()))
+    lines = "".join(map(_line, reversed(places.run_folders())))
     light, dark = (f":root{{{chart_style.variables(palette)}}}" for palette in (chart_style.LIGHT, chart_style.DARK))
     style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
     table = (
@@ -193,7 +183,7 @@ def _line(folder: Path) -> str:
     return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 
-def serve(port: int, show_address: Any) -> None:
+def serve(port: int, show_address: Callable[[str], None]) -> None:
     """Serves at the lowest CPU priority until it is interrupted. show_address: called once with the address."""
     with Server(port) as server:
         os.nice(19)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,9 +46,14 @@ def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_s
     may_start: else a workload that is not built yet is reported in the same way."""
     executables, broken = dict(loaded.executables), dict(loaded.broken)
     for workload in suite.workload:
-        for abi in _abis(loaded, asked or workload.abi):
+        abis = dict.fromkeys(loaded.abis[0] if abi == NATIVE else abi for abi in asked or workload.abi)
+        for abi in filter(loaded.abis.__contains__, abis):
             try:
-                path = _built(workload, abi) if may_start else _built_before(workload, abi)
+                path = ROOT / "build/workloads" / abi / _name(workload)
+                if may_start:
+                    path = made(ROOT, workload, find(ROOT, [abi]).abis[abi])
+                elif not _is_described(path):
+                    raise Failure(f"{path.name} is not built for {abi}, and a dry run starts no command of a suite", 5)
                 executables[_name(workload), abi] = _executable(loaded, path, abi)
             except Failure as failure:
                 notify(failure.sentence)
@@ -57,24 +63,6 @@ def with_workloads(loaded: Catalog, suite: Suite, asked: Sequence[str], *, may_s
 
 def _name(workload: Workload) -> str:
     return f"workload.{workload.name}"
-
-
-def _abis(loaded: Catalog, wanted: Sequence[str]) -> Iterator[str]:
-    yield from dict.fromkeys(
-        name for name_ in wanted if (name := loaded.abis[0] if name_ == NATIVE else name_) in loaded.abis
-    )
-
-
-def _built(workload: Workload, abi: str) -> Path:
-    return made(ROOT, workload, find(ROOT, [abi]).abis[abi])
-
-
-def _built_before(workload: Workload, abi: str) -> Path:
-    """As an earlier run built it. Raises Failure (5) where none did."""
-    path = ROOT / "build/workloads" / abi / _name(workload)
-    if not _is_described(path):
-        raise Failure(f"{path.name} is not built for {abi}, and a dry run starts no command of a suite", 5)
-    return path
 
 
 def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
@@ -90,7 +78,12 @@ def _described(path: Path, target: str) -> bytes:
     description = path.with_name(f"{path.name}.describe")
     if _is_described(path):
         return description.read_bytes()
-    stream = _described_here(path) if target == LOCAL else _described_on(path, target)
+    if target == LOCAL:
+        stream = _described_here(path)
+    else:
+        with contextlib.closing(open_here(ROOT, target)) as place:
+            place.prepare([f"{path}"])
+            stream = place.describe(f"{path}")
     description.write_bytes(stream)
     return stream
 
@@ -110,12 +103,3 @@ def _described_here(path: Path) -> bytes:
     if done.returncode != 0:
         raise Failure(f"{path.name} does not describe itself: status {done.returncode}", 1)
     return done.stdout
-
-
-def _described_on(path: Path, name: str) -> bytes:
-    target = open_here(ROOT, name)
-    try:
-        target.prepare([f"{path}"])
-        return target.describe(f"{path}")
-    finally:
-        target.close()
