@@ -15,7 +15,7 @@ from tollmeter.cli.printing import print_notice, write
 from tollmeter.model import Failure, Results
 
 if TYPE_CHECKING:
-    from tollmeter.library.timed import Timed, TimeOptions
+    from tollmeter.library.timed import TimeOptions
     from tollmeter.library.typed_commands import Command
 
 FAILED, INTERRUPTED = 1, 130
@@ -97,7 +97,7 @@ def joined(words: Sequence[str]) -> list[str]:
 
 def _split(words: Sequence[str] | None, values: int) -> list[tuple[str, ...]]:
     several = [tuple(word.split(_BETWEEN)) for word in words or ()]
-    if any(len(one) != values for one in several):
+    if any(len(parts) != values for parts in several):
         raise Failure(f"expected {'VAR MIN MAX' if values == 3 else 'VAR VALUES'} after the parameter option")
     return several
 
@@ -135,13 +135,12 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         _export(results, commands, exports)
     if done.trouble:
         print_notice(done.trouble)
-    return INTERRUPTED if stopping.asked else FAILED if _has_failed(done, results) else 0
-
-
-def _has_failed(done: Timed, results: Results) -> bool:
-    if results.index.run.uncompared and not done.trouble:
-        print_notice(f"not compared: {results.index.run.uncompared[0].reason}")
-    return bool(done.trouble or results.index.run.uncompared)
+    if stopping.asked:
+        return INTERRUPTED
+    uncompared = results.index.run.uncompared
+    if uncompared and not done.trouble:
+        print_notice(f"not compared: {uncompared[0].reason}")
+    return FAILED if done.trouble or uncompared else 0
 
 
 def _progress() -> Callable[[int, float], None]:

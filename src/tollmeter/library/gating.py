@@ -120,11 +120,8 @@ def two_commands(words: Sequence[str]) -> tuple[str, str]:
     base, new = words[:middle], words[middle + 1 :]
     if not base or not new:
         raise Failure("one of the two commands is empty: `toll gate -- BASE -- NEW`")
-    return _line(base), _line(new)
-
-
-def _line(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else shlex.join(words)
+    base_line, new_line = (side[0] if len(side) == 1 else shlex.join(side) for side in (base, new))
+    return base_line, new_line
 
 
 def gated_commands(

@@ -45,26 +45,25 @@ class _Results(Record, frozen=True):
 
 def results_of(commands: Sequence[Command], outcomes: Sequence[Outcome]) -> list[Result]:
     """Of the commands that were timed."""
-    return [result for command in commands if (result := _result(command, outcomes))]
-
-
-def _result(command: Command, outcomes: Sequence[Outcome]) -> Result | None:
-    mine = [
-        outcome
-        for outcome in outcomes
-        if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == command.name
-    ]
-    if not mine:
-        return None
-    times, user, system = (
-        [value / _NS for value in gauges_of(mine, command.name, gauge)] for gauge in (TIME, "user", "system")
-    )
-    return Result(
-        command=command.name, mean=statistics.fmean(times), stddev=statistics.stdev(times) if len(times) > 1 else None,
-        median=statistics.median(times), user=statistics.fmean(user), system=statistics.fmean(system), min=min(times),
-        max=max(times), times=tuple(times), parameters=dict(command.parameters),
-        exit_codes=tuple(int(outcome.gauges.get(EXIT_STATUS, 0)) for outcome in mine),
-    )  # fmt: skip
+    results = []
+    for command in commands:
+        times, user, system = (
+            [value / _NS for value in gauges_of(outcomes, command.name, gauge)] for gauge in (TIME, "user", "system")
+        )
+        if not times:
+            continue
+        exit_codes = tuple(
+            int(outcome.gauges.get(EXIT_STATUS, 0))
+            for outcome in outcomes
+            if outcome.status == "ok" and dict(outcome.point.parameters)[COMMAND] == command.name
+        )
+        results.append(Result(
+            command=command.name, mean=statistics.fmean(times),
+            stddev=statistics.stdev(times) if len(times) > 1 else None, median=statistics.median(times),
+            user=statistics.fmean(user), system=statistics.fmean(system), min=min(times), max=max(times),
+            times=tuple(times), exit_codes=exit_codes, parameters=dict(command.parameters),
+        ))  # fmt: skip
+    return results
 
 
 def as_json(results: Sequence[Result]) -> bytes:

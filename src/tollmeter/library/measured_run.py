@@ -115,8 +115,7 @@ class Run:
             import pyarrow as pa
         except ImportError as error:
             raise _needs("pyarrow", "to_arrow") from error
-        _, lines = self._table(what)
-        return pa.Table.from_pylist(lines)
+        return pa.Table.from_pylist(self._table(what)[1])
 
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
         """Columns, and a dictionary for each line."""
@@ -136,13 +135,12 @@ class Run:
                 page.write(self.results, path)
             except Failure:
                 path = None
-        return notebook.table(self.index, _link(path) if path else None, typed("report", str(self.folder)))
-
-
-def _link(path: Path) -> str:
-    """Relative to the program's folder where it is below that: a browser opens no file:// link of a page of Jupyter."""
-    shown = places.shown(path)
-    return path.as_uri() if shown.is_absolute() else quote(str(shown))
+        link = None
+        if path is not None:
+            # Relative to the program's folder where it is below that: a browser opens no file:// link of a notebook.
+            shown = places.shown(path)
+            link = path.as_uri() if shown.is_absolute() else quote(str(shown))
+        return notebook.table(self.index, link, typed("report", str(self.folder)))
 
 
 def _needs(package: str, function: str) -> Failure:
@@ -263,16 +261,12 @@ def _having(rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: V
 
 def _differences(rows: Sequence[Row]) -> Iterator[str]:
     """Each keyword of `Run.row` that selects among the rows, with its values."""
-    for field, keyword in _KEYWORDS.items():
-        yield from _difference(keyword, [getattr(row, field) for row in rows])
+    values = {keyword: dict.fromkeys(getattr(row, field) for row in rows) for field, keyword in _KEYWORDS.items()}
     for name in dict.fromkeys(name for row in rows for name in row.parameters):
-        yield from _difference(name, [row.parameters.get(name) for row in rows])
-
-
-def _difference(keyword: str, values: Sequence[Value | None]) -> Iterator[str]:
-    several = dict.fromkeys(values)
-    if len(several) > 1:
-        yield f"{keyword}= ({_listed([*several])})"
+        values[name] = dict.fromkeys(row.parameters.get(name) for row in rows)
+    for keyword, several in values.items():
+        if len(several) > 1:
+            yield f"{keyword}= ({_listed([*several])})"
 
 
 def _listed(values: Sequence[Value | None]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tollmeter.catalog import check_known
 from tollmeter.model import PRECISION, RATIO_PRECISION, Failure, Priority
@@ -81,9 +81,8 @@ def share(text: str, option: str = "--precision") -> float:
 
 def priority_named(text: str) -> Priority:
     """Raises Failure (2)."""
-    known: dict[str, Priority] = {"real-time": "real-time", "normal": "normal"}
-    check_known("priority", text, [*known])
-    return known[text]
+    check_known("priority", text, ("real-time", "normal"))
+    return cast("Priority", text)
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -45,12 +45,6 @@ def _runs() -> Path:
     if root.IS_CHECKOUT and root.may_write(shared):
         return shared
     return root.user_folder("XDG_DATA_HOME", ".local/share") / "runs"
-
-
-def _nearest() -> Path:
-    """The folder that has to be writable for runs to be kept in the checkout."""
-    shared = ROOT / "runs"
-    return shared if shared.is_dir() else ROOT
 
 
 RUNS = _runs()
@@ -120,11 +114,8 @@ def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
 def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
     """Those that are made only where they are asked for, that a selection names, and that this CPU and kernel run."""
     selected = {name for select in asked.selects for name in select.abi}
-    return [
-        abi
-        for abi in find(ROOT).abis.values()
-        if abi.asked_only and abi.name in selected and is_run_here(abi) and _has_place(abi, targets)
-    ]
+    possible = (abi for abi in find(ROOT).abis.values() if abi.asked_only and abi.name in selected)
+    return [abi for abi in possible if is_run_here(abi) and _has_place(abi, targets)]
 
 
 def _has_place(abi: Abi, targets: Sequence[str]) -> bool:
@@ -184,7 +175,8 @@ def _check_known(abis: Iterable[str]) -> None:
 
 
 def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
-    """Every executable with the places that its ABI's file names and this machine has, of guests one alone."""
+    """Every executable with the places that its ABI's file names and this machine has. Of guests the one that runs all
+    named ABIs, since ABIs are compared by rows of one place; else the ABI's first."""
     known = find(ROOT, named).abis
     ways = {
         abi: tuple(way for way in known[abi].runs if way != NATIVE and lack(way) is None)
@@ -192,18 +184,15 @@ def _with_others(loaded: Catalog, named: Sequence[str]) -> Catalog:
         if abi in known
     }
     shared = set.intersection(*(set(ways.get(abi, ())) for abi in named)) if named else set()
-    could = {abi: _with_one_guest(several, shared) for abi, several in ways.items()}
+    could = {}
+    for abi, several in ways.items():
+        guests = [way for way in several if way.startswith("guest:")]
+        chosen = next((guest for guest in guests if guest in shared), guests[0] if guests else None)
+        could[abi] = tuple(way for way in several if way not in guests or way == chosen)
     executables = {
         key: msgspec.structs.replace(made, could=could.get(key[1], ())) for key, made in loaded.executables.items()
     }
     return msgspec.structs.replace(loaded, executables=executables)
-
-
-def _with_one_guest(ways: Sequence[str], shared: Collection[str]) -> tuple[str, ...]:
-    """The guest that runs all named ABIs, since ABIs are compared by rows of one place; else the ABI's first."""
-    guests = [way for way in ways if way.startswith("guest:")]
-    chosen = next((guest for guest in guests if guest in shared), next(iter(guests), None))
-    return tuple(way for way in ways if way not in guests or way == chosen)
 
 
 def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
@@ -285,16 +274,15 @@ def new_folder(suite: str) -> Path:
         raise Failure(f"runs cannot be kept in {RUNS}: name another folder with --out or XDG_DATA_HOME", 5)
     name = f"{date.today().isoformat()}-{plain(suite)}"  # noqa: DTZ011  the person's own day
     if root.IS_CHECKOUT and RUNS != ROOT / "runs":
-        notify(f"{shown(_nearest())} {_why_unwritable(_nearest())}: runs are kept in {RUNS}")
+        # What has to be writable for runs to be kept in the checkout.
+        nearest = ROOT / "runs" if (ROOT / "runs").is_dir() else ROOT
+        if os.statvfs(nearest).f_flag & os.ST_RDONLY:
+            why = "is on a file system that is mounted read-only"
+        else:
+            why = "is not writable" if nearest.stat().st_uid == os.geteuid() else "belongs to another user"
+        notify(f"{shown(nearest)} {why}: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
-
-
-def _why_unwritable(folder: Path) -> str:
-    """Of a folder that this process cannot write to."""
-    if os.statvfs(folder).f_flag & os.ST_RDONLY:
-        return "is on a file system that is mounted read-only"
-    return "is not writable" if folder.stat().st_uid == os.geteuid() else "belongs to another user"
 
 
 def find_run(name: str) -> Path:
@@ -302,7 +290,13 @@ def find_run(name: str) -> Path:
     if not name:
         raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
     if before := _BEFORE_LAST.fullmatch(name):
-        return _before_last(int(before[1]))
+        # Of the runs that are not younger than LAST, and are not LAST itself.
+        last, number = find_run(LAST).resolve(), int(before[1])
+        ended = (last / JOURNAL).stat().st_mtime
+        earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
+        if number > len(earlier):
+            raise Failure(f"no run is called {LAST}~{number}: runs older than {LAST}: {len(earlier)}")
+        return shown(earlier[-number].resolve()) if number else shown(last)
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return shown(folder.resolve()) if name == LAST else folder
@@ -315,16 +309,6 @@ def find_run(name: str) -> Path:
     raise catalog.unknown("run", name, known)
 
 
-def _before_last(number: int) -> Path:
-    """Of the runs that are not younger than LAST, and are not LAST itself. Raises Failure (2) where there are fewer."""
-    last = find_run(LAST).resolve()
-    ended = (last / JOURNAL).stat().st_mtime
-    earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
-    if number > len(earlier):
-        raise Failure(f"no run is called {LAST}~{number}: runs older than {LAST}: {len(earlier)}")
-    return shown(earlier[-number].resolve()) if number else shown(last)
-
-
 def run_folders() -> list[Path]:
     """The person's runs and those of the checkout, the oldest first. Of two with one name the person's is meant."""
     folders = {path.parent.name: path.parent for place in (ROOT / "runs", RUNS) for path in place.glob(f"*/{JOURNAL}")}
@@ -334,19 +318,14 @@ def run_folders() -> list[Path]:
 
 def remember(folder: Path) -> None:
     """Makes runs/LAST point to a run, wherever that is. A checkout that cannot be written has no LAST."""
-    link = RUNS / LAST
     with contextlib.suppress(OSError):
         RUNS.mkdir(exist_ok=True)
         half = RUNS / f".{LAST}.{os.getpid()}"
-        half.symlink_to(
-            os.path.relpath(folder.resolve(), RUNS) if RUNS in folder.resolve().parents else folder.resolve()
-        )
-        half.replace(link)
+        run = folder.resolve()
+        half.symlink_to(os.path.relpath(run, RUNS) if RUNS in run.parents else run)
+        half.replace(RUNS / LAST)
 
 
 def shown(path: Path) -> Path:
     """As a person here would write it."""
-    try:
-        return path.relative_to(Path.cwd())
-    except ValueError:
-        return path
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import NamedTuple
@@ -70,13 +70,11 @@ def _path(name: str) -> str:
         return path
     if "/" in name:
         raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
-    raise unknown("command", name, sorted(_executables()), "quote a command with its words: 'sleep 0.1'")
-
-
-def _executables() -> Iterator[str]:
+    known: list[str] = []
     for folder in os.get_exec_path():
         if os.path.isdir(folder) and os.access(folder, os.R_OK):  # noqa: PTH112  Path.is_dir raises where it is denied
-            yield from os.listdir(folder)  # noqa: PTH208  the names alone
+            known += os.listdir(folder)  # noqa: PTH208  the names alone
+    raise unknown("command", name, sorted(known), "quote a command with its words: 'sleep 0.1'")
 
 
 def commands_of(
@@ -87,7 +85,7 @@ def commands_of(
     typed = [
         (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")
         for place, text in enumerate(texts)
-        for some in dict.fromkeys(_named(text, every) for every in parameters)
+        for some in dict.fromkeys(tuple(pair for pair in every if f"{{{pair[0]}}}" in text) for every in parameters)
     ]
     if len(names) > len(typed) or len(typed) > _MOST_COMMANDS:
         raise Failure(f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no name too many")
@@ -104,10 +102,6 @@ def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:
     for name, value in parameters:
         text = text.replace(f"{{{name}}}", value)
     return text
-
-
-def _named(text: str, parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(parameter for parameter in parameters if f"{{{parameter[0]}}}" in text)
 
 
 def unique(names: Sequence[str]) -> list[str]:
