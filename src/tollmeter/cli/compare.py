@@ -115,7 +115,7 @@ def gate(
     limits: Annotated[Path | None, typer.Option(help="a TOML file with limits by globs of rows")] = None,
     budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
-    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
+    form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
     """Exit with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
