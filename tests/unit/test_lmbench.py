@@ -196,11 +196,6 @@ def test_loads_at_once_are_those_from_memory() -> None:
     assert "4" not in cells(summary(near), "Basic system parameters")
 
 
-def test_a_section_without_a_number_is_left_out() -> None:
-    told = summary(index(row("kernel.switch", "switch", 1500.0, processes=2, footprint=0, rings=1)))
-    assert "Context switching" in told and "*Remote*" not in told and "Processor, Processes" not in told
-
-
 def test_an_emulators_row_is_no_time() -> None:
     counted = msgspec.structs.replace(row("kernel.enter_syscall", "round_trip", 99.0, call="getppid"), clock="virtual")
     assert "Processor, Processes" not in summary(index(counted))

@@ -87,11 +87,6 @@ def test_one_of_two_is_two_numbers() -> None:
     assert str(numbers.either(467.0, 22_800.0, "ns")) == "470 ns or 23 µs"
 
 
-def test_a_wider_interval_shows_fewer_digits() -> None:
-    narrow, wide = numbers.time(3.562, 3.55, 3.57), numbers.time(3.562, 3.1, 3.9)
-    assert (narrow.number, wide.number) == ("3.56", "3.6")
-
-
 def test_the_wider_side_of_the_interval_counts() -> None:
     assert numbers.plus_minus(100, 99, 120) == "±20 %"
     assert numbers.plus_minus(100, 70, 101) == "±30 %"

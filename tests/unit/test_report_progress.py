@@ -102,10 +102,8 @@ def test_stopping_takes_the_lines_away_and_may_be_done_twice() -> None:
     watched = Watched(terminal=True)
     watched.visit(0.5, 10)
     watched.progress.stop()
-    assert watched.stream.getvalue().endswith(
-        ("\x1b[2K", "\x1b[1A\x1b[2K", "\x1b[?25h", "\x1b[?25h\r\x1b[1A\x1b[2K")
-    ) or ("\x1b[2K" in watched.stream.getvalue())
     before = watched.stream.getvalue()
+    assert "\x1b[2K" in before
     watched.progress.stop()
     assert watched.stream.getvalue() == before
 

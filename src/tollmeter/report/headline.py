@@ -120,17 +120,17 @@ LEAST_TIMES = 2
 
 def sentences(results: Results) -> list[str]:
     """One sentence for each pair with a ratio, then one for each pair without, in the order of the request."""
-    compared = []
+    said = []
     for pair in results.index.opposed:
         verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict
         point, against = (with_sizes(name, results) for name in (pair.point, pair.against))
-        compared.append(
+        said.append(
             f"{point}, {pair.metric}, against {against}: {verdict}, {_by(pair)}, from {pair.blocks} interleaved layouts"
         )
     for gap in results.index.run.uncompared:
         point, against = (with_sizes(name, results) for name in (gap.point, gap.against))
-        compared.append(f"{point} against {against}: not compared, {gap.reason}")
-    return compared
+        said.append(f"{point} against {against}: not compared, {gap.reason}")
+    return said
 
 
 def of_one_ratio(results: Results) -> str:

@@ -233,9 +233,9 @@ def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
     of_length = [fall for _, fall in falls if fall.cause == "length"]
     length_abis = dict.fromkeys(abi for abi, fall in falls if fall.cause == "length")
     flat = [curve for curve in curves if not curve.falls]
-    said = [(_fall_of_memory(fall), abi) for abi, fall in falls if fall.cause == "memory"]
+    said = [(_fall(fall), abi) for abi, fall in falls if fall.cause == "memory"]
     said += [(_fall_of_length(of_length), abi) for abi in length_abis]
-    said += [(_fall_of_unknown(fall), abi) for abi, fall in falls if fall.cause == "unknown"]
+    said += [(_fall(fall), abi) for abi, fall in falls if fall.cause == "unknown"]
     said += [(_no_fall(flat), curve.abi) for curve in flat]
     abis: dict[str, list[str]] = {}
     for sentence, abi in said:
@@ -243,25 +243,19 @@ def fallen(curves: Sequence[Lengths]) -> Iterator[tuple[str, str]]:
     yield from ((", ".join(several), sentence) for sentence, several in abis.items())
 
 
-def _fall_of_memory(fall: Fall) -> str:
-    """Where, how much memory that is, and which cache ends there."""
-    held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
-    return f"the rate falls past N = {fall.after_n:,}{held}: {' or '.join(fall.levels)} ({_slower(fall)})"
-
-
-def _fall_of_unknown(fall: Fall) -> str:
-    """What is missing for a cause."""
-    if not fall.least_ns:
-        why = "of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
+def _fall(fall: Fall) -> str:
+    """Where, how much memory that is, and which cache ends there; or what is missing for a cause."""
+    if fall.cause == "memory":
+        held = f", {size(fall.after_bytes)} of vectors" if fall.after_bytes else ""
+        why = f"{held}: {' or '.join(fall.levels)}"
+    elif not fall.least_ns:
+        why = ", of memory or of the length alone, since the hardware's own way was not timed over the same vectors"
     elif fall.lost_ns > ALLOWANCE * fall.least_ns:
-        why = f"by more than memory or wrong guesses of branches cost: {_times([fall.lost_ns])} an operation"
+        why = f", by more than memory or wrong guesses of branches cost: {_times([fall.lost_ns])} an operation"
     else:
-        why = "near the end of no cache that is known"
-    return f"the rate falls past N = {fall.after_n:,}, {why} ({_slower(fall)})"
-
-
-def _slower(fall: Fall) -> str:
-    return f"{plain(fall.slower)} times the time by N = {fall.by_n:,}"
+        why = ", near the end of no cache that is known"
+    slower = f"{plain(fall.slower)} times the time by N = {fall.by_n:,}"
+    return f"the rate falls past N = {fall.after_n:,}{why} ({slower})"
 
 
 def _fall_of_length(falls: Sequence[Fall]) -> str:

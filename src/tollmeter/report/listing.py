@@ -31,12 +31,10 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     columns, lines = _one_probe(shown, results) if len({row.probe for row in shown}) == 1 else _several(shown, results)
     if len(places) == 1 and places != {LOCAL}:
         columns[0] = Column(f"{columns[0].name} ({_place(shown[0])})")
-    if len({row.abi for row in shown}) > 1:
-        columns.append(Column("ABI"))
-        lines = [(*line, row.abi) for line, row in zip(lines, shown, strict=True)]
-    if len(places) > 1:
-        columns.append(Column("where"))
-        lines = [(*line, _place(row)) for line, row in zip(lines, shown, strict=True)]
+    for name, values in (("ABI", [row.abi for row in shown]), ("where", [_place(row) for row in shown])):
+        if len(set(values)) > 1:
+            columns.append(Column(name))
+            lines = [(*line, value) for line, value in zip(lines, values, strict=True)]
     table_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
     if len(rows) > len(shown):
         rest = typed("show", results.index.run.folder, "--format", "csv")

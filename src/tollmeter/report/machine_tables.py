@@ -218,18 +218,16 @@ class Part:
         return f"CPU {self.cpus[0]} | {self.cpus[1]} | … | {self.cpus[-1]}"
 
 
-def parts_of(machine: Machine) -> tuple[Part, ...]:
-    """The outermost parts; empty where the system does not report them."""
-    topology = machine.topology
-    return _within(frozenset(numbers(topology.online)), _levels(machine, topology)) if topology else ()
-
-
 Level = list[tuple[str, frozenset[int]]]
 """What each set of CPUs is, and its CPUs."""
 
 
-def _levels(machine: Machine, topology: Topology) -> list[Level]:
-    """The coarsest first: of two of like size that which usually contains the other."""
+def parts_of(machine: Machine) -> tuple[Part, ...]:
+    """The outermost parts, the coarsest first: of two of like size that which usually contains the other; empty where
+    the system does not report them."""
+    topology = machine.topology
+    if topology is None:
+        return ()
     last = max((cache.level for cache in machine.caches), default=0)
     sizes = {cache.size_bytes for cache in machine.caches if cache.level == last}
     cache = f"L{last} cache {size(max(sizes))}" if sizes and not machine.kinds else "last-level cache"
@@ -244,7 +242,8 @@ def _levels(machine: Machine, topology: Topology) -> list[Level]:
         [("core", cpus) for cpus in topology.cores],
     )
     levels = [[(what, frozenset(numbers(cpus))) for what, cpus in several] for several in named if several]
-    return sorted(levels, key=lambda level: -max(len(cpus) for _, cpus in level))
+    levels.sort(key=lambda level: -max(len(cpus) for _, cpus in level))
+    return _within(frozenset(numbers(topology.online)), levels)
 
 
 def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:

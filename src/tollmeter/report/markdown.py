@@ -24,8 +24,6 @@ from tollmeter.studies.attribution import Attribution, largest
 
 _BAR = "\\|"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
-
-
 MOST_CHARACTERS = 60_000
 """GitHub takes 65,536 in a comment."""
 
@@ -184,7 +182,6 @@ def _row(row: Row) -> list[str]:
 
 def _gaps(results: Results) -> str:
     gaps = tables.gaps(results.index.rows)
-    if not gaps:
-        return ""
     lines = [(text(status.replace("_", " ")), text(reason), str(number)) for status, reason, number in gaps]
-    return "## Without a number\n\n" + _grid(["status", "reason", "rows"], lines, [False, False, True])
+    grid = _grid(["status", "reason", "rows"], lines, [False, False, True])
+    return f"## Without a number\n\n{grid}" if lines else ""

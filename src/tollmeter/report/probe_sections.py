@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION
@@ -62,7 +62,7 @@ class Dossier:
     charts: tuple[Chart, ...]
     parameters: tuple[str, ...]
     places: bool
-    rows: tuple[RowLine, ...] = field(default=())
+    rows: tuple[RowLine, ...]
 
 
 @dataclass(frozen=True)

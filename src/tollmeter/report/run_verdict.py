@@ -57,7 +57,7 @@ def has_numbers(results: Results) -> bool:
 
 def called(run: RunInfo) -> str:
     """The verdict's word, with the qualification that belongs to it."""
-    return f"{word(run)}, but {_sharing(run)}" if is_shared(run) and not is_under_way(run) else word(run)
+    return word(run) if is_under_way(run) else f"{run.verdict}{_sharing(run)}"
 
 
 def word(run: RunInfo) -> str:
@@ -66,7 +66,8 @@ def word(run: RunInfo) -> str:
 
 
 def _sharing(run: RunInfo) -> str:
-    return f"the core was contended in {percent(run.shared_share or 0.0)} of the time"
+    share = percent(run.shared_share or 0.0)
+    return f", but the core was contended in {share} of the time" if is_shared(run) else ""
 
 
 def verdict(results: Results) -> str:
@@ -90,7 +91,7 @@ def meaning(results: Results) -> str:
     run = results.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
-    return MEANINGS[run.verdict] + (f", but {_sharing(run)}" if is_shared(run) else "")
+    return f"{MEANINGS[run.verdict]}{_sharing(run)}"
 
 
 def held_back(results: Results) -> str:
