@@ -2,7 +2,7 @@
  *
  * "Is this object a string?", asked of an object that lives elsewhere: the round trip of the smallest useful call.
  *
- * It is test D of "Speed limits" (Willcocks 2013), asked there of an object in the same and in another map. The
+ * It is test D of "Speed limits" (Willcocks 2013), asked there of an object in the same and in another address space. The
  * question is one word, the object's number; the answer is one bit that only the object's owner can give. What is timed
  * is therefore the way there and back, one call at a time: no batching, no second question before the first answer.
  * The control asks the same of an object of its own, by a function call.
@@ -27,7 +27,7 @@
 
 enum { OBJECTS = 64 };
 enum type { NUMBER, LIST, STRING, TYPES };
-enum map { OTHER_MAP, SAME_MAP, SAME_THREAD };
+enum address_space { OTHER_SPACE, SAME_SPACE, SAME_THREAD };
 
 struct object {
   unsigned type;
@@ -168,7 +168,8 @@ static enum toll_status prepare(struct toll_run *r) {
   struct call *call = r->state;
   const unsigned channel = toll_choice(r, "channel"), placement = toll_choice(r, "placement");
   uint64_t random = r->seed;
-  if (toll_choice(r, "map") == SAME_THREAD && placement != ONE_CPU) return toll_skip(r, "one thread is on one CPU");
+  if (toll_choice(r, "address_space") == SAME_THREAD && placement != ONE_CPU)
+    return toll_skip(r, "one thread is on one CPU");
   if (find_other_end(r, &call->other_end) != TOLL_OK) return TOLL_SKIPPED;
   call->channel.one_cpu = placement == ONE_CPU;
   for (unsigned i = 0; i < OBJECTS; i++) call->objects[i].type = (unsigned)toll_random_below(&random, TYPES);
@@ -196,7 +197,7 @@ static void serve(struct toll_run *r) {
 
 static void ask(struct toll_run *r) {
   const struct kind *kind = &kinds[toll_choice(r, "channel")];
-  if (toll_choice(r, "map") == SAME_THREAD) {
+  if (toll_choice(r, "address_space") == SAME_THREAD) {
     begin_both(r);
     kind->ask_oneself(r);
   } else {
@@ -223,38 +224,38 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-static unsigned in_other_map(const struct toll_run *r) {
-  return toll_choice(r, "map") == OTHER_MAP;
+static unsigned in_other_space(const struct toll_run *r) {
+  return toll_choice(r, "address_space") == OTHER_SPACE;
 }
-static unsigned in_same_map(const struct toll_run *r) {
-  return toll_choice(r, "map") == SAME_MAP;
+static unsigned in_same_space(const struct toll_run *r) {
+  return toll_choice(r, "address_space") == SAME_SPACE;
 }
 static unsigned place(const struct toll_run *r, unsigned worker) {
   (void)worker;
   return ((const struct call *)r->state)->other_end;
 }
 
-static const struct toll_role roles[] = {{.name = "owner in another map",
+static const struct toll_role roles[] = {{.name = "owner in another address space",
                                           .body = serve,
                                           .worker = TOLL_PROCESS,
                                           .pace = TOLL_LOCKSTEP,
-                                          .count = in_other_map,
+                                          .count = in_other_space,
                                           .cpu = place},
-                                         {.name = "owner in the same map",
+                                         {.name = "owner in the same address space",
                                           .body = serve,
                                           .worker = TOLL_THREAD,
                                           .pace = TOLL_LOCKSTEP,
-                                          .count = in_same_map,
+                                          .count = in_same_space,
                                           .cpu = place},
                                          {0}};
-static const char *const maps[] = {"other", "same", "same_thread", NULL};
+static const char *const address_spaces[] = {"other", "same", "same_thread", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "channel", .kind = TOLL_CHOICE, .summary = "how question and answer travel", .choices = channels},
     {.name = "placement", .kind = TOLL_CHOICE, .summary = "CPUs that the two ends run on", .choices = placements},
-    {.name = "map",
+    {.name = "address_space",
      .kind = TOLL_CHOICE,
      .summary = "the object's owner: another process, another thread of the asker's, or the asking thread itself",
-     .choices = maps,
+     .choices = address_spaces,
      .typical = "other"},
     {0}};
 static const struct toll_metric metrics[] = {

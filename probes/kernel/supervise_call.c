@@ -6,7 +6,7 @@
  *   refusal   a filter's errno: decided on the way in
  *   dispatch  a SIGSYS that the dispatch to user mode sends to the program itself, which answers by hand
  *   trap      a SIGSYS that a filter sends, answered in the same way
- *   notice    a filter's notice to another process, which answers through a file
+ *   user_notification  a filter's notification of another process, which answers through a file
  *   trace     a stop that wakes a tracer, which lets the call go on
  *
  * Emulators, sandboxes and record-and-replay debuggers choose their rung by this price; an old ABI's floating-point
@@ -38,7 +38,7 @@
 #define SUPERVISED SYS_getuid
 #endif
 
-enum by { KERNEL, REFUSAL, DISPATCH, TRAP, NOTICE, TRACE };
+enum by { KERNEL, REFUSAL, DISPATCH, TRAP, USER_NOTIFICATION, TRACE };
 enum { OWN_ANSWER = 1234, DISPATCH_ON = 1, DISPATCH_PASS = 0, DISPATCH_BLOCK = 1 };
 
 struct supervised {
@@ -72,7 +72,7 @@ static bool take_charge(struct supervised *state) {
     case REFUSAL: return enforce(SECCOMP_RET_ERRNO | OWN_ANSWER, 0) == 0;
     case TRAP: return enforce(SECCOMP_RET_TRAP, 0) == 0;
     case DISPATCH: return prctl(PR_SET_SYSCALL_USER_DISPATCH, DISPATCH_ON, 0, 0, (unsigned long)&selector) == 0;
-    case NOTICE:
+    case USER_NOTIFICATION:
       state->notices = (int)enforce(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
       return state->notices >= 0;
     case TRACE:
@@ -161,7 +161,7 @@ static void supervise(struct toll_run *r) {
 }
 
 static unsigned supervisors(const struct toll_run *r) {
-  return ((const struct supervised *)r->state)->by >= NOTICE;
+  return ((const struct supervised *)r->state)->by >= USER_NOTIFICATION;
 }
 static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
   (void)r, (void)worker;
@@ -189,7 +189,7 @@ static const struct toll_role roles[] = {{.name = "supervisor",
                                           .count = supervisors,
                                           .cpu = same_cpu},
                                          {0}};
-static const char *const names[] = {"kernel", "refusal", "dispatch", "trap", "notice", "trace", NULL};
+static const char *const names[] = {"kernel", "refusal", "dispatch", "trap", "user_notification", "trace", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "by", .kind = TOLL_CHOICE, .summary = "what serves the call", .choices = names}, {0}};
 static const struct toll_metric metrics[] = {{.name = "round_trip",

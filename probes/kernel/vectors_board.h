@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Own vectors on a bare ARM board, whose supervisor lends its vectors (probes/runtime/bare/limits).
+ * Custom vectors on a bare ARM board, whose supervisor lends its vectors (probes/runtime/bare/limits).
  */
 #ifndef TOLL_KERNEL_VECTORS_BOARD_H
 #define TOLL_KERNEL_VECTORS_BOARD_H

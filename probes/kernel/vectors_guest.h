@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Own vectors on x86-64: a guest made through /dev/kvm (Linux, Documentation/virt/kvm/api.rst) of 128 KiB, that begins in
+ * Custom vectors on x86-64: a guest made through /dev/kvm (Linux, Documentation/virt/kvm/api.rst) of 128 KiB, that begins in
  * its program and never boots. It has no device and no interrupt; each batch is one entry into it. With nested paging the
  * hardware delivers its faults and calls without anybody in between.
  */

@@ -8,14 +8,14 @@
 #include "walk.h"
 
 static enum toll_status prepare(struct toll_run *r) {
-  size_t lines, apart;
-  if (asked(r, "lines", &lines) != TOLL_OK || asked(r, "apart", &apart) != TOLL_OK) return toll_refused(r);
-  if (apart && lines > SIZE_MAX / apart)
-    return toll_skip(r, "%zu lines %zu bytes apart exceed the address space", lines, apart);
+  size_t lines, stride;
+  if (asked(r, "lines", &lines) != TOLL_OK || asked(r, "stride", &stride) != TOLL_OK) return toll_refused(r);
+  if (stride && lines > SIZE_MAX / stride)
+    return toll_skip(r, "%zu lines %zu bytes apart exceed the address space", lines, stride);
   enum toll_pages pages = toll_choice(r, "pages") ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
-  void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = lines * apart, .pages = pages});
+  void *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = lines * stride, .pages = pages});
   if (!buffer) return toll_refused(r);
-  return walk_lay(r, r->state, buffer, lines * apart, apart, TOLL_ORDER_RANDOM);
+  return walk_lay(r, r->state, buffer, lines * stride, stride, TOLL_ORDER_RANDOM);
 }
 
 static void load(struct toll_run *r) {
@@ -32,7 +32,7 @@ static const uint64_t distances[] = {4096, 8192, 16384, 32768, 65536, 131072, 26
 static const char *const page_kinds[] = {"small", "huge", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "lines", .kind = TOLL_COUNT, .summary = "lines in the cycle", .values = line_counts, .typical = "8"},
-    {.name = "apart",
+    {.name = "stride",
      .kind = TOLL_SIZE,
      .summary = "bytes from one line to the next",
      .values = distances,

@@ -87,7 +87,7 @@ static const struct toll_parameter parameters[] = {
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "copy", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes copied a second, each counted once"},
-    {.name = "apart",
+    {.name = "distant",
      .unit = "B/s",
      .better = TOLL_MORE,
      .summary = "the same with the target half of 4 KiB away",

@@ -87,9 +87,9 @@ TOLL_NOINLINE static void copy_string(struct span *span, uint64_t passes) {
 COPY_KERNEL(copy_sse2, TARGET_SSE2, 16, STORE, TOLL_MEMORY)
 COPY_KERNEL(copy_avx2, TARGET_AVX2, 32, STORE, TOLL_MEMORY)
 COPY_KERNEL(copy_avx512, TARGET_AVX512, 64, STORE, TOLL_MEMORY)
-COPY_KERNEL(copy_sse2_nt, TARGET_SSE2, 16, PAST_SSE2, PAST_DONE)
-COPY_KERNEL(copy_avx2_nt, TARGET_AVX2, 32, PAST_AVX2, PAST_DONE)
-COPY_KERNEL(copy_avx512_nt, TARGET_AVX512, 64, PAST_AVX512, PAST_DONE)
+COPY_KERNEL(copy_sse2_nt, TARGET_SSE2, 16, NT_SSE2, NT_DONE)
+COPY_KERNEL(copy_avx2_nt, TARGET_AVX2, 32, NT_AVX2, NT_DONE)
+COPY_KERNEL(copy_avx512_nt, TARGET_AVX512, 64, NT_AVX512, NT_DONE)
 #endif
 #if defined(__ARM_NEON)
 COPY_KERNEL(copy_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
@@ -101,8 +101,8 @@ TOLL_NOINLINE static void copy_neon_nt(struct span *span, uint64_t passes) {
     const lanes *from = (const lanes *)(const void *)span->source;
     lanes *to = (lanes *)(void *)span->target;
     for (size_t left = span->bytes / 64; left; left--, from += 4, to += 4) {
-      PAST_NEON_PAIR(to, from[0], from[1]);
-      PAST_NEON_PAIR(to + 2, from[2], from[3]);
+      NT_NEON_PAIR(to, from[0], from[1]);
+      NT_NEON_PAIR(to + 2, from[2], from[3]);
     }
     TOLL_MEMORY();
   }

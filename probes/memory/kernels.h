@@ -9,7 +9,7 @@
  *   libc       what the C library makes of it
  *   string     x86's own string instruction
  *   sse2 ...   one source for every vector width; asked of the CPU at run time, all in one executable
- *   ..._nt     the same with stores that go past the caches
+ *   ..._nt     the same with non-temporal stores
  *
  * lmbench's nine operations of bw_mem are here: rd wr cp rdwr are sparse, frd fwr fcp portable, bzero is libc's write and
  * bcopy libc's copy.
@@ -43,22 +43,22 @@ struct kernel {
   const char *name, *feature; /* feature: as toll_cpu_has() knows it; NULL: none is needed */
   kernel_run *run;            /* NULL: not on this architecture */
   size_t lane, step;
-  bool no_allocate; /* its stores fetch no line first: they fill lines whole, or go past the caches */
+  bool no_allocate; /* its stores fetch no line first: they fill lines whole, or are non-temporal */
 };
 
 #if defined(__x86_64__) || defined(__i386__)
-#define ON_X86(kernel)         kernel
-#define TARGET_SSE2            __attribute__((target("sse2")))
-#define TARGET_AVX2            __attribute__((target("avx2")))
-#define TARGET_AVX512          __attribute__((target("avx512f")))
-#define PAST_SSE2(at, value)   __asm__ volatile("movntdq %1, %0" : "=m"(*(at)) : "x"(value))
-#define PAST_AVX2(at, value)   __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "x"(value))
-#define PAST_AVX512(at, value) __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "v"(value))
-/* Two words past the caches (MOVNTI, SSE2). */
-#define PAST_WORDS(at, value) \
+#define ON_X86(kernel)       kernel
+#define TARGET_SSE2          __attribute__((target("sse2")))
+#define TARGET_AVX2          __attribute__((target("avx2")))
+#define TARGET_AVX512        __attribute__((target("avx512f")))
+#define NT_SSE2(at, value)   __asm__ volatile("movntdq %1, %0" : "=m"(*(at)) : "x"(value))
+#define NT_AVX2(at, value)   __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "x"(value))
+#define NT_AVX512(at, value) __asm__ volatile("vmovntdq %1, %0" : "=m"(*(at)) : "v"(value))
+/* Two words, non-temporal (MOVNTI, SSE2). */
+#define NT_WORDS(at, value) \
   __asm__ volatile("movnti %2, %0\n\tmovnti %2, %1" : "=m"((at)[0]), "=m"((at)[1]) : "r"(value))
-/* Stores past the caches wait in write-combining buffers: a pass is done when they have left. */
-#define PAST_DONE() __asm__ volatile("sfence" : : : "memory")
+/* Non-temporal stores wait in write-combining buffers: a pass is done when they have left. */
+#define NT_DONE() __asm__ volatile("sfence" : : : "memory")
 #else
 #define ON_X86(kernel) NULL
 #endif
@@ -73,9 +73,9 @@ struct kernel {
 #if defined(__aarch64__)
 #define ON_AARCH64(kernel) kernel
 /* A pair of stores is the only one that carries the hint (Arm ARM, STNP). */
-#define PAST_NEON_PAIR(at, first, second) \
+#define NT_NEON_PAIR(at, first, second) \
   __asm__ volatile("stnp %q2, %q3, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "w"(first), "w"(second))
-#define PAST_WORDS(at, value) __asm__ volatile("stnp %2, %2, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "r"(value))
+#define NT_WORDS(at, value) __asm__ volatile("stnp %2, %2, %0" : "=Q"((at)[0]), "=m"((at)[1]) : "r"(value))
 #else
 #define ON_AARCH64(kernel) NULL
 #endif

@@ -19,7 +19,7 @@
 /* Out of so many lines one is changed; 0: none. All others are only read. */
 static const unsigned changed_one_in[] = {0, 3, 2, 1};
 static const char *const mixes[] = {"1:0", "3:1", "2:1", "1:1", "nt", NULL};
-enum { PAST_CACHES = 4 };
+enum { NON_TEMPORAL = 4 };
 
 struct traffic {
   char *memory, *at, *end;
@@ -37,21 +37,21 @@ struct loaded {
   struct traffic traffic[MOST];
 };
 
-#ifdef PAST_WORDS
-static bool can_store_past(void) {
+#ifdef NT_WORDS
+static bool can_store_non_temporal(void) {
   return toll_cpu_has("sse2") || toll_cpu_has("neon");
 }
 
-static void burst_past(const struct loaded *l, struct traffic *t) {
+static void burst_non_temporal(const struct loaded *l, struct traffic *t) {
   unsigned long value = (unsigned long)t->bursts + 1;
   word *end = (word *)(void *)(t->at + BURST * l->line);
-  for (word *at = (word *)(void *)t->at; at < end; at += 2) PAST_WORDS(at, value);
+  for (word *at = (word *)(void *)t->at; at < end; at += 2) NT_WORDS(at, value);
 }
 #else
-static bool can_store_past(void) {
+static bool can_store_non_temporal(void) {
   return false;
 }
-static void burst_past(const struct loaded *l, struct traffic *t) {
+static void burst_non_temporal(const struct loaded *l, struct traffic *t) {
   (void)l;
   (void)t;
 }
@@ -69,7 +69,7 @@ static enum toll_status prepare(struct toll_run *r) {
   l->mix = toll_choice(r, "mix");
   l->delay = toll_number(r, "delay");
   l->line = toll_line_bytes();
-  if (l->mix == PAST_CACHES && !can_store_past()) return toll_skip(r, "there is no store past the caches here");
+  if (l->mix == NON_TEMPORAL && !can_store_non_temporal()) return toll_skip(r, "there is no non-temporal store here");
   /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
    * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
   l->bytes = whole_huge_pages(size / 2);
@@ -113,8 +113,8 @@ static void make_traffic(struct toll_run *r) {
     t->touched = true;
   }
   for (uint64_t left = r->iterations; left; left--) {
-    if (l->mix == PAST_CACHES)
-      burst_past(l, t);
+    if (l->mix == NON_TEMPORAL)
+      burst_non_temporal(l, t);
     else
       burst(l, t, changed_one_in[l->mix]);
     t->at = t->at + BURST * l->line > t->end ? t->memory : t->at + BURST * l->line;
@@ -131,12 +131,12 @@ static uint64_t changes_of(const struct loaded *l, const struct traffic *t) {
 }
 
 static enum toll_status check_traffic(struct toll_run *r, const struct loaded *l, const struct traffic *t) {
-  unsigned one_in = l->mix == PAST_CACHES ? 0 : changed_one_in[l->mix];
+  unsigned one_in = l->mix == NON_TEMPORAL ? 0 : changed_one_in[l->mix];
   uint64_t expected = one_in ? t->bursts * (BURST / one_in) : 0;
   if (!t->bursts) return toll_wrong(r, "a maker of traffic made none");
-  if (l->mix != PAST_CACHES && changes_of(l, t) != expected)
+  if (l->mix != NON_TEMPORAL && changes_of(l, t) != expected)
     return toll_wrong(r, "the traffic did not change as many lines as it counts");
-  if (l->mix == PAST_CACHES && *(const word *)(const void *)t->memory == 0)
+  if (l->mix == NON_TEMPORAL && *(const word *)(const void *)t->memory == 0)
     return toll_wrong(r, "the traffic did not write");
   return TOLL_OK;
 }
@@ -148,11 +148,11 @@ static enum toll_status check(struct toll_run *r) {
   return walk_check(r, &l->walk, load);
 }
 
-/* Of a burst: lines read, and lines written back or past the caches. */
+/* Of a burst: lines read, and lines written back or written by non-temporal stores. */
 static void work(const struct toll_run *r, struct toll_work *work) {
   const struct loaded *l = r->state;
   double lines = BURST;
-  if (l->mix != PAST_CACHES && changed_one_in[l->mix]) lines += BURST / changed_one_in[l->mix];
+  if (l->mix != NON_TEMPORAL && changed_one_in[l->mix]) lines += BURST / changed_one_in[l->mix];
   work->bytes = lines * (double)l->line;
 }
 

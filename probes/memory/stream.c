@@ -6,21 +6,21 @@
 #include "stream.h"
 
 STREAM_WIDTHS(copy, a)
-STREAM_WIDTHS_PAST(copy, a)
+STREAM_WIDTHS_NT(copy, a)
 STREAM_WIDTHS(scale, s *a)
-STREAM_WIDTHS_PAST(scale, s *a)
+STREAM_WIDTHS_NT(scale, s *a)
 STREAM_WIDTHS(add, a + b)
-STREAM_WIDTHS_PAST(add, a + b)
+STREAM_WIDTHS_NT(add, a + b)
 STREAM_WIDTHS(triad, a + s * b)
-STREAM_WIDTHS_PAST(triad, a + s * b)
+STREAM_WIDTHS_NT(triad, a + s * b)
 
 enum { COPY, SCALE, ADD, TRIAD };
 
 static const struct stream_kernel kernels[] = {
-    [COPY] = {"copy", 2, 1, STREAM_RUNS(copy), STREAM_RUNS_PAST(copy)},
-    [SCALE] = {"scale", 2, 1, STREAM_RUNS(scale), STREAM_RUNS_PAST(scale)},
-    [ADD] = {"add", 3, 1, STREAM_RUNS(add), STREAM_RUNS_PAST(add)},
-    [TRIAD] = {"triad", 3, 1, STREAM_RUNS(triad), STREAM_RUNS_PAST(triad)},
+    [COPY] = {"copy", 2, 1, STREAM_RUNS(copy), STREAM_RUNS_NT(copy)},
+    [SCALE] = {"scale", 2, 1, STREAM_RUNS(scale), STREAM_RUNS_NT(scale)},
+    [ADD] = {"add", 3, 1, STREAM_RUNS(add), STREAM_RUNS_NT(add)},
+    [TRIAD] = {"triad", 3, 1, STREAM_RUNS(triad), STREAM_RUNS_NT(triad)},
 };
 
 static enum toll_status prepare(struct toll_run *r) {

@@ -38,13 +38,13 @@ struct thread {
 struct stream_kernel {
   const char *name;
   double vectors, stored; /* how many vectors the loop names, and how many it stores without reading them */
-  stream_run *base, *avx2, *avx512, *base_past, *avx2_past, *avx512_past;
+  stream_run *base, *avx2, *avx512, *base_nt, *avx2_nt, *avx512_nt;
 };
 
 struct stream {
   const struct stream_kernel *kernel;
   stream_run *run;
-  bool past_caches;
+  bool non_temporal;
   unsigned threads;
   size_t bytes, part_bytes; /* of one vector, and of one thread's part of it */
   char *vectors[3];         /* out, x, y */
@@ -97,19 +97,19 @@ static inline double scalar_of(uint64_t batch) {
   STREAM_KERNEL(name##_base, TARGET_SSE2, 16, STORE, TOLL_MEMORY, expression) \
   STREAM_KERNEL(name##_avx2, TARGET_AVX2, 32, STORE, TOLL_MEMORY, expression) \
   STREAM_KERNEL(name##_avx512, TARGET_AVX512, 64, STORE, TOLL_MEMORY, expression)
-#define STREAM_WIDTHS_PAST(name, expression)                                         \
-  STREAM_KERNEL(name##_base_past, TARGET_SSE2, 16, PAST_SSE2, PAST_DONE, expression) \
-  STREAM_KERNEL(name##_avx2_past, TARGET_AVX2, 32, PAST_AVX2, PAST_DONE, expression) \
-  STREAM_KERNEL(name##_avx512_past, TARGET_AVX512, 64, PAST_AVX512, PAST_DONE, expression)
-#define STREAM_RUNS(name)      name##_base, name##_avx2, name##_avx512
-#define STREAM_RUNS_PAST(name) name##_base_past, name##_avx2_past, name##_avx512_past
-#define BASE_FEATURE           "sse2"
+#define STREAM_WIDTHS_NT(name, expression)                                     \
+  STREAM_KERNEL(name##_base_nt, TARGET_SSE2, 16, NT_SSE2, NT_DONE, expression) \
+  STREAM_KERNEL(name##_avx2_nt, TARGET_AVX2, 32, NT_AVX2, NT_DONE, expression) \
+  STREAM_KERNEL(name##_avx512_nt, TARGET_AVX512, 64, NT_AVX512, NT_DONE, expression)
+#define STREAM_RUNS(name)    name##_base, name##_avx2, name##_avx512
+#define STREAM_RUNS_NT(name) name##_base_nt, name##_avx2_nt, name##_avx512_nt
+#define BASE_FEATURE         "sse2"
 #else
 #define STREAM_WIDTHS(name, expression) STREAM_KERNEL(name##_base, , 16, STORE, TOLL_MEMORY, expression)
-#define STREAM_WIDTHS_PAST(name, expression)
-#define STREAM_RUNS(name)      name##_base, NULL, NULL
-#define STREAM_RUNS_PAST(name) NULL, NULL, NULL
-#define BASE_FEATURE           NULL
+#define STREAM_WIDTHS_NT(name, expression)
+#define STREAM_RUNS(name)    name##_base, NULL, NULL
+#define STREAM_RUNS_NT(name) NULL, NULL, NULL
+#define BASE_FEATURE         NULL
 #endif
 #define STREAM_NONE NULL, NULL, NULL
 
@@ -125,11 +125,10 @@ static inline stream_run *widest_run(stream_run *base, stream_run *avx2, stream_
 static inline enum toll_status stream_choose(struct toll_run *r, const struct stream_kernel *kernels) {
   struct stream *s = (struct stream *)r->state;
   const struct stream_kernel *k = s->kernel = &kernels[toll_choice(r, "kernel")];
-  s->past_caches = toll_choice(r, "stores") != 0;
-  s->run =
-      s->past_caches ? widest_run(k->base_past, k->avx2_past, k->avx512_past) : widest_run(k->base, k->avx2, k->avx512);
+  s->non_temporal = toll_choice(r, "stores") != 0;
+  s->run = s->non_temporal ? widest_run(k->base_nt, k->avx2_nt, k->avx512_nt) : widest_run(k->base, k->avx2, k->avx512);
   if (!s->run)
-    return toll_skip(r, "there is no loop of %s%s here", k->name, s->past_caches ? " with stores past the caches" : "");
+    return toll_skip(r, "there is no loop of %s%s here", k->name, s->non_temporal ? " with non-temporal stores" : "");
   return TOLL_OK;
 }
 
@@ -238,30 +237,30 @@ static inline void stream_work(const struct toll_run *r, struct toll_work *work)
   const struct stream *s = (const struct stream *)r->state;
   double vector = (double)(s->part_bytes - KEPT_FREE * sizeof(double)) * s->threads;
   work->bytes = vector * s->kernel->vectors;
-  work->bus_bytes = work->bytes + (s->past_caches ? 0 : vector * s->kernel->stored);
+  work->bus_bytes = work->bytes + (s->non_temporal ? 0 : vector * s->kernel->stored);
 }
 
-static const char *const stream_stores[] = {"ordinary", "past_caches", NULL};
-#define STREAM_PARAMETERS(names)                                                                    \
-  {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names},                 \
-      {.name = "threads",                                                                           \
-       .kind = TOLL_COUNT,                                                                          \
-       .summary = "threads, one a CPU",                                                             \
-       .from = 1,                                                                                   \
-       .to = 1,                                                                                     \
-       .to_scale = TOLL_TIMES_CPUS,                                                                 \
-       .per_octave = 1},                                                                            \
-      {.name = "size",                                                                              \
-       .kind = TOLL_SIZE,                                                                           \
-       .summary = "bytes of one vector, for each last cache that the threads have between them",    \
-       .from = 16 << 20,                                                                            \
-       .to = 4,                                                                                     \
-       .to_scale = TOLL_TIMES_LAST_CACHE,                                                           \
-       .per_octave = 1,                                                                             \
-       .typical = "4xLAST"},                                                                        \
-  {                                                                                                 \
-    .name = "stores", .kind = TOLL_CHOICE, .summary = "ordinary stores, or stores past the caches", \
-    .choices = stream_stores                                                                        \
+static const char *const stream_stores[] = {"ordinary", "non_temporal", NULL};
+#define STREAM_PARAMETERS(names)                                                                 \
+  {.name = "kernel", .kind = TOLL_CHOICE, .summary = "the loop", .choices = names},              \
+      {.name = "threads",                                                                        \
+       .kind = TOLL_COUNT,                                                                       \
+       .summary = "threads, one a CPU",                                                          \
+       .from = 1,                                                                                \
+       .to = 1,                                                                                  \
+       .to_scale = TOLL_TIMES_CPUS,                                                              \
+       .per_octave = 1},                                                                         \
+      {.name = "size",                                                                           \
+       .kind = TOLL_SIZE,                                                                        \
+       .summary = "bytes of one vector, for each last cache that the threads have between them", \
+       .from = 16 << 20,                                                                         \
+       .to = 4,                                                                                  \
+       .to_scale = TOLL_TIMES_LAST_CACHE,                                                        \
+       .per_octave = 1,                                                                          \
+       .typical = "4xLAST"},                                                                     \
+  {                                                                                              \
+    .name = "stores", .kind = TOLL_CHOICE, .summary = "ordinary stores, or non-temporal stores", \
+    .choices = stream_stores                                                                     \
   }
 #define STREAM_ROLE \
   { .name = "thread", .body = stream_body, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = stream_companions }

@@ -6,10 +6,10 @@
 #include "stream.h"
 
 STREAM_WIDTHS(copy, a)
-STREAM_WIDTHS_PAST(copy, a)
+STREAM_WIDTHS_NT(copy, a)
 
 STREAM_WIDTHS(fill, s)
-STREAM_WIDTHS_PAST(fill, s)
+STREAM_WIDTHS_NT(fill, s)
 STREAM_WIDTHS(daxpy, o + s * a)
 
 /* Eight accumulators: an addition of doubles takes two to four cycles, and two loads begin in each. */
@@ -39,8 +39,8 @@ enum { FILL, COPY, DAXPY, SUM };
 
 /* Past the caches go only stores to lines that the loop has not read. */
 static const struct stream_kernel kernels[] = {
-    [FILL] = {"fill", 1, 1, STREAM_RUNS(fill), STREAM_RUNS_PAST(fill)},
-    [COPY] = {"copy", 2, 1, STREAM_RUNS(copy), STREAM_RUNS_PAST(copy)},
+    [FILL] = {"fill", 1, 1, STREAM_RUNS(fill), STREAM_RUNS_NT(fill)},
+    [COPY] = {"copy", 2, 1, STREAM_RUNS(copy), STREAM_RUNS_NT(copy)},
     [DAXPY] = {"daxpy", 3, 0, STREAM_RUNS(daxpy), STREAM_NONE},
     [SUM] = {"sum", 1, 0, STREAM_RUNS(sum), STREAM_NONE},
 };

@@ -5,7 +5,7 @@
  * A store that misses makes a write-back cache fetch the line first, so that twice the bytes travel; stores past the
  * caches (non-temporal) send each line once, but send it to memory even where it would have stayed in a cache. Measured
  * on a Zen 5: four or eight stores a turn are the same within 2 % at every level and width; in memory the string
- * instruction and the stores past the caches reach 42 GB/s where all others reach 31.
+ * instruction and the non-temporal stores reach 42 GB/s where all others reach 31.
  */
 #ifndef MEMORY_WRITE_KERNELS_H
 #define MEMORY_WRITE_KERNELS_H
@@ -76,9 +76,9 @@ TOLL_NOINLINE static void write_string(struct span *span, uint64_t passes) {
 WRITE_KERNEL(write_sse2, TARGET_SSE2, 16, STORE, TOLL_MEMORY)
 WRITE_KERNEL(write_avx2, TARGET_AVX2, 32, STORE, TOLL_MEMORY)
 WRITE_KERNEL(write_avx512, TARGET_AVX512, 64, STORE, TOLL_MEMORY)
-WRITE_KERNEL(write_sse2_nt, TARGET_SSE2, 16, PAST_SSE2, PAST_DONE)
-WRITE_KERNEL(write_avx2_nt, TARGET_AVX2, 32, PAST_AVX2, PAST_DONE)
-WRITE_KERNEL(write_avx512_nt, TARGET_AVX512, 64, PAST_AVX512, PAST_DONE)
+WRITE_KERNEL(write_sse2_nt, TARGET_SSE2, 16, NT_SSE2, NT_DONE)
+WRITE_KERNEL(write_avx2_nt, TARGET_AVX2, 32, NT_AVX2, NT_DONE)
+WRITE_KERNEL(write_avx512_nt, TARGET_AVX512, 64, NT_AVX512, NT_DONE)
 #endif
 #if defined(__ARM_NEON)
 WRITE_KERNEL(write_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
@@ -90,8 +90,8 @@ TOLL_NOINLINE static void write_neon_nt(struct span *span, uint64_t passes) {
     lanes value = (lanes){0} + pattern_of(span->passes + pass);
     lanes *at = (lanes *)(void *)span->target;
     for (size_t left = span->bytes / 64; left; left--, at += 4) {
-      PAST_NEON_PAIR(at, value, value);
-      PAST_NEON_PAIR(at + 2, value, value);
+      NT_NEON_PAIR(at, value, value);
+      NT_NEON_PAIR(at + 2, value, value);
     }
     TOLL_MEMORY();
   }

@@ -6,14 +6,14 @@
  * A store into the page at 0, which is never mapped, enters the kernel. The address of the store is the number of the
  * call. A number in register r12 makes the handler return early, at the stage that a test measures.
  */
-#ifndef TOLL_OWN_VECTORS_H
-#define TOLL_OWN_VECTORS_H
+#ifndef TOLL_CUSTOM_VECTORS_H
+#define TOLL_CUSTOM_VECTORS_H
 
 #define VECTORS_RETURN    0  /* test B: returns once the address is known to be 0 */
 #define VECTORS_ANSWER    4  /* an object returns from a call */
 #define VECTORS_SAME_MAP  8  /* calls the object in the caller's address space */
 #define VECTORS_OTHER_MAP 12 /* calls the object in an address space of its own */
-#define VECTORS_LEAVE     16 /* restores the kernel's own vectors */
+#define VECTORS_LEAVE     16 /* restores the kernel's vectors */
 
 #define VECTORS_AT_ONCE    0x002a0000 /* test B1: returns before any check */
 #define VECTORS_AFTER_MODE 0x00002a00 /* test B2: returns once the fault is known to come from user mode */

@@ -119,8 +119,8 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
         "float/dot.arm.S",
         "kernel/enter_syscall.c",
         "kernel/call_object.c",
-        "kernel/own_vectors.c",
-        "kernel/own_vectors.arm.S",
+        "kernel/custom_vectors.c",
+        "kernel/custom_vectors.arm.S",
         *headers,
     ):
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
@@ -135,7 +135,7 @@ def packed(board: tuple[Guest, str], probes: Path) -> Guest:
     board[0].prepare(
         [
             str(probes / name)
-            for name in ("float.dot", "kernel.own_vectors", "kernel.enter_syscall", "kernel.call_object")
+            for name in ("float.dot", "kernel.custom_vectors", "kernel.enter_syscall", "kernel.call_object")
         ]
     )
     return board[0]
@@ -168,7 +168,7 @@ def test_the_supervisor_emulates_and_the_programs_own_handler_is_never_called(pa
 
 
 def test_a_probe_that_needs_another_process_says_so(packed: Guest, probes: Path) -> None:
-    words = ["channel=futex", "placement=one_cpu", "map=other"]
+    words = ["channel=futex", "placement=one_cpu", "address_space=other"]
     back = outcome(packed._finish(str(probes / "kernel.call_object"), words, LONG_S).output)
     assert (back.status, back.reason) == ("unsupported", "the system starts no process: Function not implemented")
 
@@ -182,7 +182,7 @@ def test_virtual_time_repeats_to_the_instruction(probes: Path, name: str) -> Non
         target = opened(name)
         try:
             points = [("float.dot", {"n": 64, "precision": "double", "way": way}) for way in ("trapped", "emulated")]
-            points.append(("kernel.own_vectors", {"test": "object_same_map", "address": "memory"}))
+            points.append(("kernel.custom_vectors", {"test": "object_same_address_space", "address": "memory"}))
             backs = [told(target, probes / probe, number * by, **at) for by in (1, 10) for probe, at in points]
             assert {back.status for back in backs} == {"ok"}
             return [taken.body for back in backs for taken in back.samples]
@@ -217,19 +217,19 @@ def test_a_board_is_timed_by_this_machine_over_the_line_of_its_records(probes: P
     assert 0.1 < back.marks.own_ratio < 10
 
 
-def test_own_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(
+def test_custom_vectors_return_the_sooner_the_earlier_and_an_object_answers_from_its_own_map(
     packed: Guest, probes: Path
 ) -> None:
     """In instructions of the handlers' paths, to the last; the probe proves by the answer whose map it came from."""
 
     def of(test: str, address: str = "memory") -> float:
-        return cost(told(packed, probes / "kernel.own_vectors", test=test, address=address))
+        return cost(told(packed, probes / "kernel.custom_vectors", test=test, address=address))
 
     loop, at_once, after_mode, compared = map(of, ("loop", "abort_at_once", "abort_after_mode", "abort_compared"))
     assert loop == 2
     assert loop < at_once < after_mode < compared
     assert of("abort_compared", "coprocessor") == compared - 1, "it keeps nothing"
-    assert of("object_same_map") < of("object_other_map")
+    assert of("object_same_address_space") < of("object_other_address_space")
     back = told(packed, probes / "kernel.enter_syscall", call="getppid")
     assert back.status == "ok", "the vectors were given back"
 

@@ -213,7 +213,7 @@ def chain_rows(machine: Machine, noise: Noise, size: int) -> list[Row]:
 def conflict_rows(machine: Machine, noise: Noise) -> list[Row]:
     return [
         noise.row("conflict-of-lines", machine.ns(conflict(machine, lines, apart, huge=pages == "huge")),
-                  {"lines": lines, "apart": apart, "pages": pages})
+                  {"lines": lines, "stride": apart, "pages": pages})
         for pages in ("small", "huge")[: 1 + machine.huge_pages]
         for apart in APARTS
         for lines in LINES

@@ -114,7 +114,7 @@ BREAKS = (
         {},
     ),
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
-    ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "notice"}),
+    ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "user_notification"}),
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
     (
         "kernel/wake.c",
@@ -239,7 +239,9 @@ def test_every_channel_asks_everyone_on_every_placement(abi: str) -> None:
     }
     for done in visits(abi, "kernel.call_object", points):
         point = done.point.values()
-        placed = there[str(point["placement"])] and (point["map"] != "same_thread" or point["placement"] == "one_cpu")
+        placed = there[str(point["placement"])] and (
+            point["address_space"] != "same_thread" or point["placement"] == "one_cpu"
+        )
         assert done.status == ("ok" if placed else "unsupported"), (done.point, done.reason)
 
 
@@ -254,8 +256,8 @@ def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_n
     if not Path("/proc/sysvipc/msg").exists():
         pytest.skip("this kernel has no System V IPC")
     for probe, parameters in (
-        ("kernel.call_object", "channel=sysv_queue map=same_thread"),
-        ("kernel.call_object", "channel=sysv_semaphore map=same_thread"),
+        ("kernel.call_object", "channel=sysv_queue address_space=same_thread"),
+        ("kernel.call_object", "channel=sysv_semaphore address_space=same_thread"),
         ("kernel.semaphore", "placement=one_cpu"),
     ):
         before = kept()
@@ -274,7 +276,7 @@ def test_what_the_kernel_keeps_by_a_number_is_gone_with_a_killed_probe(own_abi_n
 
 def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str) -> None:
     """So that the row says its name: the companion is nobody's child but the probe's."""
-    words = [executable(own_abi_name, "kernel.call_object"), "channel=pipe", "map=other", "--samples=10000"]
+    words = [executable(own_abi_name, "kernel.call_object"), "channel=pipe", "address_space=other", "--samples=10000"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as probe:
         children = Path(f"/proc/{probe.pid}/task/{probe.pid}/children")
         found = in_time(lambda: children.read_text(encoding="ascii").split())
@@ -286,7 +288,10 @@ def test_a_probe_whose_companion_dies_ends_by_the_same_signal(own_abi_name: str)
 @pytest.mark.machine
 def test_one_thread_alone_pays_for_no_switch(abi: str) -> None:
     alone, other = in_turns(
-        *(partial(visit, abi, "kernel.call_object", channel="pipe", map=map_) for map_ in ("same_thread", "same"))
+        *(
+            partial(visit, abi, "kernel.call_object", channel="pipe", address_space=map_)
+            for map_ in ("same_thread", "same")
+        )
     )
     assert cost(alone) < 0.8 * cost(other)
 
@@ -402,7 +407,7 @@ def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
 @pytest.mark.parametrize("map_", ["other", "same"])
 def test_whoever_waits_by_a_futex_for_another_cpu_sleeps(abi: str, map_: str) -> None:
     """In each call. Two sides that are quick would else find the word there, and a call would take a hundredth."""
-    done = visit(abi, "kernel.call_object", channel="futex", placement="two_cpus", map=map_)
+    done = visit(abi, "kernel.call_object", channel="futex", placement="two_cpus", address_space=map_)
     assert done.status == "ok", done.reason
     assert all((one.witness.voluntary or 0) >= 3 * one.iterations for one in done.samples)
 
@@ -448,7 +453,7 @@ def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("by", ["trap", "notice", "trace"])
+@pytest.mark.parametrize("by", ["trap", "user_notification", "trace"])
 def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
     served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_call", by=one) for one in (by, "kernel")))
     if served.status == "unsupported":

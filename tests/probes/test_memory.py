@@ -21,7 +21,7 @@ VISITS = 5
 
 # Few enough values of the long axes that every combination with the others is made.
 FEW: dict[str, dict[str, tuple[Value, ...]]] = {
-    "memory.associativity": {"lines": (1, 8, 64), "apart": (4096, 65536)},
+    "memory.associativity": {"lines": (1, 8, 64), "stride": (4096, 65536)},
     "memory.capacity": {},
     "memory.copy_conflict": {"offset": (0, 64), "size": (16384,)},
     "memory.dram_page": {"distance": (1 << 20,)},
@@ -31,7 +31,7 @@ FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.line": {},
     "memory.line_sharing": {"distance": (8, 512)},
     "memory.loaded_latency": {"delay": (0, 65536), "size": (32 * MIB,)},
-    "memory.memory_set": {"bytes": (8, 100)},
+    "memory.libc_mem": {"bytes": (8, 100)},
     "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7)},
     "memory.numa_latency": {"node": (0, 7), "home": (0, 7)},
     "memory.page_move": {"node": (0, 7), "home": (0, 7)},
@@ -153,7 +153,7 @@ def test_words_of_one_line_are_dearer_to_count_on_two_cpus(own_abi_name: str) ->
 @pytest.mark.machine
 def test_more_lines_than_ways_conflict(abi: str) -> None:
     few, many = in_turns(
-        *(partial(visit, abi, "memory.associativity", lines=lines, apart=4096, pages="small") for lines in (2, 64))
+        *(partial(visit, abi, "memory.associativity", lines=lines, stride=4096, pages="small") for lines in (2, 64))
     )
     assert cost(many) > 2 * cost(few)
 

@@ -63,8 +63,8 @@ LINES = (
     ("stream.c", "STREAM_WIDTHS(triad, a + s * b)", "STREAM_WIDTHS(triad, a + b)"),
     ("stream2.c", "STREAM_WIDTHS(daxpy, o + s * a)", "STREAM_WIDTHS(daxpy, s * a)"),
     ("stream2.c", "e += x[4]", "e += x[3]"),
-    ("memory_set.c", "byte_of(b->batches), b->bytes);", "byte_of(b->batches), b->bytes - 1);"),
-    ("memory_set.c", "b->lengths += found;", "b->lengths += found + 1;"),
+    ("libc_mem.c", "byte_of(b->batches), b->bytes);", "byte_of(b->batches), b->bytes - 1);"),
+    ("libc_mem.c", "b->lengths += found;", "b->lengths += found + 1;"),
     ("transfer.c", "i < lines; i++) atomic_store", "i + 1 < lines; i++) atomic_store"),
     ("page_walk.c", "left = loads; left;", "left = loads; left > 1;"),
     ("line_sharing.c", "for (; times; times--)", "for (; times > 1; times--)"),
@@ -86,8 +86,8 @@ SHOWS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("stream", {"size": 4 * MIB, "kernel": "triad"}),
     ("stream2", {"size": 4 * MIB, "kernel": "daxpy"}),
     ("stream2", {"size": 4 * MIB, "kernel": "sum"}),
-    ("memory_set", {"routine": "memset"}),
-    ("memory_set", {"routine": "strlen"}),
+    ("libc_mem", {"routine": "memset"}),
+    ("libc_mem", {"routine": "strlen"}),
     ("page_walk", {"reach": MIB}),
 )
 ON_TWO: tuple[tuple[str, dict[str, Value]], ...] = (

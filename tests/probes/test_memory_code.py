@@ -114,7 +114,7 @@ def test_the_clock_adds_in_a_chain(abi: str) -> None:
 @pytest.mark.parametrize("kernel", ["copy", "scale", "add", "triad"])
 def test_stream_has_a_loop_of_each_width(abi: str, kernel: str) -> None:
     for name, register in (("base", "xmm"), ("avx2", "ymm"), ("avx512", "zmm")):
-        for past, hint in (("", False), ("_past", True)):
+        for past, hint in (("", False), ("_nt", True)):
             stored = stores(longest(abi, "stream", f"{kernel}_{name}{past}"))
             assert len(stored) == 4
             assert all(register in i.operands and ("movnt" in i.mnemonic) == hint for i in stored)

@@ -24,8 +24,8 @@ PR_SET_THP_DISABLE = 41
 SIZED = {
     "latency": "size", "stride": "size", "read_bandwidth": "size", "write_bandwidth": "size", "copy_bandwidth": "size",
     "update_bandwidth": "size", "parallelism": "size", "scaling": "size", "latency_scaling": "size", "stream": "size",
-    "stream2": "size", "write_policy": "size", "huge_page_gain": "size", "memory_set": "bytes",
-    "associativity": "apart",
+    "stream2": "size", "write_policy": "size", "huge_page_gain": "size", "libc_mem": "bytes",
+    "associativity": "stride",
 }  # fmt: skip
 COMPANIONS = ("ping_pong", "line_sharing", "loaded_latency", "transfer")
 
@@ -58,7 +58,7 @@ def test_a_limit_on_addresses_gets_a_sentence(own_abi_name: str) -> None:
     expect_sentence(visit_under(own_abi_name, "latency", limit, f"size={256 * MIB}"))
 
 
-@pytest.mark.parametrize("probe", ["latency", "read_bandwidth", "parallelism", "stride", "line", "tlb", "memory_set"])
+@pytest.mark.parametrize("probe", ["latency", "read_bandwidth", "parallelism", "stride", "line", "tlb", "libc_mem"])
 def test_a_size_of_nothing_is_a_failure_with_its_reason(abi: str, probe: str) -> None:
     words: dict[str, Value] = {"line": {"distance": 0}, "tlb": {"count": 0}}.get(probe) or {SIZED[probe]: 0}
     done = visit(abi, f"memory.{probe}", samples=1, **words)

@@ -206,7 +206,7 @@ HAND: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
         "C against B:": ((0.96, 1.24), (0.36, 2.0)),
         "Upper limit": ((67.5, 300), (30, 2.5)),
         "Reading the abort": ((1.2, 2), (0.97, 1.02)),
-        "D: the object in another map": ((2.4, 1.6), (0.9,)),
+        "D: the object in another address space": ((2.4, 1.6), (0.9,)),
     },
     "cortex-a9-2009": {
         "Knee of the first": ((1.0, 0.9), (2.0, 0.25)),

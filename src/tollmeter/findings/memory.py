@@ -70,7 +70,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
 @rule(
     "memory.latency_rises_under_load",
     "note",
-    "keep traffic under the knee where latency matters: fewer writers, stores past the caches, limits",
+    "keep traffic under the knee where latency matters: fewer writers, non-temporal stores, limits",
 )
 def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     """Memory whose latency at least doubles beside the traffic that this machine's own CPUs can make.

@@ -58,11 +58,11 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
     """The edges of each series, by the distance of its lines."""
     edges: dict[int, list[Edge]] = {}
     for others, points in series(rows, "lines").items():
-        apart = dict(others).get("apart")
-        if isinstance(apart, int) and len(points) > 2:
+        stride = dict(others).get("stride")
+        if isinstance(stride, int) and len(points) > 2:
             counts = [number(row, "lines") for row in points]
             steps = jumps([log(middle(row)) for row in points], [relative_error(row) for row in points])
-            edges[apart] = [
+            edges[stride] = [
                 Edge(
                     latency_ns=exp(step.before),
                     fits=counts[step.at - 1],
@@ -82,8 +82,8 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
     unsettled = None
     for pages in ("huge", "small") if not place else ("huge",):
         edges = {
-            apart: edge
-            for apart, of_distance in by_pages[pages].items()
+            stride: edge
+            for stride, of_distance in by_pages[pages].items()
             if (edge := _edge_of(of_distance, levels, place))
         }
         if ways := _settled(level, edges):
@@ -91,9 +91,9 @@ def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[in
         unsettled = unsettled or edges
     why = _why_no_edge(levels, place, by_pages)
     if unsettled:
-        apart = max(unsettled)
+        stride = max(unsettled)
         why = (
-            f"{unsettled[apart].fits} lines {apart} bytes apart fit {level.level}, but no two distances and its "
+            f"{unsettled[stride].fits} lines {stride} bytes apart fit {level.level}, but no two distances and its "
             "capacity agree on a number of ways: its sets are chosen by bits that are not the program's"
         )
     return InferredNumber(why=why)
@@ -122,12 +122,12 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
     """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
     longer distance may disagree: translation buffers have sets as well."""
     for run in _runs(edges):
-        ways, way_bytes = round(median(edges[apart].fits for apart in run)), min(run)
+        ways, way_bytes = round(median(edges[stride].fits for stride in run)), min(run)
         # Where no shorter distance was timed, a way may cover less.
         off = log(ways * way_bytes / level.size_bytes) if level.size_bytes else inf
         is_capacity = abs(off) < SAME_CAPACITY or (way_bytes == min(edges) and 0 < off < inf)
         if len(run) > 1 and is_capacity:
-            low, high = median(edges[apart].low for apart in run), median(edges[apart].high for apart in run)
+            low, high = median(edges[stride].low for stride in run), median(edges[stride].high for stride in run)
             return InferredNumber(value=float(ways), low=float(min(low, ways)), high=float(max(high, ways)))
     return None
 
@@ -135,13 +135,13 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
 def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
     """Neighbouring distances, each twice the next, whose intervals have a number of lines in common; longest first."""
     runs: list[list[int]] = []
-    for apart in sorted(edges, reverse=True):
-        together = [edges[distance] for distance in (*(runs[-1] if runs else []), apart)]
+    for stride in sorted(edges, reverse=True):
+        together = [edges[distance] for distance in (*(runs[-1] if runs else []), stride)]
         agree = max(edge.low for edge in together) <= min(edge.high for edge in together)
-        if runs and runs[-1][-1] == 2 * apart and agree:
-            runs[-1].append(apart)
+        if runs and runs[-1][-1] == 2 * stride and agree:
+            runs[-1].append(stride)
         else:
-            runs.append([apart])
+            runs.append([stride])
     return runs
 
 

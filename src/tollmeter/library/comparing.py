@@ -18,6 +18,7 @@ from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.model import Failure, Metric, Outcome, Point, Results, Row, Value
+from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, machine_known, row_name
 from tollmeter.numbers.readings import RATES, as_unit
@@ -88,6 +89,8 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     if len(folders) != 1:
         raise Failure(f"--by {by} splits one run, and {len(folders)} are given")
     results = open_run(folders[0])
+    if not any(by in row.parameters for row in results.index.rows):
+        (by,) = present_parameters("*", {by: by})
     known = known_runs([results])
     values = _values(results, by)
     if len(values) < 2:

@@ -26,6 +26,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
 from tollmeter.model import Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
+from tollmeter.model.former_names import present_metric, present_parameters, present_probe
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
@@ -94,7 +95,9 @@ class Run:
         """The row of a probe at these parameters, of its first metric unless named. abi, place (the row's `target`):
         needed where the run has several. Raises Failure (2) where no row matches, with the nearest names, or several
         do."""
-        return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
+        probe = present_probe(probe)
+        fields = {"metric": metric and present_metric(probe, metric), "abi": abi, "target": place}
+        return find_row(self.rows, probe, fields, present_parameters(probe, parameters))
 
     def to_json(self) -> bytes:
         """What `toll show --format json` prints."""

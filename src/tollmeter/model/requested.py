@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from tollmeter.model.base import Condition, Priority, Record, Relation, Value
+from tollmeter.model.former_names import has_former_names, present_metric, present_parameters, present_probe
 
 
 class Select(Record, frozen=True, forbid_unknown_fields=True):
@@ -29,6 +31,12 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     kinds: bool = False
     narrows: bool = False
 
+    def __post_init__(self) -> None:
+        probe = present_probe(self.probe)
+        force_setattr(self, "probe", probe)
+        force_setattr(self, "parameters", present_parameters(probe, self.parameters))
+        force_setattr(self, "refused", present_parameters(probe, self.refused))
+
 
 class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     """Picks rows by what they mean or where they come from; what is left out matches anything.
@@ -41,6 +49,12 @@ class RowOf(Record, frozen=True, forbid_unknown_fields=True):
     abi: str | None = None
     target: str | None = None
     parameters: dict[str, Value] = {}
+
+    def __post_init__(self) -> None:
+        probe = None if self.probe is None else present_probe(self.probe)
+        force_setattr(self, "probe", probe)
+        force_setattr(self, "metric", self.metric and present_metric(probe or "", self.metric))
+        force_setattr(self, "parameters", present_parameters(probe or "*", self.parameters))
 
 
 class Bend(Record, frozen=True, forbid_unknown_fields=True):
@@ -250,6 +264,12 @@ class Point(Record, frozen=True, cache_hash=True):
     abi: str
     target: str
     parameters: tuple[tuple[str, Value], ...] = ()
+
+    def __post_init__(self) -> None:
+        if has_former_names(self.probe):
+            probe = present_probe(self.probe)
+            force_setattr(self, "probe", probe)
+            force_setattr(self, "parameters", tuple(present_parameters(probe, self.values()).items()))
 
     def values(self) -> dict[str, Value]:
         return dict(self.parameters)

@@ -13,7 +13,7 @@ BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwid
 NEEDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("latency-of-size", *BANDWIDTHS), ("size",)),
     "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
-    "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "apart"),
+    "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
     "operation-of-n": ("n",),

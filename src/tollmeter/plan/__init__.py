@@ -17,6 +17,7 @@ from tollmeter.catalog import Catalog, check_known, unknown
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import PAIR_VISITS
 from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
+from tollmeter.model.former_names import present_parameters, present_probe
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan import values
 from tollmeter.plan.effort import (
@@ -300,6 +301,7 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
     if equals:
         return _with_value(point, name, written, catalog, machine)
     probes = catalog.probes()
+    word = present_probe(word)
     if word in catalog.abis:
         other = msgspec.structs.replace(point, abi=word)
     elif word in probes:
@@ -315,6 +317,7 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
 
 
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
+    ((name, written),) = present_parameters(point.probe, {name: written}).items()
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
     check_known(f"parameter of {point.probe}", name, [*parameters])
     (value, *more) = values.read(parameters[name], written, machine)

@@ -33,6 +33,7 @@ from tollmeter.model import (
     Value,
     Work,
 )
+from tollmeter.model.former_names import has_former_names, present_metric, present_parameters, present_probe
 from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines, lines_of
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -244,8 +245,24 @@ def head(stream: bytes | Sequence[Line]) -> Head:
             f"its probes speak protocol {version}, and this Tollmeter reads up to {PROTOCOL}: "
             "a newer Tollmeter is needed"
         )
-    probes, builds = _payloads(lines, "probe", Probe), _payloads(lines, "build", Build)
-    return Head(machine, _only(_payloads(lines, "clock", ClockReading), "clock"), tuple(probes), tuple(builds))
+    probes = tuple(_with_present_names(probe) for probe in _payloads(lines, "probe", Probe))
+    builds = (
+        msgspec.structs.replace(build, probe=present_probe(build.probe)) for build in _payloads(lines, "build", Build)
+    )
+    return Head(machine, _only(_payloads(lines, "clock", ClockReading), "clock"), probes, tuple(builds))
+
+
+def _with_present_names(probe: Probe) -> Probe:
+    if not has_former_names(probe.probe):
+        return probe
+    name = present_probe(probe.probe)
+    choices = present_parameters(name, {parameter.name: parameter.choices for parameter in probe.parameters})
+    parameters = (
+        msgspec.structs.replace(parameter, name=present, choices=choices[present])
+        for parameter, present in zip(probe.parameters, choices, strict=True)
+    )
+    metrics = (msgspec.structs.replace(metric, name=present_metric(name, metric.name)) for metric in probe.metrics)
+    return msgspec.structs.replace(probe, probe=name, metrics=tuple(metrics), parameters=tuple(parameters))
 
 
 def description(stream: bytes) -> tuple[Probe, Build]:
@@ -340,7 +357,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
         clock=known.bare(_only(by_form[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
-        samples=known.samples(visit.probe, pairs[::2], pairs[1::2]) if is_kept else (),
+        samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),
         gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.bare(_only(by_form[_Marks], "marks"), Marks),
         counted=known.bare(_only(by_form[_Count], "count"), Counted),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,

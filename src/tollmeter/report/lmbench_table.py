@@ -174,7 +174,7 @@ def switch(processes: int, kib: int) -> Number:
 
 def call(channel: str) -> Number:
     """Both ends in processes on one CPU, where lmbench's mostly end up as well."""
-    return us("kernel.call_object", "round_trip", channel=channel, placement="one_cpu", map="other")
+    return us("kernel.call_object", "round_trip", channel=channel, placement="one_cpu", address_space="other")
 
 
 def library(channel: str) -> Number:

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.files import open_regular
 from tollmeter.model import Machine, Record
+from tollmeter.model.former_names import present_row_names
 
 NAME = "history.jsonl"
 _MOST_RUNS = 40
@@ -29,6 +31,9 @@ class Remembered(Record, frozen=True):
     place: str
     rows: dict[str, Cost]
     widths: dict[str, dict[str, float]] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "rows", present_row_names(self.rows))
 
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:

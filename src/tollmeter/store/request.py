@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from tollmeter.files import read_regular, write_whole
 from tollmeter.model import PRECISION, Distances, Failure, Modelled, Pair, Priority, Profile, Record, Suite, Value
+from tollmeter.model.former_names import present_row_names
 from tollmeter.protocol import clean, clean_suite
 
 FORMAT = 2
@@ -58,6 +60,9 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     narrowed: str = ""
     planned_s: Annotated[float, msgspec.Meta(ge=0)] = 0
     reused: str = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "runs_sd", present_row_names(self.runs_sd))
 
     @property
     def is_of_commands(self) -> bool:

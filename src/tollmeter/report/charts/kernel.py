@@ -53,7 +53,7 @@ def hand_off(bench: Bench) -> Iterator[Chart]:
     rows = bench.own(bench.meaning(*HAND_OFF.means))
     ladders: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        ends = str(row.parameters.get("placement", "")), str(row.parameters.get("map", "other"))
+        ends = str(row.parameters.get("placement", "")), str(row.parameters.get("address_space", "other"))
         ladders.setdefault(ends, []).append(row)
     if all(len(of_ends) < _LEAST_RUNGS for of_ends in ladders.values()):
         yield from _dotted(bench, rows, HAND_OFF)

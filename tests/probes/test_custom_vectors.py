@@ -14,10 +14,19 @@ GUESTS = os.access("/dev/kvm", os.R_OK | os.W_OK)
 
 
 @pytest.mark.parametrize(
-    "test", ["loop", "abort_at_once", "abort_compared", "call", "gate", "object_same_map", "object_other_map"]
+    "test",
+    [
+        "loop",
+        "abort_at_once",
+        "abort_compared",
+        "call",
+        "gate",
+        "object_same_address_space",
+        "object_other_address_space",
+    ],
 )
 def test_a_guest_of_our_own_answers_or_says_why_not(abi: str, test: str) -> None:
-    back = visit(abi, "kernel.own_vectors", samples=2, test=test)
+    back = visit(abi, "kernel.custom_vectors", samples=2, test=test)
     if back.status != "ok":
         assert back.status == "unsupported" and back.reason
         assert not (GUESTS and abi == "x86_64" and test == "loop"), back.reason
@@ -25,17 +34,17 @@ def test_a_guest_of_our_own_answers_or_says_why_not(abi: str, test: str) -> None
 
 def test_a_call_gets_an_answer_in_a_guest_by_its_instruction_or_by_an_interrupt(abi: str) -> None:
     """A hypervisor in software may know SYSCALL no more than to jump to where it goes: then the row says that."""
-    loop = visit(abi, "kernel.own_vectors", samples=1, test="loop")
+    loop = visit(abi, "kernel.custom_vectors", samples=1, test="loop")
     if loop.status != "ok":
         pytest.skip(str(loop.reason))
-    call, gate = (visit(abi, "kernel.own_vectors", samples=1, test=test) for test in ("call", "gate"))
+    call, gate = (visit(abi, "kernel.custom_vectors", samples=1, test=test) for test in ("call", "gate"))
     assert gate.status == "ok", gate.reason
     assert call.status == "ok" or "SYSCALL" in (call.reason or "")
 
 
 def test_what_left_the_guest_is_counted(abi: str) -> None:
     """A loop leaves it once a batch; where a fault leaves it each time, the row says so."""
-    several = (visit(abi, "kernel.own_vectors", samples=2, test="loop") for _ in range(5))
+    several = (visit(abi, "kernel.custom_vectors", samples=2, test="loop") for _ in range(5))
     seen = [back.gauges["exits"] for back in several if back.status == "ok" and "exits" in back.gauges]
     assert not seen or min(seen) < 0.01, "interrupts for others leave it too, in some visits"
 

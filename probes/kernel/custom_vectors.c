@@ -67,8 +67,14 @@ static void finish(struct toll_run *r) {
   if (exits >= 0) toll_report(r, "exits", exits);
 }
 
-static const char *const tests[] = {"loop", "abort_compared", "abort_at_once",   "abort_after_mode",
-                                    "call", "gate",           "object_same_map", "object_other_map",
+static const char *const tests[] = {"loop",
+                                    "abort_compared",
+                                    "abort_at_once",
+                                    "abort_after_mode",
+                                    "call",
+                                    "gate",
+                                    "object_same_address_space",
+                                    "object_other_address_space",
                                     NULL};
 static const char *const addresses[] = {"coprocessor", "memory", NULL};
 static const struct toll_parameter parameters[] = {

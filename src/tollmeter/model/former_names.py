@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names that probes, parameters, choices and metrics had before version 0.4.
+
+A recorded run that holds them is read under the present names. On the command line, in suites and in `Run.row` they are
+accepted until version 0.5."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_PROBES = {"kernel.own_vectors": "kernel.custom_vectors", "memory.memory_set": "memory.libc_mem"}
+# By the present name of a probe:
+_PARAMETERS = {"kernel.call_object": {"map": "address_space"}, "memory.associativity": {"apart": "stride"}}
+_METRICS = {"memory.copy_conflict": {"apart": "distant"}}
+_CHOICES = {
+    "kernel.custom_vectors": {
+        "test": {"object_same_map": "object_same_address_space", "object_other_map": "object_other_address_space"}
+    },
+    "kernel.supervise_call": {"by": {"notice": "user_notification"}},
+    "memory.stream": {"stores": {"past_caches": "non_temporal"}},
+    "memory.stream2": {"stores": {"past_caches": "non_temporal"}},
+}
+_CHANGED = {*_PROBES, *_PARAMETERS, *_METRICS, *_CHOICES}
+
+
+def has_former_names(probe: str) -> bool:
+    """Whether this name of a probe, or a parameter, choice or metric of the probe of this name, has been replaced."""
+    return probe in _CHANGED
+
+
+def present_probe(name: str) -> str:
+    return _PROBES.get(name, name)
+
+
+def present_metric(probe: str, name: str) -> str:
+    """probe: its present name."""
+    return _METRICS.get(probe, {}).get(name, name)
+
+
+def present_parameters(probes: str, values: Mapping[str, T]) -> dict[str, T]:
+    """Values by present name, in the same order. probes: a present name, or a glob, which means each probe that it
+    matches."""
+    present = dict(values)
+    for probe in _matching(probes):
+        names, choices = _PARAMETERS.get(probe, {}), _CHOICES.get(probe, {})
+        present = {
+            names.get(name, name): _present_value(choices.get(name, {}), value) for name, value in present.items()
+        }
+    return present
+
+
+def _matching(probes: str) -> Iterable[str]:
+    return (probes,) if probes in _CHANGED else (probe for probe in _CHANGED if fnmatchcase(probe, probes))
+
+
+def _present_value(choices: Mapping[str, str], value: Any) -> Any:
+    """value: one, or a tuple of several."""
+    if isinstance(value, tuple):
+        return tuple(_present_value(choices, each) for each in value)
+    return choices.get(value, value) if isinstance(value, str) else value
+
+
+def present_row_names(rows: Mapping[str, T]) -> dict[str, T]:
+    """By what `row_name` gives, or by a group that begins with a probe's name and a metric's."""
+    return {_present_row_name(name) if name.partition(" ")[0] in _CHANGED else name: row for name, row in rows.items()}
+
+
+def _present_row_name(name: str) -> str:
+    words = [word for word in name.split(" ") if "=" not in word]
+    parameters = dict(word.split("=", 1) for word in name.split(" ") if "=" in word)
+    probe = present_probe(words[0])
+    values = present_parameters(probe, parameters)
+    return " ".join(
+        [probe, *(present_metric(probe, word) for word in words[1:])]
+        + [f"{key}={value}" for key, value in sorted(values.items())]
+    )
