@@ -18,6 +18,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "alignment_check.h"
 #include "mend.h"
 #include "toll.h"
 
@@ -40,21 +41,15 @@ static inline uint64_t align_trap_bytes(uintptr_t address, unsigned width) {
 #define ALIGN_TRAP_KNOWN 1
 #ifdef __x86_64__
 #define ALIGN_TRAP_REGISTER(name) REG_R##name
-#define ALIGN_TRAP_READ           __builtin_ia32_readeflags_u64
-#define ALIGN_TRAP_WRITE          __builtin_ia32_writeeflags_u64
 #else
 #define ALIGN_TRAP_REGISTER(name) REG_E##name
-#define ALIGN_TRAP_READ           __builtin_ia32_readeflags_u32
-#define ALIGN_TRAP_WRITE          __builtin_ia32_writeeflags_u32
 #endif
 
-enum { ALIGN_TRAP_FLAG = 1 << 18 };
-
 static inline void align_trap_on(void) {
-  ALIGN_TRAP_WRITE(ALIGN_TRAP_READ() | ALIGN_TRAP_FLAG);
+  toll_check_alignment(true);
 }
 static inline void align_trap_off(void) {
-  ALIGN_TRAP_WRITE(ALIGN_TRAP_READ() & ~(uintptr_t)ALIGN_TRAP_FLAG);
+  toll_check_alignment(false);
 }
 
 /* From (%ecx) or (%rcx) into %eax or %rax, by their bytes. */

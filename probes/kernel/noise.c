@@ -10,8 +10,8 @@
 #define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "clock_ns.h"
 #include "toll.h"
 
 enum { LEAST_NS = 1000, BINS = 8, MOST_GAPS = 8192, LOOKS = 1 << 21 };
@@ -24,9 +24,7 @@ struct detours {
 };
 
 static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return toll_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 static unsigned bin_of(uint64_t ns) {

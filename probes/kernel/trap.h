@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+#include "alignment_check.h"
+
 /* TRAP_PC is where the kernel keeps the program counter in a signal's machine context, TRAP_STORE_TEXT a store to the
  * address in %0 (in the register class TRAP_ADDRESS). TRAP_name is how far the handler moves on, in bytes. */
 #define TRAP_UNKNOWN (-1)
@@ -144,13 +146,8 @@ static inline void trap_divide(void) {
 /* Makes the CPU refuse misaligned accesses of this program, the handler's too: only around a loop whose own accesses are
  * aligned. False where the architecture has no such flag. */
 static inline bool trap_misaligned(bool refused) {
-#if defined(__x86_64__)
-  const uint64_t flag = 1 << 18, flags = __builtin_ia32_readeflags_u64();
-  __builtin_ia32_writeeflags_u64(refused ? flags | flag : flags & ~flag);
-  return true;
-#elif defined(__i386__)
-  const unsigned flag = 1 << 18, flags = __builtin_ia32_readeflags_u32();
-  __builtin_ia32_writeeflags_u32(refused ? flags | flag : flags & ~flag);
+#ifdef TOLL_ALIGNMENT_CHECK
+  toll_check_alignment(refused);
   return true;
 #else
   (void)refused;

@@ -14,9 +14,9 @@
 #define _GNU_SOURCE 1
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock_ns.h"
 #include "toll.h"
 #include "trap.h"
 
@@ -33,9 +33,7 @@ static const int lengths[] = {TRAP_ILLEGAL, TRAP_BREAKPOINT, TRAP_DIVIDE, TRAP_P
 static volatile uint64_t handler_began, handler_ended;
 
 static uint64_t moment(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return toll_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 static void timed_handler(int signal_number, siginfo_t *info, void *context) {

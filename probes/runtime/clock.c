@@ -4,13 +4,12 @@
  */
 #include <time.h>
 
+#include "clock_ns.h"
 #include "internal.h"
 
 uint64_t toll_now_ns(void) {
-  struct timespec now;
   if (toll_counts_instructions()) return toll_counter_read();
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return toll_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 static uint64_t stopped_at, left_out;

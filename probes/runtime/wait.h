@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock_ns.h"
+
 /* futex(2); the kernel's own header is not part of every C library. */
 enum { TOLL_FUTEX_WAIT = 0, TOLL_FUTEX_WAKE = 1 };
 /* 32-bit ABIs that have had 64-bit times from the start define only this name. */
@@ -31,9 +33,7 @@ static inline long toll_futex_wake(_Atomic uint32_t *word, int most) {
 
 /* The current time of the clock that the kernel's timers use: for absolute timeouts, never for a result. */
 static inline uint64_t toll_moment_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return toll_clock_ns(CLOCK_MONOTONIC);
 }
 
 #endif

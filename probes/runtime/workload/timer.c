@@ -30,6 +30,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../clock_ns.h"
+
 enum { MOST_SAID = 200, BLOCK = 1 << 16, NOT_STARTED = 127 };
 
 struct command {
@@ -62,9 +64,7 @@ static void on_stop(int number) {
 }
 
 static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_RAW, &now);
-  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+  return toll_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
 /* ---- what a command wrote ---- */
