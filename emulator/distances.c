@@ -3,9 +3,9 @@
  * How far apart an emulated program's loads of the same line lie (reuse.h), which its addresses tell and no time does.
  * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
- *   -plugin build/emulator/distances.so,gate=PATH,told=PATH,one_in=2
+ *   -plugin build/emulator/distances.so,gate=PATH,report=PATH,one_in=2
  *
- * All accesses are seen, and loads behind an open gate are counted. At the end it writes a line `SIZE FORESEEN OTHERS` for
+ * All accesses are seen, and loads while the gate is open are counted. At the end it writes a line `SIZE FORESEEN OTHERS` for
  * each size in lines that there were loads of.
  */
 #include <inttypes.h>
@@ -41,13 +41,13 @@ static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
                                      QEMU_PLUGIN_MEM_RW, &habits[i]);
 }
 
-static void write_told(uint64_t id, void *context) {
+static void write_report(uint64_t id, void *context) {
   (void)id, (void)context;
   for (unsigned place = 0; place < REUSE_SIZES; place++)
     if (reuse.foreseen[place] || reuse.others[place])
-      fprintf(gate.told, "%.17g %" PRIu64 " %" PRIu64 "\n", reuse_lines(place), reuse.foreseen[place],
+      fprintf(gate.report, "%.17g %" PRIu64 " %" PRIu64 "\n", reuse_lines(place), reuse.foreseen[place],
               reuse.others[place]);
-  fclose(gate.told);
+  fclose(gate.report);
 }
 
 EXPORT extern int qemu_plugin_version;
@@ -57,11 +57,11 @@ EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char *
 int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
   const uint64_t one_in = strtoull(gate_word("one_in=", count, words), NULL, 10);
   (void)about;
-  if (!one_in || one_in & (one_in - 1) || !reuse_make(&reuse, one_in) || !gate_find(&gate, "told=", count, words)) {
-    fputs("distances need gate=PATH, told=PATH, and one_in=, a power of two\n", stderr);
+  if (!one_in || one_in & (one_in - 1) || !reuse_make(&reuse, one_in) || !gate_find(&gate, "report=", count, words)) {
+    fputs("distances need gate=PATH, report=PATH, and one_in=, a power of two\n", stderr);
     return 1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
-  qemu_plugin_register_atexit_cb(id, write_told, NULL);
+  qemu_plugin_register_atexit_cb(id, write_report, NULL);
   return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a plugin that stands beside count.so is told: gate=PATH, the counter's page, in which the program says whether what
+ * What a plugin that stands beside count.so receives: gate=PATH, the counter's page, in which the program says whether what
  * it does now is to be counted; and where to write what was seen.
  */
 #ifndef TOLL_GATE_H
@@ -16,7 +16,7 @@
 
 struct gate {
   const volatile uint32_t *page;
-  FILE *told;
+  FILE *report;
 };
 
 /* What follows a key among the plugin's words; empty where it is missing. */
@@ -27,15 +27,15 @@ static inline const char *gate_word(const char *key, int count, char **words) {
   return "";
 }
 
-/* told: the key of the path to write to. False where one of the two cannot be had. */
-static inline bool gate_find(struct gate *gate, const char *told, int count, char **words) {
+/* key: the key of the path to write to. False where one of the two cannot be had. */
+static inline bool gate_find(struct gate *gate, const char *key, int count, char **words) {
   enum { PAGE_BYTES = 24 };
   const int file = open(gate_word("gate=", count, words), O_RDONLY | O_CLOEXEC);
   void *mapped = file < 0 ? MAP_FAILED : mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, file, 0);
   if (file >= 0) close(file);
   gate->page = mapped == MAP_FAILED ? NULL : mapped;
-  gate->told = fopen(gate_word(told, count, words), "w");
-  return gate->page && gate->told;
+  gate->report = fopen(gate_word(key, count, words), "w");
+  return gate->page && gate->report;
 }
 
 static inline bool gate_is_open(const struct gate *gate) {

@@ -3,11 +3,11 @@
  * What a data cache would have missed of an emulated program's own loads and stores, by a model: no emulator has a cache.
  * Loaded into a dynamic qemu-ARCH beside count.so, whose page holds the gate:
  *
- *   -plugin build/emulator/misses.so,gate=PATH,told=PATH,bytes=16384,line=32,ways=64
+ *   -plugin build/emulator/misses.so,gate=PATH,report=PATH,bytes=16384,line=32,ways=64
  *
  * A load brings the line that it misses, and a store does not; any line of a full set may be the one that leaves. A system
  * call empties the cache, since the kernel is thought to: the return from a handler of a trap is one. The model sees all
- * accesses and counts those behind an open gate. It writes `ACCESSES MISSES FLUSHES` at the end.
+ * accesses and counts those while the gate is open. It writes `ACCESSES MISSES FLUSHES` at the end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,10 +55,10 @@ static void on_kernel(uint64_t id, unsigned cpu, int64_t number, uint64_t a, uin
   flushes += gate_is_open(&gate);
 }
 
-static void write_told(uint64_t id, void *context) {
+static void write_report(uint64_t id, void *context) {
   (void)id, (void)context;
-  fprintf(gate.told, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", accesses, misses, flushes);
-  fclose(gate.told);
+  fprintf(gate.report, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", accesses, misses, flushes);
+  fclose(gate.report);
 }
 
 static bool make_cache(int count, char **words) {
@@ -75,12 +75,12 @@ int qemu_plugin_version = 1;
 EXPORT int qemu_plugin_install(uint64_t id, const void *about, int count, char **words);
 int qemu_plugin_install(uint64_t id, const void *about, int count, char **words) {
   (void)about;
-  if (!make_cache(count, words) || !gate_find(&gate, "told=", count, words)) {
-    fputs("a modelled cache needs gate=PATH, told=PATH, bytes=, line= and ways= (64 at most)\n", stderr);
+  if (!make_cache(count, words) || !gate_find(&gate, "report=", count, words)) {
+    fputs("a modelled cache needs gate=PATH, report=PATH, bytes=, line= and ways= (64 at most)\n", stderr);
     return 1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
   qemu_plugin_register_vcpu_syscall_cb(id, on_kernel);
-  qemu_plugin_register_atexit_cb(id, write_told, NULL);
+  qemu_plugin_register_atexit_cb(id, write_report, NULL);
   return 0;
 }

@@ -43,8 +43,8 @@ static void on_block(uint64_t id, struct qemu_plugin_tb *block) {
 static void write_hits(uint64_t id, void *context) {
   (void)id, (void)context;
   for (const struct place *place = places; place; place = place->next)
-    if (place->count) fprintf(gate.told, "%" PRIu64 " %" PRIu64 "\n", place->address, place->count);
-  fclose(gate.told);
+    if (place->count) fprintf(gate.report, "%" PRIu64 " %" PRIu64 "\n", place->address, place->count);
+  fclose(gate.report);
 }
 
 EXPORT extern int qemu_plugin_version;

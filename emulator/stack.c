@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stack distances in logarithmic time: each line below the top marks the moment at which it left it, and the marks behind
+ * Stack distances in logarithmic time: each line below the top marks the moment at which it left it, and the marks after
  * a moment are counted by a tree of sums (Bennett and Kruskal 1975; Olken 1981). Moments without a mark are squeezed out
  * when all have been given away.
  */

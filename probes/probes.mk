@@ -7,7 +7,7 @@
 #   ARCH       which NAME.ARCH.S belong to it: x86_64 i386 aarch64 ...
 #
 # probes/FAMILY/NAME.c (or .cc) becomes build/ABI/FAMILY.NAME, with FAMILY/NAME.ARCH.S linked in where there is one.
-# Why each flag is there is told in docs/decisions/0001-how-probes-are-built.md.
+# Why each flag is there is in docs/decisions/0001-how-probes-are-built.md.
 
 OUT     := build/$(ABI)
 OBJ     := $(OUT)/obj
@@ -29,7 +29,7 @@ SOFT_OF_ARM    := $(if $(LIBGCC_OF_SOFT),$(OUT)/libsoft.a)
 # Clang, which zig is too, has another name for what keeps a loop from becoming a call of memcpy.
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 PLAIN_LOOPS := $(if $(IS_CLANG),-mllvm -disable-loop-idiom-all,-fno-tree-loop-distribute-patterns)
-# What Clang warns of and gcc does not, though both are told not to: fields left out by name, options for the linker.
+# What Clang warns of and gcc does not, though both have the option not to: fields left out by name, options for the linker.
 CLANG_CALM  := $(if $(IS_CLANG),-Wno-unknown-warning-option -Wno-missing-designated-field-initializers \
                -Wno-unused-command-line-argument)
 CFLAGS   := -O2 -g1 -D_GNU_SOURCE -Wall -Wextra -Werror $(CLANG_CALM) $(PLAIN_LOOPS) -falign-functions=64 \

@@ -4,7 +4,7 @@
  * prefetcher or the kernel would do otherwise.
  *
  * As it stands it measures something: a call of the function `cross`, which stands for the boundary. Put yours in its
- * place, in the body alone. What the file may leave out, and what makes its line in the toll table, is told in
+ * place, in the body alone. What the file may leave out, and what makes its line in the toll table, is in
  * docs/add-a-probe.md; probes/runtime/toll.h is the whole contract.
  */
 #include "toll.h"

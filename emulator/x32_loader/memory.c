@@ -17,7 +17,7 @@ struct range {
 };
 
 static struct {
-  struct range ranges[MOST_RANGES]; /* ascending, of whole pages, and apart */
+  struct range ranges[MOST_RANGES]; /* ascending, of whole pages, and disjoint */
   unsigned count;
   uintptr_t break_start, break_end;
   bool is_break_native;

@@ -69,17 +69,17 @@ void signal_info(void *out, const siginfo_t *info) {
 
 static void call_program(int number, siginfo_t *info, void *in) {
   ucontext_t *context = in;
-  uint32_t told[32];
+  uint32_t info32[32];
   struct x32_context own = {.stack = (uint32_t)(uintptr_t)context->uc_stack.ss_sp,
                             .stack_flags = (uint32_t)context->uc_stack.ss_flags,
                             .stack_bytes = (uint32_t)context->uc_stack.ss_size};
-  signal_info(told, info);
+  signal_info(info32, info);
   memcpy(own.registers, &context->uc_mcontext, sizeof own.registers);
   memcpy(&own.mask, &context->uc_sigmask, sizeof own.mask);
   const address32 address = actions[number].handler;
   void (*handler)(int, void *, void *) = at(address);
   __atomic_fetch_add(&shared->calls, 1, __ATOMIC_RELAXED);
-  if (address > 1) handler(number, told, &own); /* else it is just being taken away */
+  if (address > 1) handler(number, info32, &own); /* else it is just being taken away */
   memcpy(&context->uc_mcontext, own.registers, sizeof own.registers);
   own.mask &= ~SYS_BIT;
   memcpy(&context->uc_sigmask, &own.mask, sizeof own.mask);

@@ -2,7 +2,7 @@
  *
  * The bulk data of receive_path through the kernel's own TCP: what a stack reaches that copies by the machine's best routine
  * and that cannot be built in another way. Over a pair of virtual Ethernet interfaces between two network namespaces, by
- * one thread: what it sends is received in the softirq behind its own system call, on its own CPU, unless the kernel hands
+ * one thread: what it sends is received in the softirq after its own system call, on its own CPU, unless the kernel hands
  * it to a thread of its own. With offloads the pair passes on 64 KiB at a time and sums nothing: a wire does not. So the
  * settings that a card or an administrator would change are rows of their own.
  *

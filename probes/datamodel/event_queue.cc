@@ -38,7 +38,7 @@ struct Simulation {
   uint64_t random, handled, pending, copies, copies_ended, hops, unordered;
 };
 
-/* Times wrap around; the earlier of two is the one that the other lies less than half the range behind. */
+/* Times wrap around; the earlier of two is the one that is less than half the range before the other. */
 bool is_earlier(uint32_t first, uint32_t second) {
   return static_cast<int32_t>(first - second) < 0;
 }

@@ -41,12 +41,12 @@ static bool is_gone(void *block, size_t page) {
 /* Whether a block of that size has a map of its own. Frees it, which may raise the threshold. */
 static bool is_mapped(size_t bytes, size_t page) {
   char *volatile block = malloc(bytes);
-  char *volatile behind = malloc(STEP / 2);
-  if (!block || !behind) return false;
+  char *volatile after = malloc(STEP / 2);
+  if (!block || !after) return false;
   block[bytes - 1] = 1;
   free(block);
   const bool gone = is_gone(block, page);
-  free(behind);
+  free(after);
   return gone;
 }
 
@@ -91,17 +91,17 @@ static void adapt(struct blocks *blocks) {
 
 /* How much of what lay in small blocks the system has back once they are freed, and how much if one small block after
  * them is not: of the heap only what lies at its end can be given back. */
-static double share_given_back(const struct blocks *blocks, bool one_behind) {
+static double share_given_back(const struct blocks *blocks, bool with_block_after) {
   enum { BLOCKS = 256, BLOCK = 65536 };
   static char *held[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) held[i] = malloc(BLOCK);
-  char *volatile behind = one_behind ? malloc(STEP / 2) : NULL;
+  char *volatile after = with_block_after ? malloc(STEP / 2) : NULL;
   for (int i = 0; i < BLOCKS; i++)
     if (held[i]) memset(held[i], 1, BLOCK);
   for (int i = 0; i < BLOCKS; i++) free(held[i]);
   int gone = 0;
   for (int i = 0; i < BLOCKS; i++) gone += is_gone(held[i], blocks->page);
-  free(behind);
+  free(after);
   return (double)gone / BLOCKS;
 }
 

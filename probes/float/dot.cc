@@ -5,7 +5,7 @@
  * Eight sums are kept in the source, as no compiler may reorder floating-point additions by itself: with one sum the
  * rate would be the latency of an addition at every n, and the knees where the vectors leave a cache would drown in it.
  * Where each operation is emulated, n changes nothing until a soft-float library and the vectors compete for a cache:
- * that difference is what the old ARM ABI and EABI were told apart by (suite eabi-2007).
+ * that difference is what the old ARM ABI and EABI were distinguished by (suite eabi-2007).
  */
 #include "vectors.h"
 

@@ -8,12 +8,12 @@
 	.macro fft name, p, width, shift
 	.global \name
 	.type \name, %function
-\name: /* r0 output, r1 turns, r2 n, r3 half */
+\name: /* r0 output, r1 twiddles, r2 n, r3 half */
 	push {r4, r5, r6, r7, r8, r9}
 	mov r9, r2, lsl #(\shift + 1) /* the output's bytes, */
 	add r9, r0, r9                /* and its end */
 	mov r4, #0
-	mov r5, r2                    /* n / half, both powers of two: the turns' stride in numbers */
+	mov r5, r2                    /* n / half, both powers of two: the twiddles' stride in numbers */
 	mov r6, r3
 1:	lsrs r6, r6, #1
 	lsrne r5, r5, #1

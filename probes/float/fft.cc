@@ -5,7 +5,7 @@
  *
  * Trust before speed: some outputs are summed up from the definition, with an exact angle for each term, and all of them
  * together must have n times the input's energy (Parseval). The error allowed is Higham's bound for the transform's
- * relative error in the 2-norm, log2(n) times about 7 u (Accuracy and Stability, theorem 24.2), where a wrong turn
+ * relative error in the 2-norm, log2(n) times about 7 u (Accuracy and Stability, theorem 24.2), where a wrong twiddle
  * anywhere makes an error of order one.
  */
 #include "vectors.h"
@@ -13,63 +13,64 @@
 #ifdef TOLL_FPA
 extern "C" {
 /* All butterflies whose halves are `half` apart; the output holds the input in bit-reversed order before the first. */
-void fpa_fft_single(fpa<float> *output, const fpa<float> *turns, size_t n, size_t half);
-void fpa_fft_double(fpa<double> *output, const fpa<double> *turns, size_t n, size_t half);
+void fpa_fft_single(fpa<float> *output, const fpa<float> *twiddles, size_t n, size_t half);
+void fpa_fft_double(fpa<double> *output, const fpa<double> *twiddles, size_t n, size_t half);
 }
 #endif
 
 namespace {
 
-/* Decimation in time (Cooley and Tukey 1965). Complex numbers, real and imaginary part side by side; turns holds
+/* Decimation in time (Cooley and Tukey 1965). Complex numbers, real and imaginary part side by side; twiddles holds
  * exp(-2 pi i k / n) for k < n/2. */
 #ifdef TOLL_FPA
-void butterflies(fpa<float> *output, const fpa<float> *turns, size_t n, size_t half) {
-  fpa_fft_single(output, turns, n, half);
+void butterflies(fpa<float> *output, const fpa<float> *twiddles, size_t n, size_t half) {
+  fpa_fft_single(output, twiddles, n, half);
 }
-void butterflies(fpa<double> *output, const fpa<double> *turns, size_t n, size_t half) {
-  fpa_fft_double(output, turns, n, half);
+void butterflies(fpa<double> *output, const fpa<double> *twiddles, size_t n, size_t half) {
+  fpa_fft_double(output, twiddles, n, half);
 }
 #endif
 
 template <class Number>
-TOLL_NOINLINE void butterflies(Number *output, const Number *turns, size_t n, size_t half) {
+TOLL_NOINLINE void butterflies(Number *output, const Number *twiddles, size_t n, size_t half) {
   for (size_t start = 0; start < n; start += 2 * half)
     for (size_t k = 0; k < half; k++) {
       Number *a = output + 2 * (start + k), *b = a + 2 * half;
-      const Number *turn = turns + n / half * k;
-      const Number re = b[0] * turn[0] - b[1] * turn[1], im = b[0] * turn[1] + b[1] * turn[0];
+      const Number *twiddle = twiddles + n / half * k;
+      const Number re = b[0] * twiddle[0] - b[1] * twiddle[1], im = b[0] * twiddle[1] + b[1] * twiddle[0];
       b[0] = a[0] - re, b[1] = a[1] - im;
       a[0] = a[0] + re, a[1] = a[1] + im;
     }
 }
 
-/* place[k] is k with its bits reversed. The input is read in that order and left as it was, so that a second run transforms the
- * same numbers and no value grows from run to run. */
+/* bit_reversed[k] is k with its bits reversed. The input is read in that order and left as it was, so that a second run
+ * transforms the same numbers and no value grows from run to run. */
 template <class Number>
-void transform(const Number *input, Number *output, const Number *turns, const uint32_t *place, size_t n) {
-  for (size_t k = 0; k < n; k++) memcpy(output + 2 * k, input + 2 * static_cast<size_t>(place[k]), 2 * sizeof *output);
-  for (size_t half = 1; half < n; half *= 2) butterflies(output, turns, n, half);
+void transform(const Number *input, Number *output, const Number *twiddles, const uint32_t *bit_reversed, size_t n) {
+  for (size_t k = 0; k < n; k++)
+    memcpy(output + 2 * k, input + 2 * static_cast<size_t>(bit_reversed[k]), 2 * sizeof *output);
+  for (size_t half = 1; half < n; half *= 2) butterflies(output, twiddles, n, half);
 }
 
 /* exp(-2 pi i k / n) for k < n, as exact as there is, for the definition. */
-struct exact_turn {
+struct exact_twiddle {
   long double re, im;
 };
 
 struct fft {
   size_t n;
   unsigned stages;
-  void *input, *output, *turns;
-  uint32_t *place;
-  struct exact_turn *exact;
+  void *input, *output, *twiddles;
+  uint32_t *bit_reversed;
+  struct exact_twiddle *exact;
   uint64_t random; /* which outputs are looked at */
   uint64_t iterations;
 
   template <class Number>
   void run() {
     for (uint64_t i = iterations; i; i--)
-      transform(static_cast<const Number *>(input), static_cast<Number *>(output), static_cast<const Number *>(turns),
-                place, n);
+      transform(static_cast<const Number *>(input), static_cast<Number *>(output),
+                static_cast<const Number *>(twiddles), bit_reversed, n);
   }
 };
 
@@ -78,8 +79,8 @@ const long double circle = 6.283185307179586476925286766559L;
 void fill_turns(const struct toll_run *r, struct fft *fft) {
   for (size_t k = 0; k < fft->n / 2; k++) {
     const long double angle = circle * static_cast<long double>(k) / static_cast<long double>(fft->n);
-    vectors_put(r, fft->turns, 2 * k, cos(static_cast<double>(angle)));
-    vectors_put(r, fft->turns, 2 * k + 1, -sin(static_cast<double>(angle)));
+    vectors_put(r, fft->twiddles, 2 * k, cos(static_cast<double>(angle)));
+    vectors_put(r, fft->twiddles, 2 * k + 1, -sin(static_cast<double>(angle)));
   }
 }
 
@@ -93,7 +94,7 @@ void fill_exact(struct fft *fft) {
 
 void fill_places(struct fft *fft) {
   for (size_t k = 1; k < fft->n; k++)
-    fft->place[k] = fft->place[k / 2] / 2 | static_cast<uint32_t>((k & 1) << (fft->stages - 1));
+    fft->bit_reversed[k] = fft->bit_reversed[k / 2] / 2 | static_cast<uint32_t>((k & 1) << (fft->stages - 1));
 }
 
 enum toll_status prepare(struct toll_run *r) {
@@ -104,12 +105,13 @@ enum toll_status prepare(struct toll_run *r) {
   fft->random = r->seed;
   fft->input = vectors_array(r, 2 * fft->n, 0);
   fft->output = vectors_array(r, 2 * fft->n, 1);
-  fft->turns = vectors_array(r, fft->n, 2);
-  struct toll_buffer_request places = {fft->n * sizeof *fft->place, TOLL_PAGES_ANY, 0, 3, false, false};
-  fft->place = static_cast<uint32_t *>(toll_buffer(r, places));
+  fft->twiddles = vectors_array(r, fft->n, 2);
+  struct toll_buffer_request reversed_request = {
+      fft->n * sizeof *fft->bit_reversed, TOLL_PAGES_ANY, 0, 3, false, false};
+  fft->bit_reversed = static_cast<uint32_t *>(toll_buffer(r, reversed_request));
   struct toll_buffer_request exact = {fft->n * sizeof *fft->exact, TOLL_PAGES_ANY, 0, 4, false, false};
-  fft->exact = static_cast<struct exact_turn *>(toll_buffer(r, exact));
-  if (!fft->input || !fft->output || !fft->turns || !fft->place || !fft->exact) return toll_refused(r);
+  fft->exact = static_cast<struct exact_twiddle *>(toll_buffer(r, exact));
+  if (!fft->input || !fft->output || !fft->twiddles || !fft->bit_reversed || !fft->exact) return toll_refused(r);
   vectors_fill(r, fft->input, 2 * fft->n, &fft->random);
   fill_turns(r, fft);
   fill_exact(fft);
@@ -143,10 +145,10 @@ long double energy(const struct toll_run *r, const void *array, size_t count) {
 long double error_of(const struct toll_run *r, const struct fft *fft, size_t k) {
   struct total re = {0, 0}, im = {0, 0};
   for (size_t j = 0; j < fft->n; j++) {
-    const struct exact_turn turn = fft->exact[j * k % fft->n];
+    const struct exact_twiddle twiddle = fft->exact[j * k % fft->n];
     const long double x = vectors_get(r, fft->input, 2 * j), y = vectors_get(r, fft->input, 2 * j + 1);
-    add(&re, x * turn.re - y * turn.im);
-    add(&im, x * turn.im + y * turn.re);
+    add(&re, x * twiddle.re - y * twiddle.im);
+    add(&im, x * twiddle.im + y * twiddle.re);
   }
   const long double u = vectors_get(r, fft->output, 2 * k) - re.sum;
   const long double v = vectors_get(r, fft->output, 2 * k + 1) - im.sum;
@@ -185,7 +187,7 @@ enum toll_status check(struct toll_run *r) {
 void work(const struct toll_run *r, struct toll_work *work) {
   const struct fft *fft = static_cast<const struct fft *>(r->state);
   work->flops = work->operations = 5.0 * static_cast<double>(fft->n) * fft->stages;
-  work->footprint_bytes = static_cast<double>(fft->n * (5 * vectors_width(r) + sizeof *fft->place));
+  work->footprint_bytes = static_cast<double>(fft->n * (5 * vectors_width(r) + sizeof *fft->bit_reversed));
 }
 
 const struct toll_parameter parameters[] = {vectors_length(LONGEST_VECTOR, 1), vectors_precision, vectors_way, {}};

@@ -3,7 +3,7 @@
  * Ways by which a question of one word reaches another thread or process, and its answer comes back.
  *
  * A channel is opened before the companion starts, so that both sides have it. Words carry a turn besides their load,
- * so that each differs from the last and a stale one is told from a fresh one. All that is shared lies in the probe's
+ * so that each differs from the last and a stale one is distinguished from a fresh one. All that is shared lies in the probe's
  * state; the two slots lie a line apart, or each store of one side would take the other's word from its cache.
  *
  * The ways themselves stand by family in channel_memory.h, channel_file.h, channel_queue.h, channel_signal.h and

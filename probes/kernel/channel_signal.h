@@ -38,20 +38,20 @@ static inline void channel_begin_signals(struct channel *channel, enum channel_s
 
 static inline void channel_send_signal(struct channel *channel, enum channel_side self, uint32_t word) {
   const struct channel_end *other = &channel->end[!self];
-  siginfo_t told;
-  memset(&told, 0, sizeof told);
-  told.si_code = SI_QUEUE;
-  told.si_pid = channel->end[self].process;
-  told.si_value.sival_int = (int)word;
-  if (syscall(SYS_rt_tgsigqueueinfo, other->process, other->thread, channel_signal_of(self), &told) < 0)
+  siginfo_t info;
+  memset(&info, 0, sizeof info);
+  info.si_code = SI_QUEUE;
+  info.si_pid = channel->end[self].process;
+  info.si_value.sival_int = (int)word;
+  if (syscall(SYS_rt_tgsigqueueinfo, other->process, other->thread, channel_signal_of(self), &info) < 0)
     channel->lost++;
 }
 
 static inline uint32_t channel_await_signal(struct channel *channel, enum channel_side self) {
   const sigset_t awaited = channel_signals(!self);
-  siginfo_t told = {0};
-  if (sigwaitinfo(&awaited, &told) != channel_signal_of(!self)) channel->lost++;
-  return (uint32_t)told.si_value.sival_int;
+  siginfo_t info = {0};
+  if (sigwaitinfo(&awaited, &info) != channel_signal_of(!self)) channel->lost++;
+  return (uint32_t)info.si_value.sival_int;
 }
 
 /* A reader of the file gets the signals sent to itself, whichever process opened it. */
@@ -63,9 +63,9 @@ static inline bool channel_open_signal_files(struct channel *channel) {
 }
 
 static inline uint32_t channel_read_signal(struct channel *channel, enum channel_side self) {
-  struct signalfd_siginfo told = {0};
-  if (read(channel->end[self].in, &told, sizeof told) != (ssize_t)sizeof told) channel->lost++;
-  return (uint32_t)told.ssi_int;
+  struct signalfd_siginfo info = {0};
+  if (read(channel->end[self].in, &info, sizeof info) != (ssize_t)sizeof info) channel->lost++;
+  return (uint32_t)info.ssi_int;
 }
 
 #endif

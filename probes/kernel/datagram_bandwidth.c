@@ -30,7 +30,7 @@ struct datagrams {
   size_t bytes;
   char *message, *received;
   struct tally taken; /* of the burst that arrives */
-  uint32_t burst, told;
+  uint32_t burst, last_burst;
   uint64_t sent, arrived, lost, torn;
   bool cut;
 };
@@ -54,7 +54,7 @@ static enum toll_status prepare(struct toll_run *r) {
 /* ---- the sender ---------------------------------------------------------------------------------------------------- */
 
 /* An answer to a question that was asked twice may come late, and is passed over. */
-static bool hear(struct datagrams *all, struct tally *answer) {
+static bool receive_answer(struct datagrams *all, struct tally *answer) {
   struct pollfd waits = {.fd = all->channel.end[ASKER].in, .events = POLLIN};
   while (poll(&waits, 1, PATIENCE_MS) > 0)
     if (recv(waits.fd, answer, sizeof *answer, 0) == (ssize_t)sizeof *answer && answer->burst == all->burst)
@@ -67,7 +67,7 @@ static bool ask(struct datagrams *all, struct tally *answer) {
   const struct tally question = {.burst = all->burst};
   for (int asked = 0; asked < MOST_QUESTIONS; asked++) {
     send(all->channel.end[ASKER].out, &question, sizeof question, 0);
-    if (hear(all, answer)) return true;
+    if (receive_answer(all, answer)) return true;
   }
   return false;
 }
@@ -108,8 +108,8 @@ static uint32_t tell(struct datagrams *all) {
   struct tally question, answer = all->taken;
   memcpy(&question, all->received, sizeof question);
   if (question.burst != answer.burst) answer = (struct tally){.burst = question.burst};
-  const bool again = question.burst == all->told;
-  all->told = question.burst;
+  const bool again = question.burst == all->last_burst;
+  all->last_burst = question.burst;
   send(all->channel.end[OWNER].out, &answer, sizeof answer, 0);
   return again ? 0 : answer.came;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store that the memory refuses, from the instruction to a handler in the same program and back behind the
+ * A store that the memory refuses, from the instruction to a handler in the same program and back past the
  * instruction: the absolute round trip of a fault, as garbage collectors, runtimes that test for null by trapping, and
  * pagers in user mode pay it.
  *

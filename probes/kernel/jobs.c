@@ -4,8 +4,8 @@
  * (lmbench: lat_pmake, and lat_cmd for one).
  *
  * Each is this executable itself, which turns a loop so often as its environment says and ends before main(). Where they run
- * is the system's choice among the visit's CPUs, since spreading them is what it is asked to do here; the creator is let
- * loose for the batch, and what it starts inherits that. Without work the price of starting them is left; with work the
+ * is the system's choice among the visit's CPUs, since spreading them is what it is asked to do here; the creator is
+ * unpinned for the batch, and what it starts inherits that. Without work the price of starting them is left; with work the
  * CPUs' number shows: beyond it they wait for each other.
  */
 #define _GNU_SOURCE 1
@@ -25,17 +25,16 @@ enum { MOST_JOBS = 64, JOB_STATUS = 7 };
 #define TURNS "TOLL_JOB_TURNS"
 
 __attribute__((constructor)) static void work_and_end(void) {
-  const char *told = getenv(TURNS);
-  if (!told) return;
-  for (unsigned long turns = strtoul(told, NULL, 10); turns; turns--) TOLL_OPAQUE(turns);
+  const char *text = getenv(TURNS);
+  if (!text) return;
+  for (unsigned long turns = strtoul(text, NULL, 10); turns; turns--) TOLL_OPAQUE(turns);
   _exit(JOB_STATUS);
 }
 
 struct jobs {
   unsigned at_once;
   char turns[64];
-  uint64_t ended, asked,
-      misplaced; /* misplaced: batches whose creator could not be let loose, or not be caught again */
+  uint64_t ended, asked, misplaced; /* misplaced: batches whose creator could not be unpinned, or not be pinned again */
 };
 
 static pid_t start(struct jobs *jobs) {
@@ -78,7 +77,7 @@ static void run(struct toll_run *r) {
 
 static enum toll_status check(struct toll_run *r) {
   const struct jobs *jobs = r->state;
-  if (jobs->misplaced) return toll_skip(r, "the system refused to pin the creator, or to let it loose");
+  if (jobs->misplaced) return toll_skip(r, "the system refused to pin the creator, or to unpin it");
   if (jobs->ended == jobs->asked) return TOLL_OK;
   return toll_wrong(r, "%llu of %llu programs ended as they should", (unsigned long long)jobs->ended,
                     (unsigned long long)jobs->asked);

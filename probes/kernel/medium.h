@@ -16,9 +16,9 @@ enum { MEDIUM_TMPFS = 0x01021994 };
 #define MEDIUM_RAMFS 0x858458f6ul
 
 static inline bool is_in_memory(const char *folder) {
-  struct statfs told;
-  if (statfs(folder, &told) < 0) return false;
-  return (unsigned long)told.f_type == MEDIUM_TMPFS || (unsigned long)(uint32_t)told.f_type == MEDIUM_RAMFS;
+  struct statfs status;
+  if (statfs(folder, &status) < 0) return false;
+  return (unsigned long)status.f_type == MEDIUM_TMPFS || (unsigned long)(uint32_t)status.f_type == MEDIUM_RAMFS;
 }
 
 /* For prepare: what is in memory is no disk, whatever its folder is called. */

@@ -8,8 +8,8 @@
  * its environment: a static program of about half a megabyte, the smallest that is sure to exist on the target.
  *
  * Where the new one may run is half of its price. On its creator's CPU it waits until the creator sleeps, and finds the
- * caches warm; let loose, as unpinned programs are, it is put on an idle CPU, has to be woken there, and runs beside
- * its creator. The creator is let loose for the batch alone, since what it starts inherits its places.
+ * caches warm; unpinned, as programs usually are, it is put on an idle CPU, has to be woken there, and runs beside
+ * its creator. The creator is unpinned for the batch alone, since what it starts inherits its places.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -39,9 +39,8 @@ __attribute__((constructor)) static void end_at_once(void) {
 }
 
 struct created {
-  bool loose;
-  uint64_t ended, asked,
-      misplaced; /* misplaced: batches whose creator could not be let loose, or not be caught again */
+  bool unpinned;
+  uint64_t ended, asked, misplaced; /* misplaced: batches whose creator could not be unpinned, or not be pinned again */
 };
 
 static bool ended_well(pid_t child) {
@@ -103,8 +102,9 @@ static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const unsigned how = toll_choice(r, "how");
   struct created *created = r->state;
-  created->loose = toll_choice(r, "placement") == ANY_CPU;
-  if (created->loose && r->cpu_count < 2) return toll_skip(r, "needs a second CPU to go to, and this run may use one");
+  created->unpinned = toll_choice(r, "placement") == ANY_CPU;
+  if (created->unpinned && r->cpu_count < 2)
+    return toll_skip(r, "needs a second CPU to go to, and this run may use one");
   if (!toll_pin(r->cpus[0])) return toll_skip(r, "the system refused to pin the creator: %s", strerror(errno));
   const size_t bytes = (size_t)toll_number(r, "footprint");
   const struct toll_buffer_request ballast = {.bytes = bytes, .pages = TOLL_PAGES_SMALL};
@@ -116,15 +116,15 @@ static enum toll_status prepare(struct toll_run *r) {
 static void create(struct toll_run *r) {
   struct created *created = r->state;
   bool (*const way)(void) = ways[toll_choice(r, "how")];
-  if (created->loose) created->misplaced += !toll_unpin(r);
+  if (created->unpinned) created->misplaced += !toll_unpin(r);
   for (uint64_t i = r->iterations; i; i--) created->ended += way();
-  if (created->loose) created->misplaced += !toll_pin(r->cpus[0]);
+  if (created->unpinned) created->misplaced += !toll_pin(r->cpus[0]);
   created->asked += r->iterations;
 }
 
 static enum toll_status check(struct toll_run *r) {
   const struct created *created = r->state;
-  if (created->misplaced) return toll_skip(r, "the system refused to pin the creator, or to let it loose");
+  if (created->misplaced) return toll_skip(r, "the system refused to pin the creator, or to unpin it");
   if (created->ended == created->asked) return TOLL_OK;
   return toll_wrong(r, "%llu of %llu ended as they should", (unsigned long long)created->ended,
                     (unsigned long long)created->asked);

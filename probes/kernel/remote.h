@@ -131,14 +131,14 @@ __attribute__((constructor)) static void serve_another_machine(void) {
 
 /* The address of the service; the peer is given as ADDRESS,PORT,... in the order of the services. */
 static inline enum toll_status find_service(struct toll_run *r, enum service service, struct address *address) {
-  const char *told = toll_peer(r), *ports = strchr(told, ',');
+  const char *peer = toll_peer(r), *ports = strchr(peer, ',');
   char host[INET_ADDRSTRLEN] = "";
-  if (!*told) return toll_skip(r, "no other machine was named: --peer HOST names one that ssh reaches");
+  if (!*peer) return toll_skip(r, "no other machine was named: --peer HOST names one that ssh reaches");
   *address = inet_address(INADDR_ANY);
-  if (ports && (size_t)(ports - told) < sizeof host) memcpy(host, told, (size_t)(ports - told));
+  if (ports && (size_t)(ports - peer) < sizeof host) memcpy(host, peer, (size_t)(ports - peer));
   for (unsigned i = 0; ports && i < service; i++) ports = strchr(ports + 1, ',');
   if (!ports || inet_pton(AF_INET, host, &address->place.inet.sin_addr) != 1)
-    return toll_fail(r, "no peer has such an address: %s", told);
+    return toll_fail(r, "no peer has such an address: %s", peer);
   address->place.inet.sin_port = htons((uint16_t)strtoul(ports + 1, NULL, 10));
   if (!address->place.inet.sin_port) return toll_fail(r, "the other end was started without this service's library");
   return TOLL_OK;

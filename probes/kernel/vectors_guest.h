@@ -130,12 +130,12 @@ static bool guest_tell_features(int kvm) {
   static struct {
     struct kvm_cpuid2 head;
     struct kvm_cpuid_entry2 entries[MOST];
-  } told;
-  told.head.nent = MOST;
-  if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &told) < 0) return false;
-  for (unsigned i = 0; i < told.head.nent; i++)
-    if (told.entries[i].function == 1) guest.has_numbers = told.entries[i].ecx & NUMBERS_OF_MAPS;
-  return ioctl(guest.cpu, KVM_SET_CPUID2, &told) == 0;
+  } request;
+  request.head.nent = MOST;
+  if (ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &request) < 0) return false;
+  for (unsigned i = 0; i < request.head.nent; i++)
+    if (request.entries[i].function == 1) guest.has_numbers = request.entries[i].ecx & NUMBERS_OF_MAPS;
+  return ioctl(guest.cpu, KVM_SET_CPUID2, &request) == 0;
 }
 
 static bool guest_set_system_registers(void) {
@@ -159,11 +159,11 @@ static bool guest_set_call(void) {
   struct {
     struct kvm_msrs head;
     struct kvm_msr_entry entries[3];
-  } told = {.head.nmsrs = 3,
-            .entries = {{.index = STAR, .data = (uint64_t)KERNEL_DATA << 48 | (uint64_t)KERNEL_CODE << 32},
-                        {.index = LSTAR, .data = guest_address(guest_call)},
-                        {.index = FMASK}}};
-  return ioctl(guest.cpu, KVM_SET_MSRS, &told) == 3;
+  } request = {.head.nmsrs = 3,
+               .entries = {{.index = STAR, .data = (uint64_t)KERNEL_DATA << 48 | (uint64_t)KERNEL_CODE << 32},
+                           {.index = LSTAR, .data = guest_address(guest_call)},
+                           {.index = FMASK}}};
+  return ioctl(guest.cpu, KVM_SET_MSRS, &request) == 3;
 }
 
 /* ---- what stands in between ----------------------------------------------------------------------------------------- */
@@ -172,8 +172,9 @@ static bool guest_set_call(void) {
  * descriptors and values. On hardware that delivers a guest's faults by itself, that is once a batch, and not once a turn. */
 static uint64_t guest_exits(void) {
   uint64_t exits = 0;
-  const bool told = guest.exits_at && pread(guest.stats, &exits, sizeof exits, (off_t)guest.exits_at) == sizeof exits;
-  return told ? exits : 0;
+  const bool is_read =
+      guest.exits_at && pread(guest.stats, &exits, sizeof exits, (off_t)guest.exits_at) == sizeof exits;
+  return is_read ? exits : 0;
 }
 
 static void guest_count_exits(void) {

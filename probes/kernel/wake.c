@@ -18,7 +18,7 @@ struct bell {
   _Atomic uint32_t rung;
   char padding[LINE - sizeof(uint32_t)];
   _Atomic uint32_t heard;
-  char behind[LINE - sizeof(uint32_t)];
+  char padding_after[LINE - sizeof(uint32_t)];
   _Atomic uint32_t awake; /* times that the sleeper found the bell rung before it slept */
   uint64_t idle_ns;
 };

@@ -138,7 +138,7 @@ static enum toll_status search(struct toll_run *r, struct capacity *c) {
 static enum toll_status prepare(struct toll_run *r) {
   struct capacity *c = r->state;
   if (toll_prepare_in_place(r) != TOLL_OK) return toll_refused(r);
-  if (!toll_clock_is_real()) return toll_skip(r, "pages that fit are told by the time of a lap, and here is none");
+  if (!toll_clock_is_real()) return toll_skip(r, "pages that fit are counted by the time of a lap, and here is none");
   c->line = toll_line_bytes();
   if (c->line < LEAST_LINE) return toll_skip(r, "lines of %zu bytes are too short", c->line);
   c->lines = (unsigned)(CELL / c->line);

@@ -55,7 +55,7 @@ static void copy_distant(struct toll_run *r) {
   c->distant_stamp = copy(r, &c->distant);
 }
 
-/* Batches of the two take turns, and each stamps the source anew: what the other copied before is told by its stamps. */
+/* Batches of the two take turns, and each stamps the source anew: what the other copied before is recognised by its stamps. */
 static enum toll_status check(struct toll_run *r) {
   struct conflict *c = r->state;
   copy_stamp(&c->near, c->source, c->near_stamp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernels that copy: every byte of the source to the target, which begins at other low address bits than the source, so
- * that no load seems to read what a store 4 KiB behind it has just written.
+ * that no load seems to read what a store 4 KiB after it has just written.
  *
  * Measured on a Zen 5: two, four or eight vectors a turn are within 3 % of each other at every level; beyond the own
  * caches the string instruction is the fastest, since it fetches no line that it overwrites whole.
@@ -127,7 +127,7 @@ static const char *const copy_kernel_names[] = {COPY_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel copy_kernels[] = {COPY_KERNELS(KERNEL_ROW)};
 
 /* Writes a number into a handful of places of the source, from its first line to its last: the copies made from now on
- * are told from those made before. */
+ * are distinguished from those made before. */
 static inline void copy_stamp(const struct span *span, char *source, uint32_t number) {
   const size_t places = 5;
   for (size_t i = 0; i < places; i++)

@@ -136,7 +136,7 @@ struct bandwidth {
   double huge_share;
 };
 
-/* How much of the memory lies in huge pages is told beside the rate; of two buffers, of the second. */
+/* How much of the memory lies in huge pages is reported beside the rate; of two buffers, of the second. */
 static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned colour) {
   struct bandwidth *b = (struct bandwidth *)r->state;
   char *memory = large_buffer(r, bytes, colour);
@@ -174,7 +174,7 @@ static inline void bandwidth_work(const struct toll_run *r, struct toll_work *wo
 /* ---- patterns ---- */
 
 /* Every byte alike, so that memset and the string instruction can store it too; never zero, since some memories write
- * zeros faster; another one each pass, so that what the last pass wrote is told from what the one before it wrote. */
+ * zeros faster; another one each pass, so that what the last pass wrote is distinguished from what the one before it wrote. */
 static inline uint64_t pattern_of(uint64_t passes) {
   return (1 + passes % 255) * UINT64_C(0x0101010101010101);
 }

@@ -82,7 +82,7 @@ static enum toll_status check(struct toll_run *r) {
   const struct block *b = r->state;
   if (b->target[b->bytes]) return toll_wrong(r, "the routine wrote past the end");
   if (b->routine == STRLEN)
-    return b->lengths == b->calls * b->bytes ? TOLL_OK : toll_wrong(r, "strlen told another length");
+    return b->lengths == b->calls * b->bytes ? TOLL_OK : toll_wrong(r, "strlen returned another length");
   for (size_t i = 0; i < b->bytes; i++) {
     char expected = b->routine == MEMSET ? (char)byte_of(b->batches - 1) : b->source[i];
     if (b->target[i] != expected) return toll_wrong(r, "byte %zu is not what the last call had to make it", i);

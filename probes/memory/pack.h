@@ -56,7 +56,7 @@ static inline double pack_mean(struct pack *p, unsigned count) {
   return least / count;
 }
 
-/* Finds the times of a level that holds the first `from` cells and of the level behind it. Returns how many cells exceed
+/* Finds the times of a level that holds the first `from` cells and of the level after it. Returns how many cells exceed
  * the former, to a factor of two; 0 where none do. */
 static inline unsigned pack_overflow(struct pack *p, unsigned from) {
   p->hit = pack_mean(p, from);

@@ -9,8 +9,8 @@
  *
  * What is added up must have happened at the same time. An instance beside the timed one ends its turn after the timed one
  * has ended, and has the memory to itself for the rest of it: with a turn of 128 MiB, a timed instance was seen at 5 GB/s
- * beside one that told 23. So an iteration is one piece of about a MiB, short beside a batch, whatever the size: both then
- * told the same.
+ * beside one that reported 23. So an iteration is one piece of about a MiB, short beside a batch, whatever the size: both then
+ * reported the same.
  */
 #include "copy_kernels.h"
 #include "read_kernels.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The four loops of STREAM2 (McCalpin): fill writes one vector, sum reads one, copy does both, and daxpy reads two and
- * writes one of them back, so that reads and writes can be told apart where STREAM always mixes them.
+ * writes one of them back, so that reads and writes can be separated where STREAM always mixes them.
  */
 #include "stream.h"
 

@@ -17,7 +17,7 @@
  * is left of the time before; no flush is inside the timed stretch. The lines are the next ones of a random cycle through
  * 4 MiB of fresh pages, on huge pages where there are any: then translations stay out of the time. `home` tells which
  * of the two CPUs touched the pages first, and so on whose memory node they lie. Only the timed accesses follow the cycle: in
- * all other steps the lines are told by a list, so that many are under way at once, and the making of a state takes less long
+ * all other steps the lines are given by a list, so that many are under way at once, and the making of a state takes less long
  * beside what is timed.
  *
  * A store is timed as an atomic addition of nothing, whose old value is the next address: a plain store is not waited

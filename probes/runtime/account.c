@@ -40,7 +40,7 @@ static struct {
   struct toll_account in_bodies; /* of all timed bodies */
   uint64_t iterations;           /* of these */
   uint64_t read_ns;              /* that two readings of the CPU clock are apart by themselves */
-} told;
+} totals;
 
 uint64_t toll_account_cpu_ns(void) {
   struct timespec cpu = {0, 0};
@@ -67,19 +67,19 @@ struct toll_account toll_account_read(void) {
 }
 
 void toll_account_begin(void) {
-  told.begun = toll_account_read();
-  told.read_ns = least_apart();
+  totals.begun = toll_account_read();
+  totals.read_ns = least_apart();
 }
 
 void toll_account_batch(uint64_t before_ns) {
   const uint64_t took = toll_account_cpu_ns() - before_ns;
-  told.in_bodies.cpu_ns += took > told.read_ns ? took - told.read_ns : 0;
+  totals.in_bodies.cpu_ns += took > totals.read_ns ? took - totals.read_ns : 0;
 }
 
 void toll_account_body(const struct toll_account *before, uint64_t iterations) {
   const struct toll_account after = toll_account_read();
-  told.in_bodies.minor_faults += after.minor_faults - before->minor_faults;
-  told.iterations += iterations;
+  totals.in_bodies.minor_faults += after.minor_faults - before->minor_faults;
+  totals.iterations += iterations;
 }
 
 /* A line `FIELD: N kB`, in bytes; 0 where there is none. */
@@ -135,8 +135,8 @@ static void report(struct toll_run *r, const char *metric, double value) {
  * both together. */
 static double proportional(double resident) {
   const char *path = "/proc/self/smaps_rollup";
-  char told[32];
-  if (!toll_find_field(path, "Pss_Anon", told, sizeof told)) return bytes_of(path, "Pss");
+  char text[32];
+  if (!toll_find_field(path, "Pss_Anon", text, sizeof text)) return bytes_of(path, "Pss");
   return resident - bytes_of(path, "Anonymous") + bytes_of(path, "Pss_Anon");
 }
 
@@ -168,11 +168,11 @@ void toll_account_report(struct toll_run *r, double operations) {
   if (!toll_accounts_are_own()) return;
   report_resident(r);
   report_taken(r);
-  toll_report(r, "minor_faults", (double)told.begun.minor_faults);
-  toll_report(r, "major_faults", (double)told.begun.major_faults);
-  if (!told.iterations) return;
-  toll_report(r, "cpu_time", (double)told.in_bodies.cpu_ns / (double)told.iterations / operations);
-  toll_report(r, "faults_each", (double)told.in_bodies.minor_faults / (double)told.iterations / operations);
-  told.in_bodies = (struct toll_account){0, 0, 0}; /* a later visit of this process counts from zero */
-  told.iterations = 0;
+  toll_report(r, "minor_faults", (double)totals.begun.minor_faults);
+  toll_report(r, "major_faults", (double)totals.begun.major_faults);
+  if (!totals.iterations) return;
+  toll_report(r, "cpu_time", (double)totals.in_bodies.cpu_ns / (double)totals.iterations / operations);
+  toll_report(r, "faults_each", (double)totals.in_bodies.minor_faults / (double)totals.iterations / operations);
+  totals.in_bodies = (struct toll_account){0, 0, 0}; /* a later visit of this process counts from zero */
+  totals.iterations = 0;
 }

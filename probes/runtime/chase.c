@@ -180,8 +180,8 @@ static void look_at_steps(struct toll_visit *visit, void **head, size_t stride) 
   void **at = head;
   for (unsigned step = 0; step < STEPS; step++) {
     void **next = *at;
-    const ptrdiff_t apart = (char *)next - (char *)at;
-    near += (size_t)(apart < 0 ? -apart : apart) == stride;
+    const ptrdiff_t distance = (char *)next - (char *)at;
+    near += (size_t)(distance < 0 ? -distance : distance) == stride;
     at = next;
     unsigned known = 0;
     pages[count] = (uintptr_t)at / toll_page_bytes();

@@ -12,22 +12,22 @@ uint64_t toll_now_ns(void) {
   return toll_clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
-static uint64_t stopped_at, left_out;
-static bool has_stopped;
+static uint64_t paused_at, left_out;
+static bool was_paused;
 
 void toll_timer_pause(void) {
-  has_stopped = true;
-  stopped_at = toll_now_ns();
+  was_paused = true;
+  paused_at = toll_now_ns();
   toll_profile_pause(true);
 }
 
 void toll_timer_resume(void) {
   toll_profile_pause(false);
-  left_out += toll_now_ns() - stopped_at;
+  left_out += toll_now_ns() - paused_at;
 }
 
-bool toll_watch_has_stopped(void) {
-  return has_stopped;
+bool toll_timer_was_paused(void) {
+  return was_paused;
 }
 
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations) {

@@ -135,7 +135,7 @@ uint64_t toll_now_ns(void);
 struct toll_clock toll_clock_measure(void);
 /* What a body or control takes for so many iterations, less what it left out by toll_timer_pause(). */
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations);
-bool toll_watch_has_stopped(void); /* whether anything was left out so far */
+bool toll_timer_was_paused(void); /* whether anything was left out so far */
 /* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
 enum { TOLL_CONTROL_ADDS = 64 };
 void toll_control_loop(uint64_t turns);
@@ -177,7 +177,7 @@ void toll_emit_witness(uint64_t index, const struct toll_look *first, const stru
 
 /* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
 
-extern const struct toll_metric toll_account_metrics[]; /* what is told; ends with {0} */
+extern const struct toll_metric toll_account_metrics[]; /* what is reported; ends with {0} */
 struct toll_account {
   uint64_t cpu_ns, minor_faults, major_faults;
 };

@@ -111,8 +111,8 @@ static int stay(const struct toll_probe *probe) {
 /* From here on this process ends when its parent does. The parent may already have ended, so its process number is
  * passed in the environment. */
 static bool has_parent(void) {
-  const char *told = getenv("TOLL_PARENT");
-  pid_t parent = told ? (pid_t)strtol(told, NULL, 10) : getppid();
+  const char *parent_text = getenv("TOLL_PARENT");
+  pid_t parent = parent_text ? (pid_t)strtol(parent_text, NULL, 10) : getppid();
   unsetenv("TOLL_PARENT");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   return getppid() == parent;

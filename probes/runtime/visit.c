@@ -199,7 +199,7 @@ static enum toll_status make_state(struct toll_run *r) {
 }
 
 static enum toll_status check(struct toll_run *r) {
-  if (toll_watch_has_stopped() && !r->visit->probe->pauses)
+  if (toll_timer_was_paused() && !r->visit->probe->pauses)
     return toll_wrong(r, "part of its work is not timed, and the probe does not declare that it pauses");
   return r->visit->probe->check ? r->visit->probe->check(r) : TOLL_OK;
 }

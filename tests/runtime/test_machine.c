@@ -41,8 +41,8 @@ static void say_core(int cpu, const char *size) {
 }
 
 /* What is printed of these CPUs. */
-static const char *told_by(void (*put)(const int *cpus, unsigned count), const int *cpus, unsigned count) {
-  static char told[4 * TOLL_LONGEST_LINE];
+static const char *reported_by(void (*put)(const int *cpus, unsigned count), const int *cpus, unsigned count) {
+  static char report[4 * TOLL_LONGEST_LINE];
   int saved = dup(STDOUT_FILENO), ends[2];
   EXPECT(pipe(ends) == 0 && dup2(ends[1], STDOUT_FILENO) >= 0);
   toll_record_open("machine");
@@ -50,21 +50,21 @@ static const char *told_by(void (*put)(const int *cpus, unsigned count), const i
   toll_record_close();
   toll_emit_end(false, false);
   dup2(saved, STDOUT_FILENO);
-  ssize_t got = read(ends[0], told, sizeof told - 1);
-  told[got > 0 ? got : 0] = '\0';
+  ssize_t got = read(ends[0], report, sizeof report - 1);
+  report[got > 0 ? got : 0] = '\0';
   close(ends[0]);
   close(ends[1]);
   close(saved);
-  return told;
+  return report;
 }
 
 static void expect_kinds(void) {
   const int all[] = {0, 1, 2, 3};
-  const char *told = told_by(put_kinds, all, 4);
-  EXPECT(strstr(told, "\"kinds\":[{\"cpus\":[0,1],\"caches\":[{\"level\":1,") != NULL);
-  const char *small = strstr(told, "{\"cpus\":[2,3],\"caches\":[");
+  const char *report = reported_by(put_kinds, all, 4);
+  EXPECT(strstr(report, "\"kinds\":[{\"cpus\":[0,1],\"caches\":[{\"level\":1,") != NULL);
+  const char *small = strstr(report, "{\"cpus\":[2,3],\"caches\":[");
   EXPECT(small && strstr(small, "\"size_bytes\":4194304,") && !strstr(small, "\"size_bytes\":2097152,"));
-  EXPECT(strstr(told_by(put_kinds, all, 2), "\"kinds\":[]") != NULL);
+  EXPECT(strstr(reported_by(put_kinds, all, 2), "\"kinds\":[]") != NULL);
 }
 
 static void say_threads(int cpu, const char *list) {
@@ -79,10 +79,10 @@ static void say_threads(int cpu, const char *list) {
 
 static void expect_cores(void) {
   const int all[] = {0, 1, 2, 3}, some[] = {0, 1, 3};
-  EXPECT(strstr(told_by(put_cores, all, 4), "\"cores\":[]") != NULL);
+  EXPECT(strstr(reported_by(put_cores, all, 4), "\"cores\":[]") != NULL);
   for (int cpu = 0; cpu < 4; cpu++) say_threads(cpu, cpu % 2 ? "1,3\n" : "0,2-2\n");
-  EXPECT(strstr(told_by(put_cores, all, 4), "\"cores\":[[0,2],[1,3]]") != NULL);
-  EXPECT(strstr(told_by(put_cores, some, 3), "\"cores\":[[1,3]]") != NULL);
+  EXPECT(strstr(reported_by(put_cores, all, 4), "\"cores\":[[0,2],[1,3]]") != NULL);
+  EXPECT(strstr(reported_by(put_cores, some, 3), "\"cores\":[[1,3]]") != NULL);
   EXPECT(toll_share_core(0, 2) && !toll_share_core(0, 1) && !toll_share_core(7, 0));
 }
 

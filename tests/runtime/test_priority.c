@@ -29,12 +29,12 @@ static struct toll_request asked(const struct toll_probe *probe, enum toll_prior
 }
 
 static bool raised(const struct toll_probe *probe, const struct toll_request *request) {
-  bool told = toll_priority_raise(probe, request);
+  bool raised = toll_priority_raise(probe, request);
   int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-  EXPECT(policy == (told ? SCHED_FIFO : SCHED_OTHER)); /* what the visit says is what the system has */
+  EXPECT(policy == (raised ? SCHED_FIFO : SCHED_OTHER)); /* what the visit says is what the system has */
   toll_priority_drop();
   EXPECT(sched_getscheduler(0) == SCHED_OTHER);
-  return told;
+  return raised;
 }
 
 /* An ordinary user may not change all that root has set. */

@@ -10,7 +10,7 @@
 TOLL_TEST_NAME("test.witness");
 
 static int file_of(const char *text) {
-  int file = memfd_create("told", MFD_CLOEXEC);
+  int file = memfd_create("emitted", MFD_CLOEXEC);
   EXPECT(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
   return file;
 }
@@ -60,7 +60,7 @@ static void expect_steal(void) {
   EXPECT(strlen(stat_of(400, "intr 1\n")) > 8192);
   EXPECT(steal_of(stat_of(400, "intr 1 2 3\n"), many, 3) == 1 + 3 + 400);
   EXPECT(watched.room > 8192);
-  EXPECT(steal_of(stat_of(4, ""), few, 2) == 1 + 3);                 /* nothing behind the CPUs */
+  EXPECT(steal_of(stat_of(4, ""), few, 2) == 1 + 3);                 /* nothing after the CPUs */
   EXPECT(steal_of("cpu  1 2 3 4\ncpu0 1 2\nintr 1\n", few, 2) == 0); /* before steal was counted */
   EXPECT(steal_of("nothing\n", few, 2) == 0 && steal_of("", few, 2) == TOLL_UNSEEN);
 }

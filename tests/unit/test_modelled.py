@@ -99,7 +99,7 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
     subprocess.run(["cc", "-O1", "-static", "-o", tmp_path / "walk", tmp_path / "walk.c"], check=True)
     subprocess.run(["make", "-s", "build/emulator/misses.so"], cwd=root, check=True)
     (tmp_path / "page").write_bytes(bytes(mmap.PAGESIZE))
-    plugin = f"{root}/build/emulator/misses.so,gate={tmp_path}/page,told={tmp_path}/told,bytes=16384,line=32,ways=64"
+    plugin = f"{root}/build/emulator/misses.so,gate={tmp_path}/page,report={tmp_path}/told,bytes=16384,line=32,ways=64"
     subprocess.run(
         [emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=LONG_S
     )

@@ -137,7 +137,7 @@ static err_t wire_output(struct netif *netif, struct pbuf *packet, const ip4_add
 
 /* ---- receiving ---- */
 
-/* Two bytes further on, by aligned words from the end to the begin: what a driver does whose card cannot be told where to
+/* Two bytes further on, by aligned words from the end to the begin: what a driver does whose card cannot be set where to
  * put a frame. */
 TOLL_NOINLINE static void ipalign(unsigned char *frame, size_t bytes) {
   typedef uintptr_t __attribute__((may_alias)) word;

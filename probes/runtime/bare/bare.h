@@ -40,8 +40,8 @@ _Noreturn void bare_enter(const registers *core);
 _Noreturn void bare_again(void);
 
 /* What start.S calls. left: the address of what the boot loader left, or a count of words, which are then at `words`, as
- * U-Boot's `go` passes them. behind: from the supervisor's addresses to those in memory. */
-void bare_begin(uintptr_t left, uintptr_t words, uintptr_t behind);
+ * U-Boot's `go` passes them. to_memory: from the supervisor's addresses to those in memory. */
+void bare_begin(uintptr_t left, uintptr_t words, uintptr_t to_memory);
 _Noreturn void bare_attend(void);
 void bare_call(registers *core);
 void bare_interrupt(registers *core);
@@ -51,11 +51,11 @@ void bare_interrupt(registers *core);
 /* The program has ended with this status, as wait(2) encodes it. */
 _Noreturn void bare_ended(int status);
 /* Passes on what the host said. */
-void bare_hear(void);
+void bare_read_wire(void);
 
-/* ---- told.c ------------------------------------------------------------------------------------------------------ */
+/* ---- boot.c ------------------------------------------------------------------------------------------------------ */
 
-struct told {
+struct boot {
   uintptr_t memory_at, memory_bytes, archive_start, archive_end; /* addresses in memory */
   uintptr_t wire;                                                /* words of the command line */
   uint32_t timer_hz;
@@ -63,14 +63,14 @@ struct told {
   bool counted; /* an emulator makes a ns of each instruction, and shows that in the cycle counter */
 };
 /* Changes what the boot loader left word of: tags or a device tree. */
-void told_read(struct told *told, const uint32_t *left);
-void told_read_words(struct told *told, const char *line);
+void boot_read(struct boot *boot, const uint32_t *left);
+void boot_read_words(struct boot *boot, const char *line);
 
 /* ---- board.c ----------------------------------------------------------------------------------------------------- */
 
-/* What holds for a board of which nothing is told. */
-extern const struct told board_usual;
-void board_open(const struct told *told);
+/* What holds for a board of which nothing is boot. */
+extern const struct boot board_usual;
+void board_open(const struct boot *boot);
 void board_write(const char *bytes, size_t count); /* on the wire */
 void board_say(const char *text);                  /* on the console, the first UART; nowhere if that is the wire */
 int board_read(void);                              /* a byte from the wire, -1 where there is none */
@@ -92,19 +92,19 @@ void clock_alarm(uint64_t ns); /* an interrupt at that time; UINT64_MAX: never *
 
 /* The last level's tables, side by side, for start.S or pages_open() to point to. */
 extern page_entry bare_page_table[];
-/* first_free, end: of the board's memory, as the supervisor sees it. behind: from there to the address in memory. */
-void memory_open(uintptr_t first_free, uintptr_t end, uintptr_t behind);
+/* first_free, end: of the board's memory, as the supervisor sees it. to_memory: from there to the address in memory. */
+void memory_open(uintptr_t first_free, uintptr_t end, uintptr_t to_memory);
 /* Takes everything from the program. */
 void memory_clear(void);
 /* Promises zeroed pages, which come when they are touched. start and bytes are whole pages. */
 void memory_promise(uintptr_t start, uintptr_t bytes, unsigned may);
 void memory_release(uintptr_t start, uintptr_t bytes);
-/* Promised zeroes again, whatever was there. */
+/* Reserved and zero on demand again, whatever was there. */
 void memory_forget(uintptr_t start, uintptr_t bytes);
-bool memory_protect(uintptr_t start, uintptr_t bytes, unsigned may); /* false where a page is not promised */
+bool memory_protect(uintptr_t start, uintptr_t bytes, unsigned may); /* false where a page is not reserved */
 /* The end of mappings' address space, looking down, where so many bytes are free; 0 where nowhere. */
 uintptr_t memory_find(uintptr_t bytes);
-/* Makes a promised page real where the program may use it so. False where it may not, or where memory is at its end. */
+/* Zeroes a reserved page where the program may use it so. False where it may not, or where memory is at its end. */
 bool memory_touch(uintptr_t address, unsigned use);
 /* The program's memory, as the supervisor may use it; NULL where the program may not. */
 void *memory_of_program(uintptr_t address, uintptr_t bytes, unsigned use);
@@ -137,7 +137,7 @@ bool archive_find(struct bare_file archive, const char *path, struct bare_file *
 uintptr_t archive_bytes(const uint8_t *bytes, uintptr_t limit);
 /* Puts an executable into memory with its words. 0, with the registers to start it with, or a positive errno. */
 int load_program(struct bare_file file, char *const words[], registers *core);
-void load_for_real_time(bool real); /* what programs are told of the clock: the hardware's, or an emulator's */
+void load_for_real_time(bool real); /* what programs are boot of the clock: the hardware's, or an emulator's */
 uintptr_t load_break(void);         /* where the program's heap begins */
 
 /* ---- signals.c, and frame.c of a CPU ----------------------------------------------------------------------------- */

@@ -30,7 +30,7 @@ void board_say(const char *text) {
 
 bool lines_attend(void) {
   if (!uart_called(wire)) return false;
-  bare_hear();
+  bare_read_wire();
   return true;
 }
 

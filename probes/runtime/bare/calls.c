@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * System calls: those that a static program of one process needs. Their numbers and structures are Linux's for this CPU;
- * what each does is told in its manual page. All others are answered with ENOSYS.
+ * what each does is in its manual page. All others are answered with ENOSYS.
  */
 #include <asm/mman.h>
 #include <asm/unistd.h>
@@ -125,56 +125,57 @@ static intptr_t call_futex(registers *core) {
 static intptr_t call_uname(registers *core) {
   enum { FIELD = 65 };
   static const char *const fields[] = {"bare supervisor, calls as of Linux", "bare", "6.1", "1", MACHINE, ""};
-  char *told = memory_of_program(ARGUMENT(core, 0), sizeof fields / sizeof fields[0] * FIELD, MAY_WRITE);
-  if (!told) return -EFAULT;
-  memset(told, 0, sizeof fields / sizeof fields[0] * FIELD);
-  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) memcpy(told + i * FIELD, fields[i], strlen(fields[i]));
+  char *result = memory_of_program(ARGUMENT(core, 0), sizeof fields / sizeof fields[0] * FIELD, MAY_WRITE);
+  if (!result) return -EFAULT;
+  memset(result, 0, sizeof fields / sizeof fields[0] * FIELD);
+  for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+    memcpy(result + i * FIELD, fields[i], strlen(fields[i]));
   return 0;
 }
 
 static intptr_t call_sysinfo(registers *core) {
-  struct sysinfo *told = memory_of_program(ARGUMENT(core, 0), sizeof *told, MAY_WRITE);
-  if (!told) return -EFAULT;
-  memset(told, 0, sizeof *told);
-  told->totalram = memory_total();
-  told->freeram = memory_left();
-  told->mem_unit = 1;
+  struct sysinfo *result = memory_of_program(ARGUMENT(core, 0), sizeof *result, MAY_WRITE);
+  if (!result) return -EFAULT;
+  memset(result, 0, sizeof *result);
+  result->totalram = memory_total();
+  result->freeram = memory_left();
+  result->mem_unit = 1;
   return 0;
 }
 
 static intptr_t call_getrusage(registers *core) {
-  struct rusage *told = memory_of_program(ARGUMENT(core, 1), sizeof *told, MAY_WRITE);
+  struct rusage *result = memory_of_program(ARGUMENT(core, 1), sizeof *result, MAY_WRITE);
   const struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  memset(told, 0, sizeof *told);
-  told->ru_utime.tv_sec = (long)now.seconds;
-  told->ru_utime.tv_usec = (long)(now.ns / 1000);
-  told->ru_maxrss = (long)memory_most_pages() * (PAGE_BYTES / 1024);
-  told->ru_minflt = (long)memory_faults();
+  if (!result) return -EFAULT;
+  memset(result, 0, sizeof *result);
+  result->ru_utime.tv_sec = (long)now.seconds;
+  result->ru_utime.tv_usec = (long)(now.ns / 1000);
+  result->ru_maxrss = (long)memory_most_pages() * (PAGE_BYTES / 1024);
+  result->ru_minflt = (long)memory_faults();
   return 0;
 }
 
 static intptr_t call_getrlimit(registers *core) {
-  uintptr_t *told = memory_of_program(ARGUMENT(core, 1), sizeof(uintptr_t[2]), MAY_WRITE);
-  if (!told) return -EFAULT;
-  told[0] = told[1] = ARGUMENT(core, 0) == RLIMIT_STACK ? STACK_BYTES : UINTPTR_MAX;
+  uintptr_t *result = memory_of_program(ARGUMENT(core, 1), sizeof(uintptr_t[2]), MAY_WRITE);
+  if (!result) return -EFAULT;
+  result[0] = result[1] = ARGUMENT(core, 0) == RLIMIT_STACK ? STACK_BYTES : UINTPTR_MAX;
   return 0;
 }
 
 /* Words of 64 bits on every CPU. Only asks: nothing here could be limited. */
 static intptr_t call_prlimit64(registers *core) {
-  uint64_t *told = memory_of_program(ARGUMENT(core, 3), sizeof(uint64_t[2]), MAY_WRITE);
+  uint64_t *result = memory_of_program(ARGUMENT(core, 3), sizeof(uint64_t[2]), MAY_WRITE);
   if (ARGUMENT(core, 2)) return -EPERM;
-  if (!told) return -EFAULT;
-  told[0] = told[1] = ARGUMENT(core, 1) == RLIMIT_STACK ? STACK_BYTES : UINT64_MAX;
+  if (!result) return -EFAULT;
+  result[0] = result[1] = ARGUMENT(core, 1) == RLIMIT_STACK ? STACK_BYTES : UINT64_MAX;
   return 0;
 }
 
 static intptr_t call_getaffinity(registers *core) {
-  uintptr_t *told = memory_of_program(ARGUMENT(core, 2), sizeof *told, MAY_WRITE);
-  if (!told) return -EFAULT;
-  *told = 1;
-  return sizeof *told;
+  uintptr_t *result = memory_of_program(ARGUMENT(core, 2), sizeof *result, MAY_WRITE);
+  if (!result) return -EFAULT;
+  *result = 1;
+  return sizeof *result;
 }
 
 static intptr_t call_setaffinity(registers *core) {
@@ -185,20 +186,20 @@ static intptr_t call_setaffinity(registers *core) {
 
 static intptr_t call_getcpu(registers *core) {
   for (int i = 0; i < 2; i++) {
-    uint32_t *told = memory_of_program(ARGUMENT(core, i), sizeof *told, MAY_WRITE);
-    if (told) *told = 0;
+    uint32_t *result = memory_of_program(ARGUMENT(core, i), sizeof *result, MAY_WRITE);
+    if (result) *result = 0;
   }
   return 0;
 }
 
 /* The same each time, as all else is here; nothing that is measured rests on its being unknown. */
 static intptr_t call_getrandom(registers *core) {
-  uint8_t *told = memory_of_program(ARGUMENT(core, 0), ARGUMENT(core, 1), MAY_WRITE);
+  uint8_t *result = memory_of_program(ARGUMENT(core, 0), ARGUMENT(core, 1), MAY_WRITE);
   uint32_t state = 0x2545f491;
-  if (!told) return -EFAULT;
+  if (!result) return -EFAULT;
   for (uintptr_t i = 0; i < ARGUMENT(core, 1); i++) {
     state ^= state << 13, state ^= state >> 17, state ^= state << 5; /* Marsaglia's xorshift */
-    told[i] = (uint8_t)state;
+    result[i] = (uint8_t)state;
   }
   return (intptr_t)ARGUMENT(core, 1);
 }

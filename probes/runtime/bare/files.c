@@ -108,12 +108,12 @@ intptr_t call_lseek(registers *core) {
 
 intptr_t call_llseek(registers *core) {
   struct open_file *file = file_of(ARGUMENT(core, 0));
-  int64_t *told = memory_of_program(ARGUMENT(core, 3), sizeof *told, MAY_WRITE);
+  int64_t *result = memory_of_program(ARGUMENT(core, 3), sizeof *result, MAY_WRITE);
   if (!file) return ARGUMENT(core, 0) < FIRST_FILE ? -ESPIPE : -EBADF;
-  if (!told) return -EFAULT;
+  if (!result) return -EFAULT;
   const int64_t to = (int64_t)((uint64_t)ARGUMENT(core, 1) << 32 | ARGUMENT(core, 2));
   const intptr_t at = seek(file, to, (unsigned)ARGUMENT(core, 4));
-  if (at >= 0) *told = at;
+  if (at >= 0) *result = at;
   return at < 0 ? at : 0;
 }
 

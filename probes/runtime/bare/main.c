@@ -22,39 +22,39 @@ static uintptr_t first_free(void) {
   return (used + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
 }
 
-/* Where the boot loader left none, it may stand behind the image, as part of the same file. */
-static void find_archive(const struct told *told, uintptr_t behind, uintptr_t memory_end) {
-  archive.bytes = (const void *)(told->archive_start - behind);
-  archive.size = told->archive_end - told->archive_start;
+/* Where the boot loader left none, it may stand after the image, as part of the same file. */
+static void find_archive(const struct boot *boot, uintptr_t to_memory, uintptr_t memory_end) {
+  archive.bytes = (const void *)(boot->archive_start - to_memory);
+  archive.size = boot->archive_end - boot->archive_start;
   if (archive.size) return;
   archive.bytes = (const void *)bare_image_end;
   archive.size = archive_bytes(archive.bytes, memory_end - (uintptr_t)bare_image_end);
 }
 
-static void read_left(struct told *told, uintptr_t left, uintptr_t words, uintptr_t behind) {
+static void read_left(struct boot *boot, uintptr_t left, uintptr_t words, uintptr_t to_memory) {
   enum { MOST_LEFT = 64 };
   if (left >= MOST_LEFT) {
-    told_read(told, (const void *)(left - behind));
+    boot_read(boot, (const void *)(left - to_memory));
     return;
   }
-  const uintptr_t *texts = (const void *)(words - behind);
-  for (uintptr_t i = 0; i < left; i++) told_read_words(told, (const char *)(texts[i] - behind));
+  const uintptr_t *texts = (const void *)(words - to_memory);
+  for (uintptr_t i = 0; i < left; i++) boot_read_words(boot, (const char *)(texts[i] - to_memory));
 }
 
 /* Of the board's memory, from where the supervisor's begins. */
-static uintptr_t memory_behind_start(const struct told *told, uintptr_t start) {
-  const uintptr_t bytes = told->memory_at ? told->memory_at + told->memory_bytes - start : told->memory_bytes;
+static uintptr_t memory_from(const struct boot *boot, uintptr_t start) {
+  const uintptr_t bytes = boot->memory_at ? boot->memory_at + boot->memory_bytes - start : boot->memory_bytes;
   return bytes < MEMORY_BYTES ? bytes : MEMORY_BYTES;
 }
 
-void bare_begin(uintptr_t left, uintptr_t words_at, uintptr_t behind) {
-  struct told told = board_usual;
-  read_left(&told, left, words_at, behind);
-  const uintptr_t memory_end = MEMORY_AT + memory_behind_start(&told, MEMORY_AT + behind);
-  board_open(&told);
-  find_archive(&told, behind, memory_end);
-  load_for_real_time(told.real);
-  memory_open(first_free(), memory_end, behind);
+void bare_begin(uintptr_t left, uintptr_t words_at, uintptr_t to_memory) {
+  struct boot boot = board_usual;
+  read_left(&boot, left, words_at, to_memory);
+  const uintptr_t memory_end = MEMORY_AT + memory_from(&boot, MEMORY_AT + to_memory);
+  board_open(&boot);
+  find_archive(&boot, to_memory, memory_end);
+  load_for_real_time(boot.real);
+  memory_open(first_free(), memory_end, to_memory);
   write_text("guest ready\n");
 }
 
@@ -77,7 +77,7 @@ static void take_byte(char byte) {
   input.whole = true;
 }
 
-void bare_hear(void) {
+void bare_read_wire(void) {
   for (int byte; !input.whole && (byte = board_read()) >= 0;) take_byte((char)byte);
   if (!input.whole) return;
   if (text_equals(input.text, "halt")) board_off();
@@ -150,7 +150,7 @@ static _Noreturn void run(void) {
   calls_clear(file, archive);
   core_forget_fpu();
   core_set_thread(0);
-  bare_hear(); /* what came behind the command, of which no interrupt may tell again */
+  bare_read_wire(); /* what came after the command, of which no interrupt may tell again */
   clock_restart();
   bare_enter(&core);
 }
@@ -158,7 +158,7 @@ static _Noreturn void run(void) {
 void bare_attend(void) {
   static char line[LONGEST_LINE];
   for (;;) {
-    bare_hear();
+    bare_read_wire();
     if (!input.whole) {
       board_wait();
       continue;

@@ -4,16 +4,16 @@
  * program's address space, and are the only account of it:
  *
  *   0                       nothing there
- *   PROMISED, what it may   zeroes, as soon as it is touched; an entry that ends in two zero bits is no page to the core
+ *   RESERVED, what it may   zeroes, as soon as it is touched; an entry that ends in two zero bits is no page to the core
  *   a page (arch.h)         real
  */
 #include "bare.h"
 
-enum { PAGES = PROGRAM_END / PAGE_BYTES, PROMISED = 4, MAY_SHIFT = 4 };
+enum { PAGES = PROGRAM_END / PAGE_BYTES, RESERVED = 4, MAY_SHIFT = 4 };
 
 page_entry bare_page_table[PAGES] __attribute__((aligned(PAGE_BYTES)));
 
-static uintptr_t behind;                       /* from the supervisor's address to the one in memory */
+static uintptr_t to_memory;                    /* from the supervisor's address to the one in memory */
 static uintptr_t first_free, next_free, limit; /* pages not handed out yet */
 static uintptr_t *returned;                    /* pages that were given back, each of which begins with the next */
 static uint32_t pages_now, most_pages, faults;
@@ -41,13 +41,13 @@ static void give_back(uintptr_t *page) {
 }
 
 static uintptr_t *page_of(page_entry entry) {
-  return (uintptr_t *)(page_in_board(entry) - behind);
+  return (uintptr_t *)(page_in_board(entry) - to_memory);
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 uintptr_t memory_in_board(const void *supervisors) {
-  return (uintptr_t)supervisors + behind;
+  return (uintptr_t)supervisors + to_memory;
 }
 
 /* Whatever may be touched may be read: the core knows nothing less. */
@@ -62,7 +62,7 @@ static void set(uintptr_t index, page_entry entry) {
   if (was_real) pages_forget(index * PAGE_BYTES);
 }
 
-/* ---- what is promised -------------------------------------------------------------------------------------------- */
+/* ---- what is reserved -------------------------------------------------------------------------------------------- */
 
 void memory_release(uintptr_t start, uintptr_t bytes) {
   for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
@@ -74,7 +74,7 @@ void memory_release(uintptr_t start, uintptr_t bytes) {
 void memory_promise(uintptr_t start, uintptr_t bytes, unsigned may) {
   memory_release(start, bytes);
   for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++)
-    bare_page_table[i] = PROMISED | may << MAY_SHIFT;
+    bare_page_table[i] = RESERVED | may << MAY_SHIFT;
 }
 
 void memory_forget(uintptr_t start, uintptr_t bytes) {
@@ -82,7 +82,7 @@ void memory_forget(uintptr_t start, uintptr_t bytes) {
     const page_entry entry = bare_page_table[i];
     if (!page_is_real(entry)) continue;
     give_back(page_of(entry));
-    set(i, PROMISED | page_may(entry) << MAY_SHIFT);
+    set(i, RESERVED | page_may(entry) << MAY_SHIFT);
   }
 }
 
@@ -90,7 +90,7 @@ bool memory_protect(uintptr_t start, uintptr_t bytes, unsigned may) {
   for (uintptr_t i = start / PAGE_BYTES; i < (start + bytes) / PAGE_BYTES; i++) {
     if (!bare_page_table[i]) return false;
     set(i, page_is_real(bare_page_table[i]) ? page_entry_of(memory_in_board(page_of(bare_page_table[i])), may)
-                                            : PROMISED | may << MAY_SHIFT);
+                                            : RESERVED | may << MAY_SHIFT);
   }
   return true;
 }
@@ -147,7 +147,7 @@ bool memory_fill(uintptr_t address, const void *bytes, uintptr_t count) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 void memory_open(uintptr_t free_address, uintptr_t end, uintptr_t offset) {
-  behind = offset;
+  to_memory = offset;
   first_free = next_free = free_address;
   limit = end;
   pages_open();

@@ -26,7 +26,7 @@ void uart_listen(uintptr_t uart) {
   *at(uart + INTERRUPTS) = RECEIVED;
 }
 
-/* The interrupt lasts until all is read, which whoever is told of it does. */
+/* The interrupt lasts until all is read, which the handler does. */
 bool uart_called(uintptr_t uart) {
   return *at(uart + LINE_STATUS) & RECEIVED;
 }

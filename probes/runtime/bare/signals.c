@@ -154,9 +154,9 @@ intptr_t signals_call_mask(registers *core) {
 }
 
 intptr_t signals_call_pending(registers *core) {
-  uint64_t *told = memory_of_program(ARGUMENT(core, 0), sizeof *told, MAY_WRITE);
-  if (!told) return -EFAULT;
-  *told = pending & blocked;
+  uint64_t *result = memory_of_program(ARGUMENT(core, 0), sizeof *result, MAY_WRITE);
+  if (!result) return -EFAULT;
+  *result = pending & blocked;
   return 0;
 }
 

@@ -12,20 +12,20 @@ static uint64_t timer_due = UINT64_MAX, timer_period;
 
 /* Two words of the program's: seconds, and the rest in units of so many ns. */
 static intptr_t tell_time(uintptr_t to, uint32_t unit_ns) {
-  uintptr_t *told = memory_of_program(to, sizeof(uintptr_t[2]), MAY_WRITE);
+  uintptr_t *result = memory_of_program(to, sizeof(uintptr_t[2]), MAY_WRITE);
   const struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = unit_ns == 1 ? now.ns : now.ns / unit_ns;
+  if (!result) return -EFAULT;
+  result[0] = now.seconds;
+  result[1] = unit_ns == 1 ? now.ns : now.ns / unit_ns;
   return 0;
 }
 
 intptr_t call_clock_gettime64(registers *core) {
-  uint64_t *told = memory_of_program(ARGUMENT(core, 1), sizeof(uint64_t[2]), MAY_WRITE);
+  uint64_t *result = memory_of_program(ARGUMENT(core, 1), sizeof(uint64_t[2]), MAY_WRITE);
   const struct bare_time now = clock_time();
-  if (!told) return -EFAULT;
-  told[0] = now.seconds;
-  told[1] = now.ns;
+  if (!result) return -EFAULT;
+  result[0] = now.seconds;
+  result[1] = now.ns;
   return 0;
 }
 

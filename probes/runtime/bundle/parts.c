@@ -40,11 +40,11 @@ static bool bytes_take(struct bytes *from, size_t count, struct bytes *taken) {
 
 static bool file_read(const char *folder, const char *name, struct bytes *content) {
   char path[1200];
-  struct stat told;
+  struct stat status;
   snprintf(path, sizeof path, "%s/%s", folder, name);
   FILE *file = fopen(path, "r");
   if (!file) return false;
-  const size_t room = fstat(fileno(file), &told) == 0 ? (size_t)told.st_size : 0;
+  const size_t room = fstat(fileno(file), &status) == 0 ? (size_t)status.st_size : 0;
   unsigned char *text = malloc(room + 1);
   const size_t length = text ? fread(text, 1, room, file) : 0;
   fclose(file);

@@ -68,7 +68,7 @@ static size_t gathered(char *const *words, const char *lines, char *text, size_t
                        bool *is_late) {
   int from = -1;
   size_t used = 0;
-  bool is_told = false;
+  bool is_signalled = false;
   const pid_t child = started(words, lines, &from);
   *is_late = false;
   *status = 0;
@@ -78,8 +78,8 @@ static size_t gathered(char *const *words, const char *lines, char *text, size_t
       *is_late = true;
       break;
     }
-    if (stop_asked && !is_told) end(child, SIGINT);
-    is_told = stop_asked;
+    if (stop_asked && !is_signalled) end(child, SIGINT);
+    is_signalled = stop_asked;
     const ssize_t got = read(from, text + used, room - used - 1);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;

@@ -45,8 +45,8 @@ bool text_of(const char *line, const char *key, char *text, size_t room) {
 double now_s(void) {
   static double last_s, passed_s;
   struct timespec now = {0, 0};
-  const bool is_told = clock_gettime(CLOCK_MONOTONIC, &now) == 0;
-  const double read_s = is_told ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : (double)time(NULL);
+  const bool has_clock = clock_gettime(CLOCK_MONOTONIC, &now) == 0;
+  const double read_s = has_clock ? (double)now.tv_sec + (double)now.tv_nsec * 1e-9 : (double)time(NULL);
   if (read_s > last_s) passed_s += read_s - last_s;
   last_s = read_s;
   return passed_s;

@@ -38,7 +38,7 @@ static enum toll_status prepare(struct toll_run *r) {
   command->output = memfd_create("output", MFD_CLOEXEC);
   command->image = bytes ? memfd_create("program", MFD_CLOEXEC) : -1;
   if (getenv("TOLL_SERVED"))
-    return toll_skip(r, "its system calls would be made by a loader, whose time could not be told from its own");
+    return toll_skip(r, "its system calls would be made by a loader, whose time could not be separated from its own");
   if (command->output < 0 || (bytes && command->image < 0))
     return toll_skip(r, "the system gives no file in memory: %s", strerror(errno));
   for (size_t done = 0; done < bytes;) {

@@ -7,7 +7,7 @@
  * FD: where inherited output goes; INPUT: the commands' standard input; FILE: their output in mode `f`. COUNT: of the words
  * of one command, of which the first names it; PATH: what is executed. Each line of standard input is one run: the command's
  * number from 0, where its input is from (`n` INPUT, `m` what the last command wrote in mode `m`), and where its output goes
- * (`n` nowhere, `m` a file in memory, `p` a pipe, `i` inherited, `f` FILE). `c` behind these counts its instructions in user
+ * (`n` nowhere, `m` a file in memory, `p` a pipe, `i` inherited, `f` FILE). `c` after these counts its instructions in user
  * mode. The answer is one line of numbers (`answer`).
  *
  * vfork(2) starts a process without copying page tables. The peak resident set of a process begins with that of the one

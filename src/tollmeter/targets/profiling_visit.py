@@ -144,4 +144,4 @@ def _observed(target: str, command: Sequence[str], asked: str, plugin: str) -> t
     kind, _, place = target.partition(":")
     if kind != "qemu-user":
         raise Failure(f"{target} does not report addresses: qemu-user does", 6)
-    return beside_counter(place, command, asked, plugin=plugin, output="told", limit_s=_LIMIT_S)
+    return beside_counter(place, command, asked, plugin=plugin, output="report", limit_s=_LIMIT_S)

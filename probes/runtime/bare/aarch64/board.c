@@ -6,7 +6,7 @@
 
 enum { DISTRIBUTOR = 0x08000000, CORE_SIDE = 0x08010000, UART = 0x09000000, TIMER_INTERRUPT = 27 };
 
-const struct told board_usual = {.memory_bytes = 128 << 20, .wire = UART};
+const struct boot board_usual = {.memory_bytes = 128 << 20, .wire = UART};
 
 static uint64_t zero, counted_zero;
 
@@ -45,12 +45,12 @@ void timer_quiet(void) {
   __asm__ volatile("msr cntv_ctl_el0, xzr\n\tisb" ::: "memory");
 }
 
-void board_open(const struct told *told) {
-  uint64_t hz = told->timer_hz;
+void board_open(const struct boot *boot) {
+  uint64_t hz = boot->timer_hz;
   if (!hz) __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
   __asm__ volatile("msr pmcr_el0, %0\n\tmsr pmcntenset_el0, %1\n\tisb" ::"r"(0x41ull), "r"(1ull << 31));
-  lines_open(DEVICES_AT + told->wire, 0);
-  clock_open((uint32_t)hz, told->counted);
+  lines_open(DEVICES_AT + boot->wire, 0);
+  clock_open((uint32_t)hz, boot->counted);
   gic_open(DEVICES_AT + DISTRIBUTOR, DEVICES_AT + CORE_SIDE, TIMER_INTERRUPT);
 }
 

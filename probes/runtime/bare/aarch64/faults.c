@@ -51,7 +51,7 @@ void pages_publish(uintptr_t start, uintptr_t bytes) {
 
 void frame_keep(struct context *context, const registers *core, uintptr_t address) {
   struct fpsimd_context *fpu = (void *)context->core.__reserved;
-  memcpy(context->core.regs, core->r, sizeof core->r); /* sp and pc stand behind regs[30] */
+  memcpy(context->core.regs, core->r, sizeof core->r); /* sp and pc follow regs[30] */
   context->core.pstate = core->flags;
   context->core.fault_address = address;
   fpu->head.magic = FPSIMD_MAGIC;

@@ -32,7 +32,7 @@ start:
 	sub x24, x24, x23
 	add x24, x22, x24          /* the image's end in memory */
 
-	/* What was loaded through a cache, an archive behind the image included, is to be found without one. */
+	/* What was loaded through a cache, an archive after the image included, is to be found without one. */
 	mrs x0, ctr_el0
 	ubfx x0, x0, #16, #4
 	mov x1, #4

@@ -4,14 +4,14 @@
  * and 4) the interrupt controller and the global timer.
  *
  * That timer is the clock: 64 bits, so that it never wraps, and it compares, so that it can wake. It counts the cluster's
- * PERIPHCLK, whose frequency nothing tells; QEMU's runs at 100 MHz, and a board's is told on the command line. The cycle
+ * PERIPHCLK, whose frequency nothing reports; QEMU's runs at 100 MHz, and a board's is on the command line. The cycle
  * counter of the core would be finer, but goes with the core's frequency and has 32 bits; QEMU's Cortex-A9 has none.
  */
 #include "devices.h"
 
 enum { FIRST_UART = 0x9000 };
 
-const struct told board_usual = {.memory_bytes = 64 << 20, .wire = DEVICES + FIRST_UART, .timer_hz = 100000000};
+const struct boot board_usual = {.memory_bytes = 64 << 20, .wire = DEVICES + FIRST_UART, .timer_hz = 100000000};
 
 static uintptr_t cluster;
 
@@ -60,7 +60,7 @@ void timer_zero(void) {
   timer_quiet();
 }
 
-/* The status stays set as long as the time is behind the comparison, unless that is off (4.4.4). */
+/* The status stays set as long as the time is past the comparison, unless that is off (4.4.4). */
 void timer_quiet(void) {
   *device(cluster + CONTROL) = RUN;
   *device(cluster + STATUS) = 1;
@@ -75,14 +75,14 @@ void timer_compare(uint64_t ticks) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-void board_open(const struct told *told) {
+void board_open(const struct boot *boot) {
   enum { CORE_SIDE = 0x100, DISTRIBUTOR = 0x1000, TIMER_INTERRUPT = 27 };
-  const uintptr_t first = DEVICES_AT + FIRST_UART, wire = DEVICES_AT + (told->wire & 0xfffff);
+  const uintptr_t first = DEVICES_AT + FIRST_UART, wire = DEVICES_AT + (boot->wire & 0xfffff);
   uint32_t base;
   __asm__("mrc p15, 4, %0, c15, c0, 0" : "=r"(base));
   cluster = PRIVATE_AT + (base & 0xfffff);
   lines_open(wire, wire == first ? 0 : first);
-  clock_open(told->timer_hz, !told->real && told->timer_hz == 1000000000 / TICK_NS);
+  clock_open(boot->timer_hz, !boot->real && boot->timer_hz == 1000000000 / TICK_NS);
   gic_open(cluster + DISTRIBUTOR, cluster + CORE_SIDE, TIMER_INTERRUPT);
 }
 

@@ -146,9 +146,9 @@ bare_again:                  /* from either mode: memory may come to its end in 
 
 /* ---- exceptions ------------------------------------------------------------------------------------------------- */
 
-	.macro enter behind
-	.if \behind
-	sub lr, lr, #\behind       /* to the instruction that is meant (B1.8.3) */
+	.macro enter return_offset
+	.if \return_offset
+	sub lr, lr, #\return_offset       /* to the instruction that is meant (B1.8.3) */
 	.endif
 	srsdb sp!, #SUPERVISOR     /* pc, cpsr */
 	cps #SUPERVISOR
@@ -199,7 +199,7 @@ on_data_abort:
 	bl bare_data_abort
 	b leave
 
-/* The supervisor touched memory for the program: a page that is only promised yet, or one that is not there. */
+/* The supervisor touched memory for the program: a page that is reserved and not yet zeroed, or one that is not there. */
 on_own_abort:
 	sub lr, lr, #8
 	push {r2, r3, r12, lr}
@@ -258,7 +258,7 @@ bare_fpu_load:
 
 /* ---- the page of vectors ---------------------------------------------------------------------------------------- */
 
-/* The program sees it at 0xffff0000. Behind the vectors stand the routines that the C libraries of old ARM cores take
+/* The program sees it at 0xffff0000. After the vectors stand the routines that the C libraries of old ARM cores take
  * from the kernel, at the addresses and with the contracts of Linux's "Kernel-provided User Helpers". */
 	.section .vectors, "ax"
 	.balign 4096

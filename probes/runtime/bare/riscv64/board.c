@@ -6,7 +6,7 @@
 
 enum { PLIC = 0x0c000000, UART = 0x10000000, USUAL_HZ = 10000000 };
 
-const struct told board_usual = {.memory_bytes = 128 << 20, .wire = UART, .timer_hz = USUAL_HZ};
+const struct boot board_usual = {.memory_bytes = 128 << 20, .wire = UART, .timer_hz = USUAL_HZ};
 
 /* ---- the SBI (RISC-V Supervisor Binary Interface 1.0) -------------------------------------------------------------- */
 
@@ -105,9 +105,9 @@ void board_wait(void) {
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-void board_open(const struct told *told) {
-  lines_open(DEVICES_AT + told->wire, 0);
-  clock_open(told->timer_hz, told->counted);
+void board_open(const struct boot *boot) {
+  lines_open(DEVICES_AT + boot->wire, 0);
+  clock_open(boot->timer_hz, boot->counted);
   open_interrupts();
 }
 

@@ -20,7 +20,7 @@
 _start:
 	j start
 	.balign 8
-	.quad IMAGE_ALIGNMENT      /* so far behind the memory's beginning, where the SBI lies */
+	.quad IMAGE_ALIGNMENT      /* so far after the memory's beginning, where the SBI lies */
 	.quad bare_image_end - _start
 	.quad 0
 	.word 2, 0

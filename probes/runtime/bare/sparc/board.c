@@ -13,7 +13,7 @@ enum { UART_INTERRUPT = 3, ALARM_INTERRUPT = 7 };
 /* QEMU's timers count 40 MHz, divided. */
 enum { CORE_HZ = 40000000, DIVISOR = 4, USUAL_HZ = CORE_HZ / DIVISOR };
 
-const struct told board_usual = {.memory_bytes = 256 << 20, .wire = UART, .timer_hz = USUAL_HZ};
+const struct boot board_usual = {.memory_bytes = 256 << 20, .wire = UART, .timer_hz = USUAL_HZ};
 
 /* ---- the clock: the first timer counts down, and the second wakes ---------------------------------------------------- */
 
@@ -75,9 +75,9 @@ void board_wait(void) {
 
 /* ---- the whole ----------------------------------------------------------------------------------------------------- */
 
-void board_open(const struct told *told) {
-  lines_open(told->wire, 0);
-  clock_open(told->timer_hz, false);
+void board_open(const struct boot *boot) {
+  lines_open(boot->wire, 0);
+  clock_open(boot->timer_hz, false);
   *device(INTERRUPTS + MASK) = 1u << UART_INTERRUPT | 1u << ALARM_INTERRUPT;
 }
 

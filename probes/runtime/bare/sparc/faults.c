@@ -80,7 +80,7 @@ static const uint32_t *code_of(const registers *core) {
   return memory_of_program(core->r[PROGRAM_COUNTER], 4, MAY_READ);
 }
 
-/* `restore` of a window that start.S found no memory for: the page may be one that is only promised yet. */
+/* `restore` of a window that start.S found no memory for: the page may be one that is reserved and not yet zeroed. */
 static void restore_window(registers *core) {
   const uint32_t code = *code_of(core), sum = sum_of(core, code);
   const uintptr_t stack = core->r[FRAME_POINTER];
