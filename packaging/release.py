@@ -51,7 +51,7 @@ def wheels(tree: Path, folder: Path, environment: dict[str, str]) -> None:
 
 
 def archive(tree: Path, folder: Path, seconds: str) -> None:
-    """In the order of names, and of nobody in particular."""
+    """In the order of names, and with no owner."""
     words = ["tar", "--sort=name", f"--mtime=@{seconds}", "--owner=0", "--group=0", "--numeric-owner", "-c", tree.name]
     with (folder / f"{NAME}.tar.xz").open("wb") as file, subprocess.Popen(
         words, cwd=tree.parent, stdout=subprocess.PIPE

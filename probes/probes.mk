@@ -14,7 +14,7 @@ OBJ     := $(OUT)/obj
 RUNTIME := probes/runtime
 
 # Where there is an FPU, libgcc leaves out the soft-float routines; compiler-rt's builtins have them. Not for x32, which
-# nobody builds them for.
+# no distribution builds them for.
 SOFT_FLOAT := $(if $(filter -mx32,$(ABI_FLAGS)),,$(firstword \
               $(wildcard /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.builtins-$(ARCH).a)))
 

@@ -12,7 +12,7 @@
  *
  * The network grows by its arcs, and has five nodes for each of the root of their number: a timetable, as mcf's is, has the
  * more connections a trip the more trips there are, and with as many nodes as arcs a gigabyte of them would take hours. A
- * ring of dear arcs without bound makes every demand attainable.
+ * ring of expensive arcs without bound makes every demand attainable.
  */
 #include "heap.h"
 #include "library.h"

@@ -4,7 +4,7 @@
  *
  * Where the kernel's clock source can be read from user mode, the C library reads it in the vDSO and never enters the
  * kernel; with a slow source (an emulated timer, a time-stamp counter that was found unstable) or a library that does not
- * look for the vDSO, the ordinary reading is as dear as an entry, and every program that takes times pays for it. Both
+ * look for the vDSO, the ordinary reading is as expensive as an entry, and every program that takes times pays for it. Both
  * readings are made inside the same sample: their ratio says which of the two this program got.
  */
 #define _GNU_SOURCE 1

@@ -149,7 +149,8 @@ struct toll_burst {
   double chain_hz, width_hz;
 };
 struct toll_burst toll_burst_measure(void);
-double toll_width_measure(void); /* the half of it that a neighbour lowers; 0 where instructions are counted */
+double toll_width_measure(
+    void); /* the half of it that a busy sibling hyperthread lowers; 0 where instructions are counted */
 void toll_emit_clock(struct toll_clock clock);
 void toll_emit_control(const char *when, struct toll_pace_reading reading);
 

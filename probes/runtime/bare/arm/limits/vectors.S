@@ -98,7 +98,7 @@ answer:
 	nop                        /* user registers were loaded: not the banked ones right after it */
 	back
 
-/* To the map with the table r4 and the number r5. Number 0 is nobody's: while the table changes, no translation can be
+/* To the map with the table r4 and the number r5. Number 0 belongs to no map: while the table changes, no translation can be
  * noted under a wrong number (B3.10.4). */
 switch:
 	mov r6, #0
