@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_map_of_two_thousand_nodes_is_drawn_and_tells_its_cells(
+def test_the_map_of_two_thousand_nodes_is_drawn_and_names_its_cells(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     chance = np.random.default_rng(1)

@@ -241,7 +241,7 @@ def test_paper_is_white_even_at_night(gallery: Gallery, tmp_path: Path) -> None:
         assert pages >= 5
 
 
-def test_pointing_at_a_mark_tells_its_value_interval_and_samples(gallery: Gallery) -> None:
+def test_pointing_at_a_mark_shows_its_value_interval_and_samples(gallery: Gallery) -> None:
     with gallery.show(example_runs.healthy, of="#chart-parallelism") as shown:
         page = shown.page
         target = page.locator("#chart-parallelism svg path[opacity='0']").first
@@ -327,7 +327,7 @@ def nine_decades() -> Results:
     return example_runs.with_index(results, tolls=tolls)
 
 
-def test_on_paper_no_table_is_cut_and_the_words_of_a_scale_are_apart(gallery: Gallery) -> None:
+def test_in_print_no_table_is_cut_and_axis_labels_do_not_touch(gallery: Gallery) -> None:
     with gallery.show(nine_decades, folded=True) as shown:
         page = shown.page
         page.emulate_media(media="print")
@@ -368,7 +368,7 @@ def test_what_is_folded_is_drawn_when_it_opens_and_not_before(gallery: Gallery) 
         assert 0 < plots.locator("svg").count() < plots.count()
 
 
-def test_a_tap_and_the_arrow_keys_tell_what_a_mark_says(gallery: Gallery) -> None:
+def test_a_tap_and_the_arrow_keys_show_a_marks_tooltip(gallery: Gallery) -> None:
     with gallery.show(example_runs.small, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
         page, tip = shown.page, shown.page.locator(".tip")
         target = page.locator("#chart-latency svg path[opacity='0']").nth(3)

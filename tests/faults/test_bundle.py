@@ -126,7 +126,7 @@ def test_one_that_was_altered_or_cut_says_so(bundle: Path, tmp_path: Path, harm:
     assert [path.name for path in tmp_path.iterdir()] == ["t.sh"]
 
 
-def test_what_cannot_be_written_is_told_with_a_status_of_its_own(bundle: Path, tmp_path: Path) -> None:
+def test_a_failed_write_has_its_own_exit_status(bundle: Path, tmp_path: Path) -> None:
     assert started(bundle, tmp_path, "--budget", "1", "--out", "/proc/nothing").returncode == 5
     assert started(bundle, tmp_path, "--bugdet", "1").returncode == 2
     (tmp_path / "out").mkdir()

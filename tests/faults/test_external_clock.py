@@ -56,7 +56,7 @@ def visited(executable: str, line: ClockLine, samples: int = 4) -> Outcome:
         return outcome(target.run(executable, visit, 1))
 
 
-def test_all_marks_come_over_a_pty_and_both_clocks_are_told(loop: str) -> None:
+def test_all_marks_arrive_over_a_pty_and_both_clocks_are_reported(loop: str) -> None:
     back = visited(loop, Pty())
     assert (back.status, back.clock.kind, back.clock.source) == ("ok", "external", "pty"), back.reason
     assert back.marks and (back.marks.lost, back.marks.doubled, back.marks.inserted) == (0, 0, 0)

@@ -311,7 +311,9 @@ def test_what_was_fetched_does_not_stay(hollow: Path) -> None:
 
 
 @pytest.mark.parametrize(("manager", "line"), [("dnf", "dnf install python3"), ("pacman", "pacman -S python")])
-def test_another_distribution_is_told_its_own_line(hollow: Path, tmp_path: Path, manager: str, line: str) -> None:
+def test_on_another_distribution_the_message_has_its_own_install_line(
+    hollow: Path, tmp_path: Path, manager: str, line: str
+) -> None:
     shutil.rmtree(hollow / ".venv")
     bare = without_compilers(tmp_path)
     (tmp_path / "bin/python3").unlink()

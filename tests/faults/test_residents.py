@@ -118,7 +118,7 @@ def test_visits_that_fork_are_all_made_by_one_process(
     assert not any(child.is_alive for child in started)
 
 
-def test_closing_ends_whoever_waits(place: Place) -> None:
+def test_closing_ends_the_waiting_resident_processes(place: Place) -> None:
     waiting = [place.process(seed=7), place.process(seed=9, cpus=(1,))]
     assert all(map(is_alive, waiting))
     place.target.close()
@@ -187,7 +187,7 @@ def test_an_interrupt_during_a_set_up_leaves_the_visit_without_a_sample(place: P
 # ---- how many wait ---------------------------------------------------------------------------------------------------
 
 
-def test_who_has_waited_longest_ends_where_all_together_hold_too_much(
+def test_the_longest_idle_resident_ends_when_residents_hold_too_much_memory(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quarter of the machine's memory, here two processes and a half."""

@@ -397,7 +397,7 @@ def test_the_first_signal_ends_after_the_sample_and_resuming_does_the_rest(done:
     assert [(row["status"], row["reason"]) for row in shown(done, "mine")["rows"]] == [("ok", None)] * 2
 
 
-def test_the_second_ctrl_c_ends_at_once_and_leaves_nobody(root: Path) -> None:
+def test_the_second_ctrl_c_ends_at_once_and_leaves_no_process(root: Path) -> None:
     tree(root, enter="stubborn")
     process = started(root)
     process.send_signal(signal.SIGINT)

@@ -73,7 +73,7 @@ def test_the_list_leads_to_each_run_and_its_page(server: serving.Server, run: Pa
     assert asked(server, "/favicon.ico")[:2] == (204, "")
 
 
-def test_nobody_without_the_token_nor_from_another_name_sees_anything(server: serving.Server, run: Path) -> None:
+def test_requests_without_the_token_or_with_another_host_name_are_refused(server: serving.Server, run: Path) -> None:
     for path in ("/", "/x/", f"/x/{run.name}", f"/{server.token[:-1]}/", f"/{run.name}"):
         status, body, _ = asked(server, path)
         assert (status, run.name in body) == (404, False), path

@@ -57,7 +57,7 @@ def _default(root: Path) -> Path:
     return next(path for path in (root / "runs").iterdir() if (path / NAME).exists() and path.name != "LAST")
 
 
-def test_visits_of_the_same_points_are_taken_over_and_told(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_visits_of_the_same_points_are_reused_and_reported(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     taken, said, run = studied(root, capfd)
     assert taken == {"kernel.enter", "kernel.other"}
     assert "are taken over from" in said and "are taken over from" in str(run["reused"])

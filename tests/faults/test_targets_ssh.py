@@ -49,7 +49,7 @@ def test_another_key_than_the_known_one_is_refused(options: list[str], tmp_path:
     target.close()
 
 
-def test_a_key_that_nobody_knows_is_refused_without_a_question(options: list[str], tmp_path: Path) -> None:
+def test_an_unknown_host_key_is_refused_without_a_prompt(options: list[str], tmp_path: Path) -> None:
     (tmp_path / "known").write_text("")
     target = Ssh("127.0.0.1", options)
     with pytest.raises(Failure, match="key"):

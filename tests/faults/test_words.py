@@ -59,7 +59,7 @@ def test_what_means_nothing_is_a_short_line_and_measures_nothing(
     assert not list(Path().glob("**/journal.jsonl"))
 
 
-def test_the_plan_of_what_is_left_of_a_run_is_told_and_nothing_is_measured(
+def test_a_dry_run_of_resume_prints_the_remaining_plan_and_measures_nothing(
     root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "--out", "mine", "--quiet", "--budget", "60s"]) == 0

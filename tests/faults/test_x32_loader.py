@@ -65,7 +65,7 @@ def test_native_programs_are_started_by_the_kernel() -> None:
     assert native_command("/bin/true") == ["/bin/true"]
 
 
-def test_a_probe_tells_how_much_of_its_time_is_the_loaders() -> None:
+def test_a_probe_reports_the_share_of_its_time_that_the_loader_took() -> None:
     """All of a system call's and of a handler's, nothing of a loop's; all where a batch starts processes."""
     probes: dict[str, dict[str, str | int]] = {
         SERVED: {"call": "getppid"}, "kernel.fault_segv": {}, "kernel.process_create": {"how": "vfork"},

@@ -67,7 +67,7 @@ def test_of_several_instructions_each_has_its_own_stride() -> None:
 
 
 @pytest.mark.parametrize("one_in", [2, 8])
-def test_some_of_the_lines_tell_of_all(one_in: int) -> None:
+def test_sampled_lines_estimate_the_distances_of_all_lines(one_in: int) -> None:
     walk = np.tile(np.random.default_rng(2).permutation(8192).astype(np.uint32), 3)
     told = distances(walk, np.full(len(walk), CHASE, np.uint8), 8192, one_in)
     assert told[:, 2].sum() == pytest.approx(2 * 8192, rel=0.1)

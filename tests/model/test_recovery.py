@@ -110,7 +110,7 @@ def test_levels_of_the_default_suite_are_as_they_are(machines: list[Recovery]) -
     assert wrong_of_a_few("first", [one.machine.seed for one in machines][::2] + AWKWARD) == []
 
 
-def test_neighbours_bursts_and_states_make_no_level(
+def test_interference_bursts_and_states_make_no_false_level(
     machines: list[Recovery], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of the last cache a third to all is left, some sizes are served by turns, and one row in thirty is hit."""

@@ -50,7 +50,7 @@ def test_what_left_the_guest_is_counted(abi: str) -> None:
 
 
 @pytest.mark.parametrize("trap", ["undefined_instruction", "null_store"])
-def test_a_traps_parts_are_told_and_are_less_than_all_of_it(abi: str, trap: str) -> None:
+def test_the_parts_of_a_trap_are_reported_and_are_less_than_the_whole(abi: str, trap: str) -> None:
     back = visit(abi, "kernel.trap_parts", samples=2, trap=trap)
     if back.status == "unsupported":
         pytest.skip(str(back.reason))

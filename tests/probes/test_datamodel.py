@@ -93,7 +93,7 @@ def test_a_long_list_costs_more_a_step_than_a_short_one(abi: str) -> None:
     assert long > 3 * short
 
 
-def test_an_emulator_sees_how_far_apart_the_loads_of_a_list_lie(abi: str) -> None:
+def test_an_emulator_reports_the_reuse_distances_of_a_list(abi: str) -> None:
     """Some nodes share a line, so that it comes again after a part of the list; never after more than all of it."""
     target = {"x86_64": "qemu-user:x86_64", "ia32": "qemu-user:i386"}.get(abi)
     if target is None or lack(target.partition(":")[2]):
@@ -196,7 +196,7 @@ def test_an_event_is_as_large_as_its_layout_says(abi: str) -> None:
 
 
 @pytest.mark.machine
-def test_memory_is_told_the_same_twice(abi: str) -> None:
+def test_reported_memory_is_the_same_in_two_visits(abi: str) -> None:
     one, two = stored(abi, 1000), stored(abi, 1000)
     for name in ("resident_peak", "resident", "proportional", "heap", "minor_faults", "asked", "code", "data"):
         assert one.gauges[name] == pytest.approx(two.gauges[name], rel=0.01), name
@@ -228,7 +228,7 @@ PROGRAMS = ({"network_simplex": {"arcs": 3000}, "sparse": {"side": 100}, "dense"
 
 @pytest.mark.machine
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
-def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: dict[str, int]) -> None:
+def test_a_program_reports_its_memory_faults_and_time(abi: str, name: str, where: dict[str, int]) -> None:
     done = visit(abi, f"datamodel.{name}", samples=2, **where)
     if done.status == "unsupported":
         assert "here" in (done.reason or "")
@@ -239,7 +239,7 @@ def test_a_program_tells_its_memory_faults_and_time(abi: str, name: str, where: 
 
 @pytest.mark.machine
 @pytest.mark.parametrize(("name", "where"), PROGRAMS)
-def test_a_programs_memory_is_told_the_same_twice(abi: str, name: str, where: dict[str, int]) -> None:
+def test_a_programs_memory_is_the_same_in_two_visits(abi: str, name: str, where: dict[str, int]) -> None:
     """But for what the kernel maps at once around a page of the executable, as far as it has it at hand, which is less
     of one that was just linked."""
     _, one, two = (visit(abi, f"datamodel.{name}", samples=2, **where) for _ in range(3))

@@ -405,7 +405,7 @@ def test_asking_elsewhere_costs_more_than_asking_here(abi: str) -> None:
 
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
 @pytest.mark.parametrize("map_", ["other", "same"])
-def test_whoever_waits_by_a_futex_for_another_cpu_sleeps(abi: str, map_: str) -> None:
+def test_a_futex_wait_for_another_cpu_sleeps(abi: str, map_: str) -> None:
     """In each call. Two sides that are quick would else find the word there, and a call would take a hundredth."""
     done = visit(abi, "kernel.call_object", channel="futex", placement="two_cpus", address_space=map_)
     assert done.status == "ok", done.reason
@@ -540,7 +540,7 @@ def test_operations_side_by_side_cost_less_than_in_a_chain(abi: str, kind: str) 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("interval", [1000, 100_000])
-def test_one_in_a_hundred_is_told_of_a_thousand_appointments_or_not_at_all(own_abi_name: str, interval: int) -> None:
+def test_a_percentile_is_reported_from_a_thousand_timer_expiries_on(own_abi_name: str, interval: int) -> None:
     done = visit(own_abi_name, "kernel.timer", samples=1, interval=interval, slack="least")
     assert done.status == "ok"
     assert not done.gauges if interval == 100_000 else done.gauges["appointments"] >= 1000
@@ -613,7 +613,7 @@ def test_a_wake_up_is_a_number_or_the_other_cpu_was_not_idle(abi: str) -> None:
     assert done.status == "ok" or "not idle" in str(done.reason)
 
 
-def test_a_file_in_memory_is_told_from_one_on_a_disk(own_abi_name: str, tmp_path: Path) -> None:
+def test_a_file_on_tmpfs_is_distinguished_from_one_on_a_disk(own_abi_name: str, tmp_path: Path) -> None:
     """Whatever the folder is called: a disk's number must not be a memory's."""
     words = [f"--folder={tmp_path}", "--samples=1", "act=fsync"]
     for probe in ("kernel.disk_file", "kernel.disk act=read"):

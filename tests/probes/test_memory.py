@@ -237,7 +237,7 @@ def test_a_mix_counts_lines_read_and_lines_written(own_abi_name: str) -> None:
 
 
 @pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
-def test_stream_counts_each_vector_once_and_the_fetch_apart(own_abi_name: str) -> None:
+def test_stream_counts_each_vector_once_and_write_allocate_separately(own_abi_name: str) -> None:
     copy, triad = (visit(own_abi_name, "memory.stream", samples=1, size=4 * MIB, kernel=k) for k in ("copy", "triad"))
     assert triad.work.bytes == 1.5 * copy.work.bytes
     assert copy.work.bus_bytes == 1.5 * copy.work.bytes

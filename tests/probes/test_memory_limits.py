@@ -66,7 +66,7 @@ def test_a_size_of_nothing_is_a_failure_with_its_reason(abi: str, probe: str) ->
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter of system calls is of x86_64")
-def test_refused_huge_pages_are_told(own_abi_name: str) -> None:
+def test_refused_huge_pages_are_reported(own_abi_name: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     deny = denying(numbers()["prctl"], errno.EPERM)
 

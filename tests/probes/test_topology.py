@@ -137,7 +137,7 @@ def test_sets_whose_cpus_are_numbered_in_turn_are_one_term_each(loop: Path, tmp_
     assert numbers("0-14/2,3") == (0, 2, 3, 4, 6, 8, 10, 12, 14)
 
 
-def test_the_machine_itself_is_told_without_a_folder(loop: Path) -> None:
+def test_the_topology_of_this_machine_is_read_without_a_folder(loop: Path) -> None:
     done = subprocess.run([loop, "--machine"], capture_output=True, check=True, timeout=LONG_S)
     machine = head(done.stdout).machine
     assert machine and machine.topology

@@ -22,7 +22,7 @@ STUDIED = (DONE, UNANSWERED, INFRASTRUCTURE, NOTHING_RAN)
 
 # Left out: arithmetic and drawing by libraries that are the same in every system. They take most of the time, and
 # `make test` runs them too.
-_SLOW = """compare curves effort_beside_a_neighbour floats pairs recorded_curves report_charts report_new_charts
+_SLOW = """compare curves effort_under_contention floats pairs recorded_curves report_charts report_new_charts
   report_of_any_rows report_page"""
 PYTEST = " ".join(
     [".venv/bin/python -m pytest -q -n 2 --dist loadfile tests/tidy tests/unit"]

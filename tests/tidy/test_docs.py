@@ -58,7 +58,7 @@ def decisions() -> dict[str, int]:
     return {name: int(PurePosixPath(name).name[:4]) for name in under(DECISIONS, ".md")}
 
 
-def test_every_verb_is_told_in_the_readme() -> None:
+def test_every_verb_is_in_the_readme() -> None:
     offered = verbs()
     assert {"run", "list", "show", "report"} <= set(offered)
     hold(

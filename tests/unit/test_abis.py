@@ -102,7 +102,7 @@ def test_each_kind_of_place_has_its_own_clock(tmp_path: Path, monkeypatch: pytes
     assert [ways.clock_of(name) for name in names] == ["hardware", "instructions", "virtual", "virtual", "hardware"]
 
 
-def test_an_emulator_that_loads_no_plugin_is_told_and_blamed_on_no_package(
+def test_an_emulator_without_plugins_is_reported_and_no_package_is_suggested(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debian 13 has static ones alone."""
@@ -135,7 +135,7 @@ def test_an_emulator_that_is_named_alone_is_the_abis_own(root: Path) -> None:
         ways.for_abi("guest", known["s390x"])
 
 
-def test_a_target_leaves_out_what_nobody_named_and_it_does_not_run() -> None:
+def test_a_target_leaves_out_abis_that_were_not_named_and_do_not_run_there() -> None:
     loaded = catalog(abis=("x86_64", "arm-hard"))
     placed = places._placed(loaded, ["bare"], ["arm-hard"])
     assert placed.abis == ("arm-hard",) and not placed.gaps
@@ -210,7 +210,7 @@ def test_a_name_that_is_no_abis_is_refused_before_the_others_are_made(monkeypatc
     assert caught.value.exit_code == 2
 
 
-def test_where_an_abi_runs_does_not_depend_on_who_built_it(tree: Path, own: Path) -> None:
+def test_the_target_of_an_abi_does_not_depend_on_the_building_user(tree: Path, own: Path) -> None:
     text = MINE.format(compiler="gcc").replace('["x86_64", "aarch64"]', '["none"]')
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
     (tree / "build").mkdir(exist_ok=True)
@@ -238,7 +238,7 @@ ZIG_ARM = ZIG.format(
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_zig_is_brought_when_an_abi_asks_for_it_and_nobody_forbids(
+def test_zig_is_installed_when_an_abi_needs_it_and_installing_is_permitted(
     root: Path, own: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
     (own / "zigged.toml").write_text(ZIG_X86)

@@ -62,7 +62,7 @@ def test_a_word_that_means_nothing_is_refused_with_the_nearest(words: tuple[str,
     assert refused.value.exit_code == 2
 
 
-def test_a_plan_in_turns_expects_as_many_visits_as_a_ratio_takes() -> None:
+def test_an_interleaved_plan_expects_as_many_visits_as_a_ratio_takes() -> None:
     alone, both = plan_of(SMALL), plan_of(SMALL, "size=4096")
     assert len(both.points()) == 2 * len(alone.points())
     assert expected_seconds(both) > 10 * expected_seconds(alone)

@@ -38,26 +38,26 @@ def test_expensive_points_wait_until_the_cheap_ones_have_intervals() -> None:
     assert chosen(1.5, *dear) == ["dear 0"], "one visit, where no interval can be had"
 
 
-def test_the_cheapest_to_settle_come_before_the_cheapest_visit() -> None:
+def test_points_that_converge_soonest_come_before_the_cheapest_visit() -> None:
     """Ten visits of 0.1 s are dearer than one of 0.5 s."""
     assert chosen(100.0, Wish("many", 6, 16, 0.1), Wish("one", 6, 7, 0.5)) == ["one", "many"]
 
 
-def test_what_is_too_dear_is_passed_over_for_what_fits() -> None:
+def test_a_point_beyond_the_budget_is_passed_over_for_one_that_fits() -> None:
     wishes = (Wish("dear", 6, 106, 0.1), Wish("hopeless", 9, inf, 0.01), Wish("cheap", 3, 5, 0.1))
     assert chosen(0.5, *wishes) == ["cheap"]
     new = (Wish("first", 1, 9, 0.1), Wish("dear", 1, 9, 10.0), Wish("last", 2, 9, 0.2))
     assert chosen(5.0, *new) == ["first", "last"]
 
 
-def test_nobody_settles_at_the_cost_of_one_that_has_no_interval_yet() -> None:
+def test_no_point_converges_at_the_cost_of_one_without_an_interval() -> None:
     """The new one wants two visits of 2 s: that leaves 1 s of 5 for the other, which wants 1.5."""
     new = Wish("new", 1, 9, 2.0)
     assert chosen(5.0, new, Wish("known", 3, 6, 0.5)) == ["new"], "and none of what is left over"
     assert chosen(6.0, new, Wish("known", 3, 6, 0.5)) == ["new", "known"]
 
 
-def test_where_nothing_can_be_settled_the_least_visited_share_what_is_left() -> None:
+def test_where_no_point_can_converge_the_least_visited_share_the_rest() -> None:
     wishes = (Wish("a", 9, inf, 0.1), Wish("b", 4, inf, 0.1), Wish("c", 6, inf, 0.1))
     assert chosen(0.25, *wishes) == ["b", "c"]
 

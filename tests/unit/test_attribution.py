@@ -149,7 +149,7 @@ def test_what_no_model_has_is_left_unexplained() -> None:
     assert part(one, "unexplained") < 0.8 * one.saved_ns
 
 
-def test_each_part_that_cannot_be_told_says_why() -> None:
+def test_each_part_without_a_number_has_a_reason() -> None:
     bare = attributed(results(*SIMPLEX, [1024, 16384, 65536], priced=False), "x86_64", "x32")
     told = {found.name: (found.ns, found.reason) for found in bare[0].parts}
     assert told["caches"] == (None, "this run measured no latency over size")
@@ -199,7 +199,7 @@ def test_of_what_is_known_in_part_nothing_is_said_to_be_saved() -> None:
     assert largest(made) == ()
 
 
-def test_it_is_told_in_words_and_as_a_table() -> None:
+def test_an_attribution_is_printed_as_sentences_and_as_a_table() -> None:
     told = attributed(results(*CHASE, [1024, 16384, 65536, 262144]), "x86_64", "x32")
     one = at(told, 262144)
     words = in_words(one)

@@ -41,7 +41,7 @@ def test_a_value_is_a_batch_less_what_it_pays_once() -> None:
     assert differences(times, iterations).tolist() == [[10.4]]
 
 
-def test_what_is_surely_paid_once_is_found_whatever_was_expected() -> None:
+def test_a_certain_fixed_cost_is_found_whatever_was_expected() -> None:
     times, iterations = timed(700.0, 5.0)
     assert paid_once(times, iterations, 20.0, 100.0).once_ns == pytest.approx(700.0, abs=10)
 
@@ -158,7 +158,7 @@ def test_a_linear_cost_is_not(once_ns: float, contended: float) -> None:
     assert refused(1.0, once_ns=once_ns, contended=contended) == 0
 
 
-def test_samples_of_one_length_cannot_tell_a_time_that_is_paid_once_from_a_root() -> None:
+def test_samples_of_one_length_do_not_separate_a_fixed_cost_from_a_root() -> None:
     assert refused(1.0, once_ns=60e3, halves=False) == 0
     assert refused(0.5, halves=False) == 0
     assert refused(1.2, halves=False) == 1

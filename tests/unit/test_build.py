@@ -103,7 +103,7 @@ def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Ab
     assert second == own_compiler
 
 
-def test_a_flag_that_is_refused_is_mended_in_the_file_and_by_no_package(own_abi: Abi, own_compiler: str) -> None:
+def test_a_refused_flag_is_corrected_in_the_file_and_by_no_package(own_abi: Abi, own_compiler: str) -> None:
     own = msgspec.structs.replace(own_abi, name="own", compiler=(own_compiler,), packages=("some-package",))
     gap = find_compiler(msgspec.structs.replace(own, flags=("-fno-such-flag",)))
     assert isinstance(gap, Gap)
@@ -122,7 +122,7 @@ def test_a_compiler_of_no_package_is_not_promised_by_one(own_abi: Abi) -> None:
     assert gap.mend == "install it, or name another compiler in own.toml"
 
 
-def test_a_build_tells_how_far_it_is_over_all_abis(tree: Path, own_abi: Abi, own_compiler: str) -> None:
+def test_a_build_reports_one_progress_count_over_all_abis(tree: Path, own_abi: Abi, own_compiler: str) -> None:
     """Also while it compiles, and up to the last file: one count, whatever the number of ABIs."""
     for name in ("kernel/loop.c", "runtime/emit.c"):
         (tree / "probes" / name).touch()

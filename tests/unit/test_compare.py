@@ -62,7 +62,7 @@ def test_nothing_changed_is_not_called_a_change() -> None:
     assert alarms <= 360 / 200
 
 
-def test_quiet_rows_are_the_same_and_noisy_ones_cannot_be_told() -> None:
+def test_quiet_rows_are_the_same_and_noisy_ones_inconclusive() -> None:
     found = compared(run(1, visits=12), run(2, visits=12), TOLD)
     by_noise = {spread: Counter[str]() for spread in range(3)}
     for change in found.changes:
@@ -95,7 +95,7 @@ def test_a_change_by_what_runs_differ_by_is_none() -> None:
     assert verdicts(compared(run(5, visits=12), run(6, shifted, visits=12), TOLD, least=0.001))["slower"] == 0
 
 
-def test_two_visits_cannot_tell_and_three_can() -> None:
+def test_two_visits_are_inconclusive_and_three_are_not() -> None:
     doubled = dict.fromkeys(range(ROWS), 2.0)
     found = [compared(run(7, visits=visits), run(8, doubled, visits=visits), TOLD) for visits in (2, 3)]
     assert set(verdicts(found[0])) == {"cannot tell"}

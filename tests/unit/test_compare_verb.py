@@ -225,7 +225,7 @@ def test_rows_of_one_curve_are_one_sentence() -> None:
     assert not rows_printed(compared)
 
 
-def test_a_boundary_moved_where_the_intervals_are_apart() -> None:
+def test_a_boundary_has_moved_where_its_intervals_are_disjoint() -> None:
     levels = healthy().index.hierarchy
     second = next(level for level in levels if level.level == "L2")
     assert second.size_low is not None and second.size_high is not None and second.size_bytes is not None

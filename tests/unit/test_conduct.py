@@ -43,7 +43,7 @@ LATENCY = Select(probe="memory.latency", parameters={"pages": "huge"})
 ENTER = Select(probe="kernel.enter", abi=("native", "ia32"))
 
 
-def test_every_point_is_visited_until_it_is_settled(rig: Rig) -> None:
+def test_every_point_is_visited_until_it_converges(rig: Rig) -> None:
     plan = rig.plan(LATENCY, ENTER)
     session = rig.go(plan)
     assert session == Session("settled", pytest.approx(len(rig.visits) * rig.visit_s), None)
@@ -52,7 +52,7 @@ def test_every_point_is_visited_until_it_is_settled(rig: Rig) -> None:
     assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
 
 
-def test_a_matrix_of_cpus_is_whole_before_its_points_are_settled(rig: Rig) -> None:
+def test_a_matrix_of_cpus_is_complete_before_its_points_converge(rig: Rig) -> None:
     plan = rig.plan(Select(probe="memory.ping"), machine=two_packages())
     assert rig.go(plan).status == "settled"
     pairs = {frozenset(visit.cpus) for visit in rig.visits}
@@ -113,7 +113,7 @@ def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_be
     assert set(Counter(visit.point for visit in rig.visits).values()) == {4}
 
 
-def test_what_is_settled_by_one_visit_does_not_keep_the_rest_waiting(rig: Rig) -> None:
+def test_a_point_that_one_visit_settles_does_not_delay_the_others(rig: Rig) -> None:
     """A guest that counts says all at once."""
     claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
     rig.visits_to_settle = 1
@@ -145,13 +145,13 @@ def test_a_review_is_made_after_a_tenth_more_visits(rig: Rig) -> None:
     assert (rig.folder / "journal.jsonl").read_bytes().count(b'"status":"measuring"') == len(rig.looks)
 
 
-def test_a_curve_is_looked_at_once_more_before_all_counts_as_settled(rig: Rig) -> None:
+def test_a_curve_is_refined_once_more_before_a_run_has_converged(rig: Rig) -> None:
     rig.wished = {2: [1280]}
     rig.go(rig.plan(LATENCY))
     assert sum(visit.point.values()["size"] == 1280 for visit in rig.visits) == 3
 
 
-def test_settled_points_are_left_alone(rig: Rig) -> None:
+def test_converged_points_get_no_more_visits(rig: Rig) -> None:
     rig.visits_to_settle = 2
     plan = rig.plan(LATENCY)
     rig.answer = lambda visit: whole(visit=visit)
@@ -211,7 +211,7 @@ def test_a_curve_that_is_refused_is_measured_in_another_way(rig: Rig) -> None:
     assert {point.values()["pages"] for point in added(rig, plan)} == {"small"}
 
 
-def test_what_is_too_dear_to_be_settled_costs_the_others_nothing(rig: Rig) -> None:
+def test_a_point_too_expensive_to_converge_takes_no_time_from_others(rig: Rig) -> None:
     plan = rig.plan(LATENCY, ENTER, budget=5)
     slow = plan.points()[5]
 
@@ -391,7 +391,7 @@ def test_a_host_that_may_not_come_before_others_waits_its_turn(monkeypatch: pyte
 ONE_SIZE = Select(probe="memory.latency", parameters={"size": 1024})
 
 
-def test_points_that_stand_against_each_other_are_visited_in_turns_until_their_ratio_is_known(rig: Rig) -> None:
+def test_compared_points_are_interleaved_until_their_ratio_converges(rig: Rig) -> None:
     rig.visits_to_settle = 20
     rig.go(rig.plan(ONE_SIZE, against=("pages=small",)))
     pages = [visit.point.values()["pages"] for visit in rig.visits]

@@ -60,17 +60,17 @@ def test_a_width_is_additions_in_a_cycle() -> None:
     assert not len(widths(Taken([[seen(4.0)]]), clocks(0.0)))
 
 
-def test_the_width_of_one_heap_is_its_middle() -> None:
+def test_the_width_of_one_mode_is_its_median() -> None:
     assert core_seen([visit(3.98, 4.00, 4.02, 3.99, 4.01)]).width == pytest.approx(4.0)
 
 
-def test_more_readings_of_a_heap_do_not_move_its_middle() -> None:
+def test_more_readings_of_a_mode_do_not_move_its_median() -> None:
     """A heap's upper end grows with the number of its readings, and is not its middle."""
     many = np.random.default_rng(1).normal(4.0, 0.01, 2000)
     assert core_seen([visit(*many)]).width == pytest.approx(4.0, rel=0.002)
 
 
-def test_the_width_of_two_heaps_is_the_upper_ones_however_small() -> None:
+def test_the_width_of_two_modes_is_the_upper_ones_however_small() -> None:
     """Neighbours had the core for 36 samples of 40, and two odd readings stand above both heaps."""
     shared = [2.4 + 0.01 * (i % 5) for i in range(36)]
     found = core_seen([visit(*shared), visit(3.98, 4.00, 4.02, 4.00, number=1), visit(5.5, number=2)]).width
@@ -101,7 +101,7 @@ def test_a_sample_is_whole_only_beside_looks_that_saw_the_core_whole() -> None:
     assert states_of(told, CLOCK_HZ, 4.0) == expected
 
 
-def test_somebody_who_was_there_in_the_middle_only_is_seen() -> None:
+def test_contention_in_the_middle_of_a_sample_alone_is_detected() -> None:
     told = [seen(4.0, between=4.0), seen(4.0, between=2.4), seen(4.0, between=4.0), seen(4.0, between=4.0)]
     assert widths(Taken([told[1:2]]), clocks(CLOCK_HZ)) == pytest.approx((4.0, 2.4, 4.0))
     expected = ["unknown", "unknown", "unknown", "whole"]
@@ -110,7 +110,7 @@ def test_somebody_who_was_there_in_the_middle_only_is_seen() -> None:
     assert states_of([seen(2.4, between=2.4)], CLOCK_HZ, 4.0) == ["shared"]
 
 
-def test_visits_that_are_looked_at_together_are_no_neighbours() -> None:
+def test_visits_judged_in_one_call_do_not_affect_each_other() -> None:
     """Somebody was there at the end of the first visit, and at the beginning of the third; the second has no sample."""
     alone, beside = [seen(4.0)] * 2, [seen(2.4)]
     told = Taken([[*alone, *beside], [], [*beside, *alone], alone])
@@ -228,7 +228,7 @@ def row(visits: list[Outcome], point: int) -> Row:
     return one
 
 
-def test_a_clock_that_steps_within_visits_is_neither_scatter_nor_a_neighbour() -> None:
+def test_a_clock_step_within_visits_is_neither_scatter_nor_contention() -> None:
     random = np.random.default_rng(1)
     visits = [stepping(np.repeat(random.random(4) < 0.4, 4).tolist(), visit=visit) for visit in range(5)]
     one = row(visits, 0)

@@ -16,7 +16,7 @@ from tollmeter.inference.knees import fit_levels
 from tollmeter.inference.shapes import SHAPES, Shape, miss_share
 
 
-def test_the_knee_that_first_rise_and_half_way_miss() -> None:
+def test_the_fit_finds_a_capacity_that_first_rise_and_midpoint_miss() -> None:
     """Miss shares once seen on a 1 MiB 16-way L2: first rise says 600 KiB."""
     shares = {256: 0.0, 384: 0.0, 512: 0.05, 768: 0.21, 1024: 0.41, 1536: 0.88, 2048: 0.97, 3072: 1.0, 4096: 1.0}
     sizes = [16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, *shares]

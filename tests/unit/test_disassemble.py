@@ -36,7 +36,7 @@ def has_loop(path: Path, symbol: str) -> bool:
     return any(one.target is not None and code[0].address <= one.target <= one.address for one in code)
 
 
-def test_a_loop_is_found_and_straight_code_is_told_apart(executable: Path) -> None:
+def test_a_loop_is_distinguished_from_straight_line_code(executable: Path) -> None:
     assert has_loop(executable, "helper")
     assert not has_loop(executable, "other")
 

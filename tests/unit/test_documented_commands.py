@@ -131,7 +131,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_documents_tell_commands() -> None:
+def test_the_documents_contain_the_commands() -> None:
     assert {"toll run", "toll show LAST --raw", "toll run kernel.enter_syscall", "make test"} <= set(EVERY)
     used = {elsewhere(command) for command in EVERY}
     assert set(ELSEWHERE) <= used, "what no document tells any more need not be tried"
@@ -153,7 +153,7 @@ def unknown_options(words: list[str]) -> list[str]:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("command", EVERY)
-def test_a_command_of_the_documents_does_what_it_is_told_for(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_documented_command_does_what_the_document_says(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     program, *words = shlex.split(command)
     if key := elsewhere(command):
         name, named = ELSEWHERE[key]

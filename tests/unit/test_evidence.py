@@ -27,13 +27,13 @@ def test_a_sample_is_timed_in_all_its_batches() -> None:
     assert told.timed_ns().tolist() == [70 + 10_000 + 70 + 20_000, 30_140 + 70 + 4_000 + 70 + 8_000]
 
 
-def test_the_time_lost_decides_whatever_the_switches() -> None:
+def test_run_queue_delay_decides_regardless_of_context_switches() -> None:
     one_percent = BATCHES_NS // 100
     assert judged(delay_ns=one_percent, involuntary=9) is None
     assert judged(delay_ns=one_percent + 1, involuntary=0) == "its CPU was somebody else's"
 
 
-def test_the_switches_decide_where_nobody_tells_the_time_lost() -> None:
+def test_context_switches_decide_where_run_queue_delay_is_unknown() -> None:
     assert judged(delay_ns=None, involuntary=0) is None
     assert judged(delay_ns=None, involuntary=1) == "its CPU was somebody else's"
 
@@ -66,7 +66,7 @@ def test_a_lone_burst_of_an_older_record_speaks_for_itself() -> None:
 
 
 @pytest.mark.parametrize("seen", [{"cpu_after": 0}, {"steal_ticks": 1}])
-def test_moved_or_stolen_is_set_aside(seen: dict[str, int]) -> None:
+def test_a_migrated_or_stolen_sample_is_discarded(seen: dict[str, int]) -> None:
     assert judged(**seen)
 
 

@@ -49,7 +49,7 @@ def test_what_is_there_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_what_is_missing_comes_unless_somebody_forbids(
+def test_a_missing_package_is_installed_unless_that_is_forbidden(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], allowed: bool
 ) -> None:
     brought: list[Extra] = []
@@ -156,7 +156,7 @@ def test_each_distribution_has_its_own_words(manager: str, line: str, monkeypatc
     assert install_line([*NATIVE, "make"]) == f"`{line}`"
 
 
-def test_what_has_no_name_here_is_told_by_debians(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_unknown_to_this_distribution_is_named_as_in_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch, "dnf")
     told = install_line(["libc6-dev-i386", "lib32gcc-12-dev", "gcc-12-s390x-linux-gnu"])
     assert told.startswith("`dnf install glibc-devel.i686 glibc-static.i686 libgcc.i686`; ")
@@ -164,6 +164,6 @@ def test_what_has_no_name_here_is_told_by_debians(monkeypatch: pytest.MonkeyPatc
     assert "dnf" not in install_line(["gcc-12-s390x-linux-gnu"])
 
 
-def test_a_system_without_any_of_them_is_told_debians_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_a_package_manager_gets_the_line_for_debian(monkeypatch: pytest.MonkeyPatch) -> None:
     here(monkeypatch)
     assert install_line(["make"]).startswith("on Debian, `apt-get update && apt-get install")

@@ -173,7 +173,7 @@ def test_the_gravest_comes_first() -> None:
     assert [finding.severity for finding in found] == ["warning", "note"]
 
 
-def test_a_trap_that_is_dear_on_the_bare_machine_is_nobodys_fault() -> None:
+def test_an_expensive_trap_on_bare_metal_is_no_finding() -> None:
     dear = [row("trap", 2000, trap="a"), row("trap", 2200, trap="b"), row("trap", 9000, trap="c")]
     assert names(results(dear)) == []
 
@@ -187,7 +187,7 @@ def test_emulated_rows_never_speak_of_the_machine() -> None:
     assert names(results(foreign)) == []
 
 
-def test_a_system_that_gives_huge_pages_anyway_is_not_told_to() -> None:
+def test_a_system_that_always_gives_huge_pages_gets_no_advice_on_them() -> None:
     turned_on, _ = ON_AND_OFF["memory.huge_pages_would_gain"]
     rows = turned_on().index.rows
     assert names(results(rows, facts={"transparent_hugepage": "[always] madvise never"})) == []
@@ -219,7 +219,7 @@ def test_cpus_of_this_machine_that_may_not_be_used_hold_the_rest_as_well() -> No
     assert names(results(levels=[last], caches=caches, cpus=4, allowed_cpus=(0, 1, 2, 3))) == ["memory.cache_disagrees"]
 
 
-def test_a_size_that_may_be_anything_disagrees_with_nobody() -> None:
+def test_a_cache_size_with_a_wide_interval_does_not_disagree_with_the_systems() -> None:
     """3.3 to 24 MiB in place of 1: the second cache and the third, not told apart."""
     second = {"os_size_bytes": MIB, "size_bytes": 5 * MIB, "size_low": 3.3 * MIB}
     assert names(results(levels=[level("L2", **second, size_high=24 * MIB)])) == []

@@ -31,7 +31,7 @@ def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
     assert len(printed(results, whole=True).splitlines()) > len(printed(results).splitlines())
 
 
-def test_it_fits_with_long_findings_and_a_number_beside_somebody_too() -> None:
+def test_the_first_screen_fits_with_long_findings_and_contended_numbers() -> None:
     results = example_runs.small()
     long = [msgspec.structs.replace(finding(f"memory.rule_{number}"), claim="as long as a claim can be " * 4)
             for number in range(9)]  # fmt: skip
@@ -143,7 +143,7 @@ def test_more_memory_than_there_is_wants_smaller_sizes_and_no_longer_run() -> No
     assert not said.command
 
 
-def test_where_no_longer_run_would_tell_more_none_is_advised() -> None:
+def test_no_longer_run_is_advised_where_it_would_not_help() -> None:
     assert run_verdict.next_step(refused("the command failed")).command == "./toll show runs/one --all"
 
 
@@ -212,7 +212,7 @@ def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> Non
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int) -> None:
+def test_a_cache_without_a_size_names_the_level_that_it_was_not_resolved_from(width: int) -> None:
     results = example_runs.small()
     merged = tuple(
         msgspec.structs.replace(level, size_bytes=None, size_low=None, size_high=None, not_apart_from="L3")
@@ -226,7 +226,7 @@ def test_a_cache_without_a_size_says_what_it_was_not_told_apart_from(width: int)
     assert "told apart" not in printed(results, width)
 
 
-def test_a_walk_whose_levels_cannot_be_told_apart_says_so() -> None:
+def test_a_walk_whose_levels_are_not_resolved_says_so() -> None:
     results = example_runs.small()
     flat = with_index(results, hierarchy=())
     assert "No memory table:" in printed(flat) and "No memory table:" not in printed(results)

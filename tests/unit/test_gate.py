@@ -204,7 +204,7 @@ def test_a_github_job_has_a_summary(
 @pytest.mark.parametrize(
     ("what", "said"), [("kernel", "kernel"), ("cpu", "cpu"), ("verdict", "busy"), ("facts", "microcode")]
 )
-def test_runs_that_tell_nothing_of_the_code_are_inconclusive(
+def test_runs_without_evidence_on_the_code_are_inconclusive(
     runs: list[str], what: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_slow(monkeypatch, 3.0)

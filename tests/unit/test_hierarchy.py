@@ -91,7 +91,7 @@ def step(*ends: tuple[int, float], visits: int, top: int = 64 * MIB) -> list[Row
     return [msgspec.structs.replace(one, visits=visits) for one in made]
 
 
-def test_a_cache_that_too_few_visits_do_not_tell_from_the_next_has_no_size() -> None:
+def test_a_cache_that_too_few_visits_do_not_resolve_has_no_size() -> None:
     """A run of ten seconds called L2, of 1 MiB, one of 3.6: it had seen one cache of what are two."""
     merged = ((48 * KIB, 1.0), (4 * MIB, 6.0))
     first, second, *_ = hierarchy(step(*merged, visits=2), PROBES, SOUND)
@@ -178,7 +178,7 @@ def test_beyond_all_caches_that_there_are_lies_memory_though_the_sweep_ends_earl
     assert [level.level for level in hierarchy(walk(24 * MIB), PROBES, SOUND)] == ["L1d", "L2", "L3", "memory"]
 
 
-def test_a_neighbour_in_the_l3_shows_in_its_size_not_in_its_name() -> None:
+def test_contention_in_the_l3_shows_in_its_size_and_not_in_its_name() -> None:
     """The system says 32 MiB, 6 MiB serve: nothing pulls the measured size towards what is said."""
     levels = named(hierarchy(walk(64 * MIB, per_octave=2), PROBES, SOUND))
     assert levels["L3"].os_size_bytes == 32 * MIB
@@ -298,7 +298,7 @@ def recorded(name: str) -> list[Row]:
     ]  # fmt: skip
 
 
-def test_neighbours_on_the_shared_cache_hide_no_level() -> None:
+def test_contention_in_the_shared_cache_hides_no_level() -> None:
     found = named(hierarchy(recorded("latency_beside_neighbours.json"), PROBES, SOUND))
     assert list(found) == ["L1d", "L2", "L3", "memory"]
     assert found["L1d"].size_bytes == pytest.approx(48 * KIB, rel=0.1)
@@ -330,7 +330,7 @@ def by_turns(rows: list[Row], sizes: dict[int, str], first: float = 13.0, second
     return [changed(one) for one in rows]
 
 
-def test_a_size_of_two_states_belongs_to_the_knee_and_is_no_level() -> None:
+def test_a_size_with_two_latencies_belongs_to_the_boundary_and_is_no_level() -> None:
     """Beside neighbours 6 to 12 MiB are served in one visit and not in the next: nothing between is a level, nor does
     a size that is mostly not served end the cache before one that mostly is."""
     steady = {

@@ -73,7 +73,7 @@ def test_a_damaged_line_costs_itself_alone(tmp_path: Path, damage: bytes) -> Non
     assert names(tmp_path) == ["a", "b"]
 
 
-def test_a_line_that_was_cut_costs_itself_and_its_neighbour_at_most(tmp_path: Path) -> None:
+def test_a_truncated_line_loses_itself_and_the_next_at_most(tmp_path: Path) -> None:
     for name in "abc":
         remember(tmp_path, run(name))
     text = (tmp_path / NAME).read_bytes()
@@ -177,7 +177,7 @@ def test_a_run_that_is_believed_teaches_its_rows(verdict: RunVerdict) -> None:
 
 
 @pytest.mark.parametrize("verdict", ["busy", "held back", "too short", "interrupted"])
-def test_what_a_crowd_did_to_a_run_is_not_learned_but_how_wide_its_core_was(verdict: RunVerdict) -> None:
+def test_a_busy_run_teaches_the_core_width_but_no_variance(verdict: RunVerdict) -> None:
     told = remembered(results(row(10.0), verdict=verdict, outcomes=seen()), Learned())
     assert told.rows == {}
     assert told.widths == {"local": {"x86_64": pytest.approx(4.0)}}

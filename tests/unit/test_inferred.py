@@ -41,7 +41,7 @@ def test_a_number_stands_in_its_interval_beside_the_systems_word() -> None:
     assert line.low is not None and line.high is not None and line.low <= 64 <= line.high
 
 
-def test_what_cannot_be_told_has_its_reason_and_no_number() -> None:
+def test_a_property_that_was_not_resolved_has_a_reason_and_no_number() -> None:
     found = inferred(of("line-pair-of-distance", 1.0, distance=16), of("translation-of-pages", 1.0, count=8))
     for kind in ("line", "translations"):
         one = found[kind]
@@ -59,7 +59,7 @@ def test_a_yes_or_no_has_no_interval_and_what_it_was_judged_by_has_one() -> None
     assert gain.low is not None and gain.low < 10
 
 
-def test_a_load_curve_tells_both_ends_the_rise_and_the_knee() -> None:
+def test_a_load_curve_reports_both_ends_the_rise_and_the_knee() -> None:
     load = probe(metric("load", means="latency-of-traffic"), metric("beside", "B/s", means="traffic-beside"), name="l")
     rows = [one for delay, ns, rate in ((0, 300.0, 9e9), (64, 120.0, 6e9), (128, 100.0, 1e9))
             for one in (row(ns, of="l", name="load", parameters={"delay": delay, "mix": "read"}),

@@ -106,7 +106,7 @@ NOTE = seal([{"k": "run", "status": "settled", "seconds": 1.0, "reason": None, "
 
 
 @given(st.data())
-def test_a_changed_bit_costs_its_own_visit_at_most_and_is_told_with_its_line(
+def test_a_flipped_bit_loses_one_visit_at_most_and_its_line_is_reported(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     run = tmp_path_factory.mktemp("damage")
@@ -152,7 +152,7 @@ def test_a_newline_that_was_lost_costs_nothing(run: Path) -> None:
         seal([{"k": "run", "status": [], "seconds": "x"}]),
     ],
 )
-def test_a_hostile_line_is_passed_over_and_told_with_its_number(tmp_path: Path, extra: bytes) -> None:
+def test_a_hostile_line_is_skipped_and_reported_with_its_number(tmp_path: Path, extra: bytes) -> None:
     (tmp_path / NAME).write_bytes(HEAD + extra + whole())
     told = read(tmp_path)
     assert len(told.outcomes) == 1

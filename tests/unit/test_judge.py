@@ -32,7 +32,7 @@ def visits(size: int, cost_ns: float, count: int = 3, spread: float = 0.0, clock
     return found
 
 
-def test_points_are_settled_by_their_interval() -> None:
+def test_points_converge_by_their_interval() -> None:
     judge = judging()
     assert judge.visits_wanted(visits(4096, 100), LATENCY) <= 3
     assert judge.visits_wanted(visits(4096, 100, count=2), LATENCY) > 2

@@ -123,7 +123,7 @@ def is_missing(root: Path, name: str) -> bool:
     return name in libraries.missing(root, [name], ["wide"])
 
 
-def test_what_is_missing_is_told_by_abi(root: Path) -> None:
+def test_missing_libraries_are_listed_by_abi(root: Path) -> None:
     assert libraries.missing(root, ["red"], ["wide"]) == ["red"]
     assert libraries.missing(root, ["red"], ["wide", "narrow"]) == ["red", "blue"]
     assert libraries.missing(root, [], ["narrow"]) == []
@@ -147,7 +147,7 @@ def test_a_file_that_is_not_the_one_that_is_pinned_is_refused(root: Path) -> Non
     assert libraries.missing(root, ["red"], ["wide"]) == ["red"]
 
 
-def test_a_version_that_nobody_has_is_looked_for_in_lists_of_our_own_and_then_told(root: Path) -> None:
+def test_an_unavailable_version_is_looked_up_in_own_lists_and_then_reported(root: Path) -> None:
     table(root, version="2.0")
     with pytest.raises(Failure, match=r"red 2\.0 cannot be had here: E: no such version"):
         bring(root, "red")
@@ -156,7 +156,7 @@ def test_a_version_that_nobody_has_is_looked_for_in_lists_of_our_own_and_then_to
     assert [one.name for one in (root / "build/libraries").iterdir()] == ["lock"]
 
 
-def test_without_apt_it_is_told(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_apt_the_message_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(Failure, match="no apt"):
         bring(root, "red")
@@ -230,7 +230,7 @@ def test_another_checksum_is_another_library(root: Path) -> None:
     assert not is_missing(root, "it")
 
 
-def test_nothing_is_fetched_where_nobody_may_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_fetched_where_installing_is_forbidden(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOLL_INSTALL", "no")
     with pytest.raises(Failure, match="IT_SOURCE=DIR"):
         bring(root, "it")

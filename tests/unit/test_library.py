@@ -125,7 +125,7 @@ def test_a_misspelt_name_or_value_of_a_row_is_answered_with_the_nearest(folder: 
     assert f"the nearest: {size}" in refused(run, sized.probe, sized.metric, abi=sized.abi, size=size + 1)
 
 
-def test_several_matching_rows_are_told_with_what_they_differ_in(folder: Path) -> None:
+def test_several_matching_rows_are_refused_with_their_differences(folder: Path) -> None:
     sentence = refused(on_several(folder), "kernel.enter_gate", gate="vdso")
     assert "abi=" in sentence and "ia32" in sentence
     assert "place=" in sentence and "guest:x32" in sentence

@@ -19,7 +19,7 @@ def of(rows: list[Row]) -> Results:
     return example_runs.with_rows(example_runs.healthy(("x86_64",)), rows)
 
 
-def test_each_row_is_there_once_and_told_from_the_others() -> None:
+def test_each_row_is_listed_once_and_distinguishable() -> None:
     rows = dots("x86_64", "ia32")
     found = listing(of(rows))
     assert found and len(found.rows) == len(rows)

@@ -181,7 +181,7 @@ def test_a_switch_keeps_the_caches_that_its_ring_refills() -> None:
     assert found[2] == pytest.approx(1.0) and found[4] == pytest.approx(7.0)
 
 
-def test_a_level_that_was_not_told_apart_is_blank() -> None:
+def test_a_level_that_was_not_resolved_is_blank() -> None:
     told = index(row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"))
     assert {"1", "2", "4"} <= set(cells(summary(told), "Memory latencies"))
     for unsure in ({"few_samples": 4}, {"not_apart_from": "L3"}):

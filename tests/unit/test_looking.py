@@ -85,7 +85,7 @@ def test_profiles_end_with_a_ctrl_c_between_two_slices(monkeypatch: pytest.Monke
     assert len(taken) == 1
 
 
-def test_what_loads_told_before_is_told_again_when_the_budget_is_spent(
+def test_known_reuse_distances_are_reused_when_the_budget_is_spent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "program").write_bytes(b"it")

@@ -29,7 +29,7 @@ def test_all_that_came_is_there_by_its_number_past_the_256th_too() -> None:
     assert came[1:] == (0, 0, 0)
 
 
-def test_a_lost_a_doubled_and_a_foreign_byte_are_told_apart_and_harm_no_other() -> None:
+def test_lost_doubled_and_inserted_bytes_are_distinguished_and_affect_no_other() -> None:
     stamps = stamps_of(40)
     line = [*stamps[:7], *stamps[8:20], Stamp(stamps[19].byte, stamps[19].ns + 5), *stamps[20:30],
             Stamp(ord("x"), 1), *stamps[30:]]  # fmt: skip
@@ -90,7 +90,7 @@ def told(stream: bytes, stamps: list[Stamp]) -> Outcome:
 
 
 @pytest.mark.parametrize("controlled", [True, False])
-def test_a_visit_is_told_in_the_lines_time(controlled: bool) -> None:
+def test_a_visit_is_timed_by_the_lines_clock(controlled: bool) -> None:
     """Its samples, and the rates of its control loops."""
     back = told(*visit(4, controlled))
     assert (back.status, back.clock.kind, back.clock.source, back.clock.cost_ns) == ("ok", "external", "pty", 30)
@@ -125,7 +125,7 @@ def test_a_lost_mark_takes_no_sample_away() -> None:
     assert back.marks and back.marks.lost == 1
 
 
-def test_a_line_that_is_silent_or_tells_too_little_makes_no_number_but_a_reason() -> None:
+def test_a_line_with_too_few_marks_gives_a_reason_and_no_number() -> None:
     stream, stamps = visit(4)
     with pytest.raises(NotTimed, match="all 32 were lost"):
         told(stream, [])
@@ -152,7 +152,7 @@ def test_a_visit_without_samples_is_as_it_was() -> None:
 @pytest.mark.parametrize(
     "told", [b'{"k":"other","x":}', b'{"k":"other","x":"\xe5"}', b'{"k":"other","x":' + b"[" * 9000]
 )
-def test_a_record_that_nobody_reads_and_that_is_no_json_is_refused(told: bytes) -> None:
+def test_an_unknown_record_that_is_not_json_is_refused(told: bytes) -> None:
     whole, stamps = visit(2)
     lines = whole.splitlines()
     stream = [*lines[:-1], sealed_text(told, len(lines) - 1), seal([{"k": "x"}] * len(lines)).splitlines()[-1]]
@@ -168,7 +168,7 @@ def test_a_sample_that_counts_its_marks_by_nothing_is_refused(mark: object) -> N
 
 
 @pytest.mark.parametrize("marked", ["now", [-1], [2**64 - 1], [1.5], None, [[1]]])
-def test_a_sample_that_does_not_tell_its_own_times_of_marks_is_refused(marked: object) -> None:
+def test_a_sample_without_its_times_of_marks_is_refused(marked: object) -> None:
     with pytest.raises(Damaged, match="times of its marks"):
         retimed(with_samples(marked=marked), [], "pty")
 

@@ -97,7 +97,7 @@ def test_a_bounded_fit_is_the_best_there_is() -> None:
         best(np.abs(terms) ** 3, wanted, np.zeros(unknowns), np.full(unknowns, inf))
 
 
-def test_a_fit_of_what_cannot_be_told_apart_ends() -> None:
+def test_a_fit_with_identical_columns_terminates() -> None:
     """Two columns are one: what both take together is all that is known."""
     column = np.array([1.0, 2.0, 3.0])
     found = not_negative(np.column_stack([column, column, -column]), 2 * column)

@@ -86,7 +86,7 @@ def test_efficiency_is_of_so_many_times_one() -> None:
     assert slowdown(slower, PROBES)[0].of_one.value == 2
 
 
-def test_the_knee_of_a_load_curve_is_where_it_passes_half_as_much_again() -> None:
+def test_the_knee_of_a_load_curve_is_at_half_as_much_latency_again() -> None:
     probes = {"loaded": LOADED}
     points = {0: (300.0, 9e9), 64: (120.0, 6e9), 128: (100.0, 1e9)}
     rows = [one for delay, (ns, rate) in points.items() for one in _loaded(delay, ns, rate)]
@@ -117,7 +117,7 @@ def test_reading_is_held_against_ports_for_the_first_cache_and_lines_under_way_b
     assert widest_load_bytes(kernels, PROBES) == 32
 
 
-def test_nothing_is_told_from_nothing() -> None:
+def test_no_rows_give_reasons_and_no_numbers() -> None:
     levels = [level("L1d", 32 * KIB, 1.0), level("memory", None, 100.0)]
     assert line_bytes([], PROBES).why
     assert translation([], PROBES).why
@@ -127,7 +127,7 @@ def test_nothing_is_told_from_nothing() -> None:
     assert all(ways.why for ways in associativity([], PROBES, levels).values())
 
 
-def test_a_translation_that_may_be_a_caches_is_set_aside() -> None:
+def test_a_translation_step_that_may_be_a_caches_is_excluded() -> None:
     levels = [level("L1d", 32 * KIB, 1.0), level("L2", 512 * KIB, 4.0)]
     costs = {16: 0.01, 32: 0.01, 64: 0.01, 96: 2.0, 128: 2.0, 256: 2.0, 512: 4.0, 1024: 4.0, 2048: 4.0}
     rows = [of("translation-of-pages", cost, 0.05, count=count, pages="small") for count, cost in costs.items()]

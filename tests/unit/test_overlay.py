@@ -62,7 +62,7 @@ def test_every_chart_of_both_runs_is_there_once() -> None:
     assert len(names) == len(set(names)) and pair().drawn.only == ((), ())
 
 
-def test_runs_are_told_apart_by_colour_and_by_more() -> None:
+def test_runs_differ_in_colour_and_in_shape() -> None:
     """The colours are the same in every chart; marks are filled or hollow, lines solid or dashed."""
     assert set(chart_style.places(pair().labels)) == {0, 1} and chart_style.places(pair().labels) == chart_style.places(
         ("A · x", "B · y")
@@ -249,7 +249,7 @@ def test_the_head_says_what_differs_and_what_is_the_same() -> None:
     ("machine", "named"),
     [({"cpu": "Other"}, "Other"), ({"kernel": "Linux 6.1"}, "Linux 6.1"), ({}, "2026-11-21-default")],
 )
-def test_a_run_is_called_after_what_tells_it_from_the_other(machine: dict[str, str], named: str) -> None:
+def test_a_run_is_labelled_by_what_differs_from_the_other(machine: dict[str, str], named: str) -> None:
     results = example_runs.small()
     run = msgspec.structs.replace(results.index.run, folder="runs/2026-11-21-default")
     index = msgspec.structs.replace(

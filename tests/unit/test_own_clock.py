@@ -40,7 +40,7 @@ def found(outcomes: Sequence[Outcome]) -> list[Finding]:
 # ---- the ratio --------------------------------------------------------------------------------------------------
 
 
-def test_a_row_tells_the_ratio_of_the_two_clocks() -> None:
+def test_a_row_has_the_ratio_of_the_two_clocks() -> None:
     (told,) = rows(around(1.01), {"any.probe": probe()})
     assert told.own_ratio == pytest.approx(1.01, rel=1e-3)
     (alone,) = rows([outcome([sample(1.0)] * 4)], {"any.probe": probe()})
@@ -63,7 +63,7 @@ def test_a_ratio_that_no_clocks_can_have_is_left_out(ratio: float) -> None:
 
 
 @pytest.mark.parametrize(("unit", "by_line"), [("ns", 100.0), ("op/s", 400.0), ("count", 200.0)])
-def test_a_probes_own_value_is_told_in_the_lines_time(unit: str, by_line: float) -> None:
+def test_a_probes_gauge_is_converted_to_the_lines_time(unit: str, by_line: float) -> None:
     """Twice as many of its own nanoseconds pass."""
     said = [
         msgspec.structs.replace(told, gauges={"cost": 200.0}) for told in visits([2.0] * 3)
@@ -100,7 +100,7 @@ def test_a_clock_that_is_far_off_is_found_by_a_visit_or_two(count: int) -> None:
     ],
     ids=["right", "nearly right", "two visits, not far off", "scattered", "unsure", "no line", "wrong answers"],
 )
-def test_a_right_clock_or_too_little_to_tell_is_no_finding(told: list[Outcome]) -> None:
+def test_a_correct_clock_or_too_little_evidence_is_no_finding(told: list[Outcome]) -> None:
     assert found(told) == []
 
 
@@ -136,7 +136,7 @@ def test_what_a_core_cannot_do_is_refused_by_either_clock(
     assert told_of(refused, asked, clock).status == "unstable"
 
 
-def test_the_core_clock_is_told_by_the_line_too() -> None:
+def test_the_core_clock_is_also_known_from_the_line() -> None:
     """So that a loop faster than the core is refused in a run that has no other clock."""
     (made,) = rows(visits([1.0] * 3, cost=0.4 * CYCLE_NS), {"any.probe": probe(LOOP)})
     assert (made.status, made.median) == ("unstable", None)

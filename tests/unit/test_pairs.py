@@ -202,7 +202,7 @@ def test_the_sentence_says_what_stands_against_what() -> None:
     assert "no difference" in alike
 
 
-def test_a_size_is_told_in_its_unit_and_many_times_as_much_as_times() -> None:
+def test_sizes_have_units_and_large_ratios_are_multiples() -> None:
     found = Opposed(metric="load", unit="ns", point="memory.latency size=16384 x86_64", blocks=9, verdict="slower",
                     against="memory.latency size=8192 x86_64", ratio=301.66, low=299.0, high=304.0)  # fmt: skip
     (said,) = sentences(with_pair(found))
@@ -215,7 +215,7 @@ def with_pair(found: Opposed) -> Results:
     return example_runs.with_index(results, opposed=(found,))
 
 
-def test_a_pair_is_told_on_terminal_page_and_in_markdown() -> None:
+def test_a_pair_is_on_the_terminal_the_page_and_in_markdown() -> None:
     found = told(visits(1, change=1.01, layouts=0.001))
     results = with_pair(found)
     assert all(sentences(results)[0] in screen for screen in screens(results))

@@ -41,7 +41,7 @@ def test_runs_of_a_checkout_are_in_it(tree: Path, monkeypatch: pytest.MonkeyPatc
     assert places._runs() == tree / "runs"
 
 
-def test_runs_of_somebody_else_s_checkout_are_the_person_s(
+def test_runs_from_another_users_checkout_go_to_the_callers_folder(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []

@@ -349,7 +349,7 @@ def test_memory_nodes_are_measured_each_from_each_where_there_are_several() -> N
         make(suite, known, MACHINE, budget_seconds=9, seed=1)
 
 
-def test_a_folder_and_a_peer_are_told_to_this_machines_probes_alone() -> None:
+def test_folder_and_peer_are_passed_to_this_machines_probes_alone() -> None:
     plan = msgspec.structs.replace(plan_of(Select(probe="kernel.enter")), folder="/a b/%", peer="10.0.0.2,7")
     here = plan.points()[0]
     there = msgspec.structs.replace(here, target="ssh:board")
@@ -548,7 +548,7 @@ def test_costs_are_learned() -> None:
     assert costs.first(large, longer) == pytest.approx(costs.first(large, effort) + more)
 
 
-def test_what_a_visit_to_a_layout_that_waits_takes_is_learned_apart_from_the_start() -> None:
+def test_a_resident_visits_cost_is_learned_separately_from_its_set_up() -> None:
     plan = plan_of(Select(probe="kernel.enter"))
     costs, point, effort = plan.costs(), plan.points()[0], plan.effort
     sampling_s = 12 * effort.sample_s()

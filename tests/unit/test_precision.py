@@ -220,7 +220,7 @@ def test_the_share_of_layouts_is_found_where_it_is_large_and_never_taken_for_sma
     assert common_scatter(points(5, 20, 6, [0.02])).layouts == LEAST_SHARED, "no two visits shared a layout"
 
 
-def test_visits_of_one_layout_tell_less_of_the_scatter_between_layouts() -> None:
+def test_visits_of_one_layout_have_fewer_degrees_of_freedom() -> None:
     """Of two layouts of two visits one pair in three shares a layout, and differs by 1 - shared of the variance;
     contrasts of variance 0.6 (two) and 1.4 (one) are worth 2.6^2 / (2 0.36 + 1.96) degrees of freedom."""
     values = np.array([-0.02, -0.01, 0.01, 0.02])
@@ -246,7 +246,7 @@ def test_visits_wanted_by_hand() -> None:
     assert visits_for(0.03, 5, 0.1 * log(1.03), known) == 3, "fewer than three are none"
 
 
-def test_what_more_visits_tell_of_the_scatter_is_not_asked_for_twice() -> None:
+def test_wanted_visits_account_for_the_degrees_of_freedom_that_they_add() -> None:
     """Student's t of 3 degrees of freedom is 3.182, and of 12 it is 2.179: half as many visits are wanted."""
     found = visits_for(0.03, 3, 3 * log(1.03), Scatter(freedom=1.0, runs_sd=0.0))
     assert found == pytest.approx(3 * 9 * (2.179 / 3.182) ** 2, rel=0.02)

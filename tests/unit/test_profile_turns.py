@@ -73,7 +73,7 @@ def asked_for(points: int, target: str = "local") -> list[ProfilePoint]:
 
 
 @pytest.mark.usefixtures("named")
-def test_points_are_visited_in_turns_for_as_long_as_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_of_points_are_interleaved_for_the_requested_time(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
     taken(monkeypatch, machine)
     who = [name for name, _ in machine.asked]
@@ -112,7 +112,7 @@ def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixe
 
 
 @pytest.mark.usefixtures("named")
-def test_what_fails_is_told_of_that_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_profile_is_reported_for_its_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
 
     def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:

@@ -111,7 +111,7 @@ def test_no_share_has_more_digits_than_are_known(within: float | None, part: str
     assert ("±3.4 points" in side_by_side(left, right).sentences[1]) == (within == 3.4)
 
 
-def test_a_change_that_the_samples_do_not_bear_is_not_told() -> None:
+def test_a_change_of_share_within_its_error_is_not_reported() -> None:
     def of(copy: int, within: float) -> Profile:
         made = profile({"copy": copy, "sum": 100 - copy})
         shares = tuple(msgspec.structs.replace(one, within=within) for one in made.shares)

@@ -101,7 +101,7 @@ def test_a_few_visits_beside_a_copy_part_two_caches() -> None:
 
 
 @pytest.mark.parametrize(("name", "pages"), [("short_beside_two_copies", "huge"), ("short_beside_a_copy", "small")])
-def test_a_cache_that_neighbours_hide_is_not_added_to_the_one_before(name: str, pages: str) -> None:
+def test_a_cache_hidden_by_contention_is_not_merged_with_the_one_before(name: str, pages: str) -> None:
     """Hardly a size showed the third cache's latency: what is known is that the second was not told from it."""
     found = levels(name, pages, TOLD)
     assert list(found) == ["L1d", "L2", "memory"]

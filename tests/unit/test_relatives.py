@@ -55,14 +55,14 @@ def found(made: Results, measure: str, abi: str = "x32") -> Relative:
     return next(one for one in relatives(made) if (one.what, one.measure, one.abi) == ("flow", measure, abi))
 
 
-def test_a_program_is_told_relative_to_the_machines_own_abi() -> None:
+def test_a_program_is_compared_with_the_machines_own_abi() -> None:
     made = results(*needs("x86_64", 100, 50), *needs("x32", 69, 40))
     assert found(made, "memory").value == pytest.approx(0.69)
     assert found(made, "time").value == pytest.approx(0.8)
     assert (found(made, "memory").published, found(made, "time").published) == ("-20 %", "-40 %")
 
 
-def test_an_emulated_guest_tells_memory_and_no_time() -> None:
+def test_an_emulated_guest_gives_memory_and_no_time() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
     made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest))
     assert found(made, "memory").value == pytest.approx(0.7)
@@ -114,7 +114,7 @@ def test_a_program_whose_blocks_are_not_counted_says_so() -> None:
     assert found(results(*rows), "asked", "riscv32").reason == "any.program does not count what it asks of malloc."
 
 
-def test_a_guest_by_the_hardwares_clock_tells_both() -> None:
+def test_a_guest_with_the_hardwares_clock_gives_both() -> None:
     guest = {"target": "guest:x32"}
     made = results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 60, **guest), *needs("x32", 63, 48, **guest))
     assert (found(made, "time").value, found(made, "time").target) == (pytest.approx(0.8), "guest:x32")
@@ -142,7 +142,7 @@ def test_the_sentence_says_whether_it_is_worth_it(memory: float, time: float, ve
     assert verdict in made.index.study.worth
 
 
-def test_without_a_time_the_sentence_says_what_would_tell_it() -> None:
+def test_without_a_time_the_sentence_says_how_to_measure_it() -> None:
     guest = {"target": "guest:x32", "clock": "virtual"}
     made = judged(results(*needs("x86_64", 100, 50), *needs("x86_64", 90, 9, **guest), *needs("x32", 63, 8, **guest)))
     assert made.index.study
@@ -183,7 +183,7 @@ def test_tables_have_programs_first_and_a_dash_with_its_reason() -> None:
     assert "−30 %" in render(made)
 
 
-def test_what_rests_on_a_single_visit_is_told_as_a_guess() -> None:
+def test_a_number_of_one_visit_is_marked_as_a_guess() -> None:
     rows = [*needs("x86_64", 100, 50), *needs("x32", 69, 40)]
     single = judged(results(*rows[:2], *(msgspec.structs.replace(one, visits=1) for one in rows[2:])))
     memory, _ = program_tables(single)
@@ -206,7 +206,7 @@ def test_what_rests_on_single_visits_does_not_decide_whether_it_is_worth_it() ->
     assert "20 %" not in said.worth
 
 
-def test_what_takes_many_times_as_much_is_told_as_a_multiple() -> None:
+def test_a_large_ratio_is_printed_as_a_multiple() -> None:
     made = judged(results(*needs("x86_64", 100, 50), *needs("ia32", 120, 50 * 301.66)))
     memory, time = program_tables(made)
     assert str(time.rows[0].cells[1]).startswith("302 ×")

@@ -121,7 +121,7 @@ def test_latency_holds_each_row_with_its_own_interval() -> None:
             assert found[row.parameters["size"], name] == pytest.approx((row.median, row.low, row.high), rel=1e-5)
 
 
-def test_latency_marks_the_systems_sizes_and_the_knees_with_their_intervals() -> None:
+def test_the_latency_chart_marks_reported_and_measured_sizes() -> None:
     data = data_of(by_name(example_runs.healthy)["latency"])
     assert {datum["x"] for datum in data if str(datum.get("text", "")).startswith("OS")} == {49152, 1 << 20, 32 << 20}
     knees = [datum for datum in data if "level" in datum]
@@ -295,7 +295,7 @@ def test_a_row_without_a_number_is_in_no_chart() -> None:
     }
 
 
-def test_a_probe_that_nobody_has_heard_of_is_drawn() -> None:
+def test_a_probe_without_a_chart_of_its_own_is_drawn() -> None:
     probe = Probe(
         probe="memory.newcomer",
         question="What is new?",

@@ -40,7 +40,7 @@ def test_a_run_without_such_rows_has_no_table() -> None:
     assert inferred_table(empty()) is None
 
 
-def test_a_line_is_told_where_pairs_part() -> None:
+def test_the_line_size_is_stated_where_pairs_differ() -> None:
     near = [pair(distance, 0.5) for distance in (16, 32, 48)]
     far = [pair(distance, 9.0) for distance in (64, 96, 128)]
     assert said(results(near + far))["line"][0].startswith("64 B")

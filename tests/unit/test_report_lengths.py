@@ -75,7 +75,7 @@ def test_abis_that_are_as_fast_as_each_other_stand_in_a_sentence_and_once_in_the
     assert [name for name in cells(section) if name.startswith("emulated:")] == ["emulated: x86_64 over ia32"]
 
 
-def test_three_abis_that_are_alike_are_told_at_once() -> None:
+def test_three_equal_abis_are_stated_in_one_sentence() -> None:
     more = [rate("ia32-old", "emulated", n, 0.99e8) for n in (16, 1024)]
     (section,) = sections(results([*native(), *more]))
     assert section.sentences[0] == "The same within 3 % at every N: emulated: ia32, ia32-old and ia32-x87."
@@ -186,7 +186,7 @@ def test_a_run_that_is_no_study_keeps_its_terminal_short() -> None:
     assert "hardware over emulated" in markdown.render(results(native()))
 
 
-def test_the_page_tells_the_machine_before_rates_that_no_study_asked_for() -> None:
+def test_the_page_shows_the_machine_before_rates_that_no_study_has() -> None:
     of = example_runs.healthy()
     asked = msgspec.structs.replace(of, suite=results((), study=True).suite)
     study, other = page.render(asked), page.render(of)

@@ -52,7 +52,7 @@ def test_both_palettes_name_the_same_colours() -> None:
 
 @pytest.mark.parametrize("palette", PALETTES)
 @pytest.mark.parametrize("sight", SIGHT)
-def test_series_are_told_apart(palette: dict[str, str], sight: str) -> None:
+def test_series_have_distinct_colours(palette: dict[str, str], sight: str) -> None:
     seen = {name: lab(SIGHT[sight] @ linear(palette[name])) for name in SERIES}
     for one, other in itertools.combinations(SERIES, 2):
         assert np.linalg.norm(seen[one] - seen[other]) >= 20, (one, other)

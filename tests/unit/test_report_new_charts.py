@@ -26,7 +26,7 @@ def drawn() -> dict[str, Chart]:
     return {chart.name: chart for chart in charts(example_runs.healthy(("x86_64",)))}
 
 
-def test_the_control_loop_is_in_ghz_with_what_was_set_aside() -> None:
+def test_the_control_loop_is_in_ghz_with_the_discarded_samples() -> None:
     results = example_runs.healthy(("x86_64",), visits=80)
     chart = _of(
         msgspec.structs.replace(results, outcomes=(*map(_switched, results.outcomes[:2]), *results.outcomes[2:])),

@@ -23,7 +23,7 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 @settings(max_examples=12, derandomize=True)
 @given(seed=st.integers(0, 2**32), kept=st.sampled_from((0.01, 0.05, 0.2, 0.6)))
-def test_any_part_of_a_run_is_drawn_and_told(name: str, seed: int, kept: float) -> None:
+def test_any_part_of_a_run_is_drawn_and_printed(name: str, seed: int, kept: float) -> None:
     chance = random.Random(seed)
     part = example_runs.with_rows(WHOLE[name], [row for row in WHOLE[name].index.rows if chance.random() < kept])
     charts(part)

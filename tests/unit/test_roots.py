@@ -82,7 +82,7 @@ def test_what_a_command_must_not_do(status: int, said: str, wrong: str | None) -
     assert found is None if wrong is None else wrong in str(found)
 
 
-def test_a_long_command_is_told_of_and_its_status_is_kept(
+def test_a_long_command_reports_progress_and_keeps_its_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(watching, "BEAT_S", 0.1)

@@ -52,9 +52,7 @@ def accounted(values: list[float], unit: str, clock: Clock = "virtual", means: s
 @pytest.mark.parametrize(
     ("value", "unit", "half"), [(20e6, "B", 0.2e6), (400e3, "B", 8192), (49, "fault", 1), (0.25, "fault", 0.0025)]
 )
-def test_one_visit_tells_what_a_guests_kernel_counts_within_what_visits_differ_by(
-    value: float, unit: str, half: float
-) -> None:
+def test_one_visit_gives_a_guest_kernels_count_with_the_usual_scatter(value: float, unit: str, half: float) -> None:
     found = accounted([value], unit)
     assert (found.median, found.low, found.high) == pytest.approx((value, value - half, value + half))
     assert is_known(found)

@@ -52,7 +52,7 @@ def _no_journals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-def test_a_change_is_dated_and_told_with_what_differs(tmp_path: Path) -> None:
+def test_a_change_has_a_date_and_the_differences_of_its_runs(tmp_path: Path) -> None:
     for number in range(12):
         keep(tmp_path, number, [row(10.0 + 2 * (number >= 7))], OTHER_KERNEL if number >= 7 else MACHINE)
     (found,) = series(tmp_path)

@@ -63,13 +63,13 @@ def test_rows_of_a_probe_speak_together_and_by_their_median() -> None:
     assert runs_sd(of_rows(rows), {})["a.b time"] < 0.01
 
 
-def test_probes_are_told_apart() -> None:
+def test_deviations_are_learned_for_each_probe() -> None:
     found = runs_sd(of_rows({named("a.b"): (0.0, 0.0, 0.0), named("a.c"): (0.0, 0.2, -0.2)}), {})
     assert found["a.b time"] < USUAL_RUNS_SD < found["a.c time"]
 
 
 @pytest.mark.parametrize("true", [0.003, 0.02, 0.5])
-def test_many_runs_tell_the_truth_however_far_they_differ(true: float) -> None:
+def test_many_runs_give_the_true_deviation_however_large(true: float) -> None:
     """A cap of 5 % made intervals of rows that differ by 10 % hold in two of three."""
     moved = np.exp(np.random.default_rng(1).normal(0, true, 40))
     assert runs_sd(history(*moved), {})["a.b time"] == pytest.approx(true, rel=0.35)

@@ -61,7 +61,7 @@ def test_packed_columns_take_few_bytes() -> None:
     }  # fmt: skip
 
 
-def test_a_block_takes_visits_until_it_is_asked_and_tells_them_apart() -> None:
+def test_a_block_takes_visits_until_it_is_read_and_separates_them() -> None:
     chance, columns = random.Random(7), Columns()
     visits = [tuple(any_sample(chance) for _ in range(count)) for count in (3, 0, 2)]
     kept = [columns.add(samples, [one.witness for one in samples]) for samples in visits]
@@ -70,7 +70,7 @@ def test_a_block_takes_visits_until_it_is_asked_and_tells_them_apart() -> None:
     assert not columns.is_open()
 
 
-def test_what_nobody_told_is_missed_only_where_nothing_told_it() -> None:
+def test_evidence_is_missing_only_where_no_sample_has_it() -> None:
     columns = Columns()
     told = [[Witness(delay_ns=5)], [Witness(delay_ns=5), Witness()], [Witness(involuntary=None)]]
     visits = [columns.add([Sample(iterations=1, body=(1, 2))] * len(seen), seen) for seen in told]

@@ -15,7 +15,7 @@ from tollmeter.library.lies import IN_PROBES, Caught, refused
 
 
 @pytest.mark.parametrize(("held_back", "caught"), [(("machine.other_programs_work",), True), ((), False)])
-def test_a_neighbour_is_caught_though_the_run_is_too_short_to_tell_of_it(
+def test_contention_is_detected_in_a_run_too_short_for_a_finding(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, held_back: tuple[str, ...], caught: bool
 ) -> None:
     """On a machine that is busy already the run has few visits, and holds its findings back."""

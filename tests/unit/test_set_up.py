@@ -11,7 +11,7 @@ import pytest
 from tollmeter.library import places, set_up
 
 
-def test_an_error_without_a_file_s_name_tells_the_folder(
+def test_an_error_without_a_file_name_names_the_folder(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(_: bool) -> int:

@@ -50,7 +50,7 @@ def test_visits_that_differ_ask_for_more() -> None:
     assert not settled([visit(0, 100), visit(1, 110), visit(2, 121)])
 
 
-def test_no_number_of_visits_of_one_layout_settles_a_point() -> None:
+def test_no_number_of_visits_of_one_layout_is_enough_for_a_point() -> None:
     together = [visit(number, 100 + 0.1 * (number % 3)) for number in range(9)]
     alone = [msgspec.structs.replace(told, seed=7) for told in together]
     assert settled(together)
@@ -102,7 +102,7 @@ def test_the_rarer_the_whole_core_the_more_visits_it_takes_to_see_it() -> None:
     assert visits_wanted(rarer, SEEN, KNOWN) - 9 > visits_wanted(rare, SEEN, KNOWN) - 6
 
 
-def test_a_point_that_costs_the_same_beside_anybody_need_not_see_the_whole_core() -> None:
+def test_a_point_unaffected_by_contention_needs_no_uncontended_visits() -> None:
     """Its mixture is narrow enough, or nearly so."""
     same = [beside(number, 10.0, SHARED) for number in range(5)]
     assert visits_wanted(same, SEEN, KNOWN) == 5
@@ -110,7 +110,7 @@ def test_a_point_that_costs_the_same_beside_anybody_need_not_see_the_whole_core(
     assert 6 < visits_wanted(nearly, SEEN, KNOWN) < 18
 
 
-def test_visits_that_saw_the_state_of_the_row_tell_its_scatter_and_no_others() -> None:
+def test_only_visits_in_the_rows_state_count_for_its_scatter() -> None:
     """Three of nine saw the whole core: an odd one among these is no more sure than of three in all."""
     odd = [beside(0, 10.0, WHOLE), beside(1, 10.1, WHOLE), beside(2, 12.0, WHOLE)]
     alone, among = odd, [*odd, *(beside(number, 14.0, SHARED) for number in range(3, 9))]
@@ -137,7 +137,7 @@ def test_a_difference_near_nothing_is_as_unsure_as_the_whole_that_it_is_left_of(
 
 
 @pytest.mark.parametrize("count", [6, 24])
-def test_what_is_hardly_told_from_nothing_wants_as_many_visits_as_its_scatter_says(count: int) -> None:
+def test_a_difference_near_zero_wants_the_visits_of_its_scatter(count: int) -> None:
     """And not three more time and again, which seem to be near."""
     gains = [6.0, -5.0, 5.0, -4.0]
     (row,) = rows_of_point(twins(count, gains), LEFT)

@@ -63,14 +63,14 @@ def test_the_share_of_the_time_that_was_timed() -> None:
     assert found.timed_share == pytest.approx(12 * 30_140e-9 / 1e-3)
 
 
-def test_the_share_of_samples_beside_somebody_else() -> None:
+def test_the_share_of_samples_on_a_contended_core() -> None:
     mixed = [*visits(0, [10.0] * 3), *visits(1, [10.0], width=2.4)]
     known = Known(widths={("local", "x86_64"): 4.0})
     assert settlement_of(mixed, known, 1.0).shared_share == pytest.approx(4 / 16)
     assert settlement_of(mixed, Known(), 1.0).shared_share is None
 
 
-def test_a_count_is_settled_by_one_visit() -> None:
+def test_a_count_converges_with_one_visit() -> None:
     counted = outcome([sample(10.0)] * 2, clock="instructions")
     found = settlement_of([counted], Known(), 1.0)
     assert (found.points, found.settled) == (1, 1)
@@ -103,7 +103,7 @@ def test_what_no_budget_mends_is_not_promised(open_s: tuple[float, ...], seconds
     assert "worst" in said
 
 
-def test_what_runs_differ_by_is_not_visited_for_and_not_settled() -> None:
+def test_a_point_limited_by_between_run_variance_gets_no_visits_and_does_not_converge() -> None:
     """0.6 % where nobody knows better makes an interval of 1.2 % at the least; a few visits cannot tell yet."""
     known = Known(precision=0.01)
     same = [msgspec.structs.replace(told, visit=number, seed=number)

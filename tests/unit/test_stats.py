@@ -108,7 +108,7 @@ def dearer(*costs: float) -> list[bool] | None:
     return None if cut is None else [bool(np.log(cost) > cut) for cost in costs]
 
 
-def test_two_heaps_are_told_apart_in_the_order_of_the_visits() -> None:
+def test_two_modes_are_separated_in_the_order_of_the_visits() -> None:
     assert dearer(10, 20, 10.1, 19.8, 9.9, 20.2, 10) == [False, True, False, True, False, True, False]
 
 
@@ -117,24 +117,24 @@ def test_five_visits_are_too_few_and_six_are_not() -> None:
     assert dearer(10, 10, 10, 10, 20, 20) == [False] * 4 + [True] * 2
 
 
-def test_one_visit_alone_is_no_heap_nor_is_less_than_a_fifth() -> None:
+def test_one_visit_or_less_than_a_fifth_is_no_mode() -> None:
     assert dearer(*[10] * 6, 20) is None
     assert dearer(*[10] * 8, 20, 20) == [False] * 8 + [True] * 2
     assert dearer(*[10] * 9, 20, 20) is None, "2 of 11 are less than a fifth"
 
 
-def test_heaps_closer_than_a_tenth_are_one_and_of_few_batches_than_a_quarter() -> None:
+def test_modes_closer_than_a_tenth_are_one_and_of_few_batches_than_a_quarter() -> None:
     assert dearer(10, 10, 10, 12.6, 12.6, 12.6) is not None
     assert dearer(10, 10, 10, 12.1, 12.1, 12.1) is None
     assert dearer(*[10] * 100, *[11.15] * 100) is not None
     assert dearer(*[10] * 100, *[10.95] * 100) is None
 
 
-def test_a_heap_with_a_tail_is_one() -> None:
+def test_a_mode_with_a_tail_is_one() -> None:
     assert dearer(10, 10.1, 10.2, 10.4, 11, 12, 13.5, 15.5, 18) is None
 
 
-def test_something_between_the_heaps_makes_them_one() -> None:
+def test_values_between_the_modes_make_them_one() -> None:
     assert dearer(10, 10, 10, 14, 20, 20, 20) is None
 
 
@@ -146,7 +146,7 @@ def test_chance_alone_seldom_looks_like_two(spread: float, alarms_allowed: float
 
 
 @pytest.mark.parametrize("visits", [6, 8, 12, 20])
-def test_two_costs_a_third_apart_are_nearly_always_seen(visits: int) -> None:
+def test_two_modes_that_differ_by_a_third_are_nearly_always_found(visits: int) -> None:
     generator = np.random.default_rng(4)
     heaps = np.where(np.arange(visits) % 3, 0.0, 0.3)
     seen = [bimodal_split((heaps + generator.normal(0, 0.02, visits))[:, None]) is not None for _ in range(200)]
@@ -175,7 +175,7 @@ def test_one_state_with_interrupted_batches_is_one() -> None:
     assert not any(bimodal_split(sticky(generator, 0.0, 6 + i % 10)) is not None for i in range(200))
 
 
-def test_a_heap_that_one_visit_alone_met_is_none() -> None:
+def test_a_mode_in_one_visit_alone_is_none() -> None:
     cheap = [np.full(8, log(10))] * 5
     assert bimodal_split([*cheap, np.full(30, log(20))]) is None
     assert bimodal_split([*cheap, np.full(15, log(20)), np.full(15, log(20))]) is not None

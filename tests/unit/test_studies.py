@@ -190,7 +190,7 @@ def in_turns(rows: list[Row], value: float) -> Claim:
 @pytest.mark.parametrize(
     ("published", "verdict"), [(100.0, "holds"), (450.0, "does not hold"), (30.0, "does not hold")]
 )
-def test_a_time_is_held_against_another_machine_s_in_turns_of_the_control_loop(published: float, verdict: str) -> None:
+def test_times_of_two_machines_are_compared_in_turns_of_the_control_loop(published: float, verdict: str) -> None:
     """50 ns beside two billion turns a second are a hundred turns, at whatever clock that was."""
     loop = row(2e9, of="any.loop", name="loops", unit="op/s")
     told = in_turns([entry("new", 50.0), loop], published)
@@ -259,7 +259,7 @@ def test_a_remark_that_two_figures_share_stands_once() -> None:
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["(1)", "(1)"]
 
 
-def test_a_figure_without_a_number_to_hold_against_says_why_it_cannot_tell() -> None:
+def test_a_figure_without_a_published_number_says_why_it_is_inconclusive() -> None:
     picture = [claim(None)]
     found = words.answers_of(results([entry("new", 100.0)], *picture), suite_of(picture))
     assert found.sentences == (f"1 figure: {NO_NUMBER}",)

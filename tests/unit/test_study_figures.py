@@ -106,7 +106,7 @@ def test_lines_of_two_abis_are_two_lines_that_name_them() -> None:
     assert (found["gain, x86_64", 8], found["gain, arm-fpa", 8]) == (20, 80)
 
 
-def test_a_listing_is_told_in_turns_of_its_own_loop() -> None:
+def test_a_listing_is_converted_to_turns_of_its_own_loop() -> None:
     """A loop makes 100 M turns a second, and an entry takes 1 µs: 100 turns, in the chart as in the claim. The listed
     attempts, of 1.1 µs, are raw and are another number."""
     loop = Listed(test="A", what="loop", row=RowOf(means="control-loop"), published=(200.0, 300.0))

@@ -58,13 +58,13 @@ def test_what_others_had_of_the_measured_cpus_is_a_share_of_their_time(system: P
     assert (seen.quota, seen.throttled_s, seen.company) == (None, 0.0, False)
 
 
-def test_where_the_system_does_not_tell_it_is_not_zero(system: Path) -> None:
+def test_an_unreadable_counter_is_unknown_and_not_zero(system: Path) -> None:
     (system / "PROC/stat").unlink()
     watch = Watch([0])
     assert watch.seen().others is None
 
 
-def test_a_short_run_tells_by_what_waited_for_a_cpu(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_run_detects_interference_by_cpu_pressure(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (system / "PROC/pressure").mkdir()
     waits = system / "PROC/pressure/cpu"
     waits.write_text("some avg10=9.00 avg60=9.00 avg300=9.00 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")

@@ -211,9 +211,7 @@ def test_what_a_budget_leaves_open_is_said_with_the_budget_that_would_do(tmp_pat
 @pytest.mark.parametrize(("options", "runs"), [
     (TimeOptions(), 3), (TimeOptions(budget_s=20), 1), (TimeOptions(runs=4), 4), (TimeOptions(min_runs=5), 5),
 ])  # fmt: skip
-def test_a_slow_command_runs_three_times_in_a_budget_that_nobody_typed(
-    tmp_path: Path, options: TimeOptions, runs: int
-) -> None:
+def test_a_slow_command_runs_three_times_in_the_default_budget(tmp_path: Path, options: TimeOptions, runs: int) -> None:
     process = Process(always(15_000_000_000))
     measured(tmp_path, process, options, "true")
     assert len(process.order) == 1 + runs
@@ -336,7 +334,7 @@ def test_results_are_written_as_hyperfine_does_and_read_again(
     assert main(["time", "--import", str(path)]) == 2
 
 
-def test_stored_times_that_tell_nothing_are_said_to() -> None:
+def test_too_few_stored_times_are_reported_as_inconclusive() -> None:
     times = tuple(0.010 + 0.0001 * turn for turn in range(8))
     said = [*compared([Result(command="a", times=times), Result(command="b", times=times[:3])])]
     assert "no interval: 3 times are stored" in said[-1]

@@ -40,7 +40,7 @@ def hidden(number: int = 0, *, is_stopped: bool = False) -> NotTimed:
     return NotTimed(f"delays hid the rate, {number}", is_stopped)
 
 
-def test_an_attempt_that_tells_the_rate_is_the_only_one() -> None:
+def test_an_attempt_that_gives_the_rate_is_the_only_one() -> None:
     attempt, asked = attempts(TIMED)
     assert timed_over(LINE, VISIT, 1, attempt) == TIMED
     assert [(one.samples, one.iterations, one.control_iterations) for one in asked] == [(64, 700, 70)]

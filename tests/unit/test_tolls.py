@@ -45,7 +45,7 @@ def labels(rows: list[Row]) -> list[str]:
     return [toll.toll for toll in tolls(rows, PROBES, 4e9) if toll.value]
 
 
-def test_a_line_tells_cycles_and_how_many_fit() -> None:
+def test_a_toll_line_has_cycles_and_calls_per_millisecond() -> None:
     (toll,) = tolls([row("kernel.enter", 125.0)], PROBES, 4e9)
     assert (toll.toll, toll.value, toll.unit, toll.cycles, toll.note) == ("system call", 125.0, "ns", 500.0, "")
     assert tolls([row("kernel.enter", 125.0)], PROBES, None)[0].cycles is None

@@ -49,7 +49,7 @@ def test_a_hostile_list_is_bounded() -> None:
     assert len(numbers(",".join(f"{at}-999999999/{at + 1}" for at in range(3000)))) <= 1 << 16
 
 
-def test_cpus_that_are_told_of_many_times_are_drawn_once() -> None:
+def test_cpus_that_are_listed_many_times_are_drawn_once() -> None:
     again = ("0-63",) * 12
     topology = Topology(online="0-63", packages=again, dies=again, last_caches=again, cores=again)
     assert len(drawn(of(topology))) < 16
@@ -80,7 +80,7 @@ def test_parts_are_within_parts_and_equal_ones_are_one_line() -> None:
     assert any("16 GiB" in line and "21 10" in line for line in lines)
 
 
-def test_unequal_parts_stand_apart() -> None:
+def test_unequal_parts_are_drawn_separately() -> None:
     hybrid = Topology(
         online="0-5", packages=("0-5",), cores=("0-1", "2-3", "4", "5"),
         kinds=(CoreKind(name="cpu_core", cpus="0-3"), CoreKind(name="cpu_atom", cpus="4-5")),
@@ -100,7 +100,7 @@ def test_any_number_of_cpus_is_drawn_in_a_few_lines(cpus: int) -> None:
     assert len(lines) < 16 and max(map(len, lines)) <= 80
 
 
-def test_a_machine_that_tells_nothing_says_so() -> None:
+def test_a_machine_without_a_topology_says_so() -> None:
     assert any("does not report" in line for line in drawn(MACHINE))
 
 

@@ -67,5 +67,5 @@ STOOD_AT_FIRST = [(HOUR + STEP * max(0, at - 19), STEP * at) for at in range(40)
 
 
 @pytest.mark.parametrize("told", [[], moments(9, 1.0), [(HOUR, STEP * at) for at in range(40)], STOOD_AT_FIRST])
-def test_few_moments_or_a_clock_that_stands_tell_no_rate(told: list[Moment]) -> None:
+def test_few_readings_or_a_stopped_clock_give_no_rate(told: list[Moment]) -> None:
     assert rate(told) is None

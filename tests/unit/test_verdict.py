@@ -25,15 +25,15 @@ def said(table: list[Row], **run: object) -> RunVerdict:
     return verdict(msgspec.structs.replace(RUN, **run), table)
 
 
-def test_a_sound_run_is_quiet_even_beside_somebody() -> None:
+def test_a_run_with_enough_good_samples_is_quiet_even_under_contention() -> None:
     assert said(rows(set_aside=9)) == "quiet"
 
 
-def test_many_samples_set_aside_are_busy() -> None:
+def test_many_discarded_samples_make_a_run_busy() -> None:
     assert said(rows(set_aside=11)) == "busy"
 
 
-def test_few_points_settled_are_busy_only_beside_somebody() -> None:
+def test_few_converged_points_make_a_run_busy_only_under_contention() -> None:
     assert said(rows(), settled=4) == "busy"
     assert said(rows(), settled=4, shared_share=0.5) == "quiet"
     assert said(rows(), settled=4, shared_share=None) == "quiet"
@@ -54,7 +54,7 @@ def test_counts_need_one_visit() -> None:
     assert said(rows(visits=1, clock="instructions", unit="instruction")) == "quiet"
 
 
-def test_who_works_beside_an_emulator_changes_none_of_its_time() -> None:
+def test_work_beside_an_emulator_changes_none_of_its_time() -> None:
     beside = Surroundings(others=0.5)
     assert said(rows(), surroundings=beside) == "busy"
     assert said(rows(clock="virtual"), surroundings=beside) == "quiet"
@@ -73,7 +73,7 @@ def test_a_run_that_the_system_holds_back_is_called_so() -> None:
         assert said(rows(), surroundings=seen) == "quiet"
 
 
-def test_what_nobody_saw_is_unknown_and_not_quiet() -> None:
+def test_a_run_without_evidence_is_unknown_and_not_quiet() -> None:
     """A run of half a second is too short for the ticks by which others' time is counted."""
     assert said(rows(), surroundings=Surroundings()) == "unknown"
     assert said(rows(clock="virtual"), surroundings=Surroundings()) == "quiet"
@@ -87,7 +87,7 @@ def test_others_at_work_are_busy() -> None:
     assert said(rows(), surroundings=Surroundings(others=0.1)) == "quiet"
 
 
-def test_a_run_that_nobody_could_look_at_is_not_called_quiet() -> None:
+def test_a_run_with_unreadable_evidence_is_not_quiet() -> None:
     assert said(rows(), unseen_share=0.5) == "unknown"
     assert said(rows(set_aside=11), unseen_share=0.5) == "busy"
 
@@ -110,7 +110,7 @@ def test_a_status_that_could_not_be_read_leaves_times_of_system_calls_unknown() 
 
 
 @pytest.mark.parametrize("source", ["/proc/stat", "getrusage", "/proc/self/cgroup", "getpriority", "sched_getaffinity"])
-def test_a_source_that_told_nothing_leaves_every_time_of_this_machine_unknown(source: str) -> None:
+def test_an_unreadable_source_leaves_every_time_of_this_machine_unknown(source: str) -> None:
     hidden = Surroundings(pressure=0.0, unreadable=(source,))
     assert said(rows(of="memory.walk"), surroundings=hidden) == "unknown"
     assert said(rows(of="memory.walk", clock="instructions"), surroundings=hidden) == "quiet"

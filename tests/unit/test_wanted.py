@@ -61,7 +61,7 @@ def test_what_stands_against_a_point_is_built_too() -> None:
     assert probes_of("kernel.loop", against=("kernel.enter",)) == {"x86_64": {"kernel.loop", "kernel.enter"}}
 
 
-def test_what_a_suite_looks_at_is_built_and_a_workload_has_a_probe_that_tells_where_it_runs() -> None:
+def test_a_suites_profiled_probes_are_built_and_its_workload_has_a_probe_of_its_abi() -> None:
     cache = CacheModel(bytes=1, line=1, ways=1, assumed="", select=(Select(probe="kernel.loop"),))
     looked = Suite(name="s", question="?", profile=(Select(probe="memory.*"),), modelled=cache)
     assert wanted(ProbeRequest(selects_of(looked)), SOURCES, (), OWN) == {"x86_64": {"memory.latency", "kernel.loop"}}
@@ -107,7 +107,7 @@ def loaded(
     return places.made_ready(abis, [], ProbeRequest([select])), said
 
 
-def test_an_abi_that_nobody_named_is_a_gap_that_is_said_once_and_tried_again_when_packages_come(
+def test_an_abi_that_was_not_named_is_a_gap_reported_once_and_retried_after_installs(
     lacking: Path, own_abi: Abi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, said = loaded(monkeypatch)

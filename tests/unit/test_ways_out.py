@@ -59,7 +59,7 @@ def test_trapping_loses_from_as_many_accesses_as_what_avoids_them_costs() -> Non
     assert in_words(even).endswith("and up to 1 it is not.")
 
 
-def test_what_is_paid_once_is_told_with_the_digits_of_a_difference() -> None:
+def test_a_fixed_cost_has_the_digits_of_a_difference() -> None:
     """Each frame is known to 1 %: 1600 - 1500 ns is 78 to 122, and 1600 - 1599 is nothing that was seen."""
     results = answers.study()
     (even,) = break_evens(results, suite_of(results))
@@ -70,7 +70,7 @@ def test_what_is_paid_once_is_told_with_the_digits_of_a_difference() -> None:
     assert "in the driver less than 24 ns: the latter is better from the first " in in_words(even)
 
 
-def test_a_guest_s_break_even_is_apart_and_is_said_to_be_in_virtual_time() -> None:
+def test_a_guests_break_even_is_separate_and_in_virtual_time() -> None:
     """A user-mode emulator counts no kernel, which is most of a trap: it has none."""
     results = answers.study()
     guest: dict[str, Any] = {"abi": "mipsel", "target": "guest:malta", "clock": "virtual"}

@@ -93,7 +93,7 @@ def test_a_command_that_fails_or_answers_wrongly_has_no_number(
     assert why in (done.reason or "")
 
 
-def test_less_memory_than_a_command_wants_is_told_with_both_sizes(tree: Path, abi: Abi) -> None:
+def test_too_little_memory_for_a_command_is_reported_with_both_sizes(tree: Path, abi: Abi) -> None:
     done = ran(tree, abi, msgspec.structs.replace(workload("true", verify="x"), memory_bytes=1 << 50))
     assert done.status == "unsupported"
     assert re.search(r"needs 1073741824 MiB of memory, and \d+ MiB are left", done.reason or "")

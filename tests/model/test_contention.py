@@ -55,7 +55,7 @@ def is_right(machine: Machine, levels: Sequence[Level]) -> bool:
     return len(sized) == 3 and all(holds(level, cache.size_bytes) for level, cache in private)
 
 
-def test_private_caches_are_right_or_withheld_beside_neighbours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_private_caches_are_right_or_withheld_under_contention(capsys: pytest.CaptureFixture[str]) -> None:
     seen = [(machine, found(machine)) for machine in machines()]
     right = sum(is_right(*one) for one in seen)
     withheld = sum(is_withheld(levels) for _, levels in seen)

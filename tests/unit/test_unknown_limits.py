@@ -14,7 +14,7 @@ from tollmeter.starting import make_room
 from tollmeter.targets import local
 
 
-def test_limits_that_the_system_does_not_tell_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_limits_of_the_system_block_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(_: int) -> tuple[int, int]:
         raise PermissionError(1, "Operation not permitted")
 

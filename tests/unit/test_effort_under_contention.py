@@ -47,7 +47,7 @@ def run(seed: int) -> set[int]:
     return {point for point, told in seen.items() if wanted[point] <= len(told)}
 
 
-def test_points_settle_beside_a_neighbour_and_others_do_not_take_their_time() -> None:
+def test_points_converge_under_contention_and_noisy_points_do_not_take_their_time() -> None:
     """Of 25 that can be settled 24 and more; it is 23 without a wish to see the whole core, with one cap for all that
     few visits ask for, or where a round takes whoever is farthest from the end."""
     assert sum(len(run(seed) - set(range(RESTLESS))) for seed in range(2)) >= 48
