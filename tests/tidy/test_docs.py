@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
 from tidy.house import ROOT, files, hold, text, under
 from tollmeter.toolchain.accepting import meanings
 
 START = "README.md"
+STRUCTURE = "docs/architecture.md"
+WITH_PATHS = (STRUCTURE, "docs/measuring.md")
 MEANINGS = "docs/add-a-probe.md"
 DECISIONS = "docs/decisions/"
 PARTS = ("Context", "Decision", "Consequences")
@@ -53,6 +56,39 @@ def reached(start: str) -> set[str]:
     return seen
 
 
+PATH = re.compile(r"`([\w./-]+/|[\w./-]*\.(?:py|c|h|cc|md|toml|mk|json|sql|html|js))`")
+DEFINED = re.compile(r"^ *(?:def|class) (\w+)|^(\w+)(?:: \w+)? =", re.MULTILINE)
+PLACE = re.compile(r"`([\w/]+\.py)` \(([^)]*)\)")
+
+
+@cache
+def folders() -> set[str]:
+    return {str(parent) for name in files() for parent in PurePosixPath(name).parents}
+
+
+def named(path: str) -> list[str]:
+    """The files and folders that a path of a page may mean: it is from the root, or from any folder."""
+    return [name for name in (*files(), *folders()) if f"/{name}".endswith(f"/{path.rstrip('/')}")]
+
+
+def defined(source: str) -> set[str]:
+    """The functions, classes and constants of a Python file."""
+    return {name for pair in DEFINED.findall(source) for name in pair}
+
+
+def stale_paths(page: str, words: str) -> Iterator[str]:
+    yield from (f"{page} names {path}, which is not there" for path in PATH.findall(words) if not named(path))
+
+
+def stale_names(page: str, words: str) -> Iterator[str]:
+    """What `file.py` (`function`) promises and the file does not define."""
+    for path, listed in PLACE.findall(words):
+        sources = [text(name) for name in named(path)]
+        for name in re.findall(r"`(\w+)`", listed):
+            if not any(name in defined(source) for source in sources):
+                yield f"{page} names {name} of {path}, which does not define it"
+
+
 def decisions() -> dict[str, int]:
     """The pages of decisions, with the number that each has in its name."""
     return {name: int(PurePosixPath(name).name[:4]) for name in under(DECISIONS, ".md")}
@@ -83,6 +119,27 @@ def test_every_link_leads_somewhere() -> None:
         for page in under("", ".md")
         for target in links(page)
         if not (ROOT / target).exists()
+    )
+
+
+def test_every_path_of_the_structure_is_there_and_defines_what_is_named_beside_it() -> None:
+    hold(said for page in WITH_PATHS for said in stale_paths(page, text(page)))
+    assert len(PLACE.findall(text(STRUCTURE))) > 20
+    hold(stale_names(STRUCTURE, text(STRUCTURE)))
+    assert list(stale_paths("", "`bare/limits/` of `numbers/row_of.py`")) == [" names bare/limits/, which is not there"]
+    assert list(stale_names("", "`numbers/row_of.py` (`row_of`, then `row_for`)")) == [
+        " names row_for of numbers/row_of.py, which does not define it"
+    ]
+
+
+def test_every_file_of_the_runtime_is_in_its_table() -> None:
+    words = text(STRUCTURE)
+    runtime = [name for name in under("probes/runtime/", ".c", ".h") if name.count("/") == 2]
+    assert runtime
+    hold(
+        f"{STRUCTURE} does not name {name}: say what it does"
+        for name in runtime
+        if f"`{PurePosixPath(name).name}`" not in words
     )
 
 

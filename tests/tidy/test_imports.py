@@ -128,6 +128,18 @@ def test_imports_flow_one_way() -> None:
     hold(said for name in under(PACKAGE, ".py") for said in complaints(name, text(name), table))
 
 
+def unused(table: dict[str, set[str]], rooms: Mapping[str, set[str]]) -> Iterator[str]:
+    for owner, listed in table.items():
+        for part in listed - rooms.get(owner, set()) if "everything" not in listed else ():
+            yield f"{TABLE} lets {owner} import {part}, and no file does: delete the entry"
+
+
+def test_every_import_of_the_table_is_used() -> None:
+    table, rooms = allowed(), of_rooms(ours())
+    hold(unused(table, rooms))
+    assert len(list(unused({**table, "model": {"store"}}, rooms))) == 1
+
+
 def test_no_import_goes_in_a_circle() -> None:
     assert circle(of_files(ours())) == []
     assert circle(of_rooms(ours())) == []
