@@ -87,7 +87,7 @@ def figures(run: Path) -> None:
     if not numbers:
         print("no pair has a number")
         return
-    half = np.array([number.estimate.half_width() for number in numbers.values()])
+    half = np.array([number.estimate.share_half_width() for number in numbers.values()])
     logs = np.log([number.estimate.value for number in numbers.values()])
     held = np.mean(np.abs(logs - np.median(logs)) <= np.log1p(half))
     visits, session = len(contents.outcomes), contents.session

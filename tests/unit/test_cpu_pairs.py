@@ -40,7 +40,7 @@ def test_intervals_of_pairs_hold_their_cost_and_not_the_state_of_the_machine(see
     numbers = pair_numbers(visits(seed), PROBE, METRIC)
     assert [*numbers] == PAIRS
     off = [abs(log(number.estimate.value / cost_of(pair))) for pair, number in numbers.items()]
-    half = [number.estimate.half_width() for number in numbers.values()]
+    half = [number.estimate.share_half_width() for number in numbers.values()]
     held = sum(one <= log(1 + reach) for one, reach in zip(off, half, strict=True)) / len(off)
     assert held >= 0.95
     assert sum(number.is_wide for number in numbers.values()) < 0.02 * len(PAIRS)

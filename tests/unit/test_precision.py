@@ -21,9 +21,9 @@ from tollmeter.experiment.precision import (
     common_scatter,
     effective,
     estimate,
-    half_width,
     hodges_lehmann,
     in_plain_numbers,
+    log_half_width,
     middle_of,
     middle_of_pairs,
     shamos_sd,
@@ -80,7 +80,7 @@ def test_an_interval_by_hand() -> None:
     own = 0.01 / 0.9539
     spread = sqrt((2 * own**2 + 4 * 0.02**2) / 6)
     expected = STUDENT_6 * spread / sqrt(0.955 * 3)
-    assert half_width(logs, [1, 2, 3], Scatter(runs_sd=0.0)) == pytest.approx(expected)
+    assert log_half_width(logs, [1, 2, 3], Scatter(runs_sd=0.0)) == pytest.approx(expected)
     found = estimate(100 * np.exp(logs), [1, 2, 3], Scatter(runs_sd=0.0), EVERYTHING)
     assert found.value == pytest.approx(100)
     assert (log(found.low / 100), log(found.high / 100)) == pytest.approx((-expected, expected))
@@ -133,7 +133,7 @@ def test_nineteen_intervals_of_twenty_cover_the_truth(layouts: int, visits: int,
     for seed in range(100):
         points = simulated(seed, layouts, visits, shared, 0.006)
         known = common_scatter(points, 0.006)
-        held += [abs(hodges_lehmann(logs)) <= half_width(logs, owner, known) for logs, owner in points]
+        held += [abs(hodges_lehmann(logs)) <= log_half_width(logs, owner, known) for logs, owner in points]
     assert np.mean(held) >= 0.93
     assert visits > 1 or layouts < 6 or np.mean(held) <= 0.98
 
@@ -144,7 +144,7 @@ def test_layouts_that_are_not_seen_make_an_interval_a_lie() -> None:
     for seed in range(100):
         strangers = [(logs, [*range(len(logs))]) for logs, _ in simulated(seed, 2, 4, 0.8, 0.0)]
         known = common_scatter(strangers, 0.0)
-        held += [abs(hodges_lehmann(logs)) <= half_width(logs, owner, known) for logs, owner in strangers]
+        held += [abs(hodges_lehmann(logs)) <= log_half_width(logs, owner, known) for logs, owner in strangers]
     assert np.mean(held) < 0.85
 
 
@@ -158,9 +158,9 @@ def test_an_interval_of_a_difference_may_hold_nothing() -> None:
 
 
 def test_half_an_interval_as_a_share() -> None:
-    assert Estimate(value=50.0, low=49.0, high=52.0).half_width() == pytest.approx(0.03)
-    assert Estimate(value=-50.0, low=-52.0, high=-49.0).half_width() == pytest.approx(0.03)
-    assert Estimate(value=0.0, low=-1.0, high=1.0).half_width() == inf
+    assert Estimate(value=50.0, low=49.0, high=52.0).share_half_width() == pytest.approx(0.03)
+    assert Estimate(value=-50.0, low=-52.0, high=-49.0).share_half_width() == pytest.approx(0.03)
+    assert Estimate(value=0.0, low=-1.0, high=1.0).share_half_width() == inf
 
 
 # ---- what the points of a probe have in common ------------------------------------------------------------------

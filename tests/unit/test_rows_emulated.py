@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from made import metric, outcome, probe, sample
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge
 from tollmeter.model import Clock, Probe, Row, Suite, Work
 from tollmeter.numbers.known import Learned
@@ -55,8 +55,8 @@ def accounted(values: list[float], unit: str, clock: Clock = "virtual", means: s
 def test_one_visit_gives_a_guest_kernels_count_with_the_usual_scatter(value: float, unit: str, half: float) -> None:
     found = accounted([value], unit)
     assert (found.median, found.low, found.high) == pytest.approx((value, value - half, value + half))
-    assert is_known(found)
-    assert not is_known(accounted([value], unit, clock="hardware"))
+    assert has_interval(found)
+    assert not has_interval(accounted([value], unit, clock="hardware"))
 
 
 def test_what_a_probe_says_of_its_own_layout_has_no_pages_to_differ_by() -> None:

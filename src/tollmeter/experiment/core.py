@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.precision import Array, Estimate, Scatter, half_width, hodges_lehmann, shamos_sd
+from tollmeter.experiment.precision import Array, Estimate, Scatter, hodges_lehmann, log_half_width, shamos_sd
 from tollmeter.experiment.taken import Floats, Mask, Taken, parts, ranked
 from tollmeter.model import Outcome, StateName
 
@@ -123,7 +123,7 @@ def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
     stated = Scatter(
         visits_sd=median(marks.ratio_error or 0.0 for marks in marked), freedom=_PRIOR_FREEDOM, runs_sd=0.0
     )
-    middle, half = hodges_lehmann(logs), half_width(logs, range(len(logs)), stated)
+    middle, half = hodges_lehmann(logs), log_half_width(logs, range(len(logs)), stated)
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
 
 

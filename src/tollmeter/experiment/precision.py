@@ -55,7 +55,7 @@ class Estimate(Record, frozen=True):
     low: float
     high: float
 
-    def half_width(self) -> float:
+    def share_half_width(self) -> float:
         """Half of the interval as a share of the value; infinite where the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
 
@@ -123,7 +123,7 @@ def estimate(
     variance."""
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
-    half = half_width(logs, layouts, scatter)
+    half = log_half_width(logs, layouts, scatter)
     beyond = NORMAL * scatter.runs_sd
     low = max(middle - half, min(log(reach[0]), middle) - beyond)
     high = min(middle + half, max(log(reach[1]), middle) + beyond)
@@ -140,7 +140,7 @@ def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half))
 
 
-def half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
+def log_half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
     return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (NORMAL * scatter.runs_sd) ** 2)
 

@@ -163,11 +163,11 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
 def ratio_of(old: Row, new: Row) -> Estimate:
     """New over old. Of logarithms the half-widths add as squares."""
     assert old.median and new.median
-    middle, half = log(new.median / old.median), (half_width(old) ** 2 + half_width(new) ** 2) ** 0.5
+    middle, half = log(new.median / old.median), (row_log_half_width(old) ** 2 + row_log_half_width(new) ** 2) ** 0.5
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half) if half < 700 else inf)
 
 
-def half_width(row: Row) -> float:
+def row_log_half_width(row: Row) -> float:
     """Half-width of a row's interval in logarithms; infinite where it reaches nothing."""
     if not row.low or not row.high or row.low <= 0 or row.low == inf:
         return inf
@@ -223,7 +223,7 @@ def visits_wanted(change: Change, runs_sd: float) -> int | None:
     if change.old.state != change.new.state:
         return None
     of_runs = (NORMAL * runs_sd) ** 2
-    scatter = sum(max(0.0, half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
+    scatter = sum(max(0.0, row_log_half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
     distance = abs(log(change.ratio.value))
     # The half-width, in logarithms, up to which a ratio is the same, or else changed.
     half_that_decides = max(log(1 + PRECISION) - distance, distance / _CERTAIN)

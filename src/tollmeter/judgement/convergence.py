@@ -17,7 +17,7 @@ from tollmeter.experiment.taken import Taken, parts
 from tollmeter.model import Metric, Outcome, Point, Probe, Row
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
-from tollmeter.numbers.row_of import PointReadings, gauge_row, is_known, metric_estimates
+from tollmeter.numbers.row_of import PointReadings, gauge_row, has_converged, metric_estimates
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
 from tollmeter.numbers.units import span
@@ -67,10 +67,10 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     if stated.complaint or not stated.by_mode:
         return visits + max(LEAST_VISITS, visits)
     head = stated.by_mode[0]
-    if is_known(head.estimate, head.part.layouts, known.precision):
+    if has_converged(head.estimate, head.part.layouts, known.precision):
         return visits
     seen, low, high = len(head.part.counts), head.estimate.low, head.estimate.high
-    half = log(high / low) / 2 if low > 0 else head.estimate.half_width()
+    half = log(high / low) / 2 if low > 0 else head.estimate.share_half_width()
     needed = visits_for(known.precision, seen, half, head.scatter)
     if by_scatter:
         return max(visits + 1, visits / seen * needed)

@@ -16,7 +16,7 @@ from math import exp, inf, isfinite, log, log1p
 from typing import Literal
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.judgement.compare import Change, half_width
+from tollmeter.judgement.compare import Change, row_log_half_width
 from tollmeter.maths.distributions import student_reach, student_tails
 from tollmeter.model import Opposed, Record
 from tollmeter.numbers.readings import RATES
@@ -152,7 +152,7 @@ def _why_not(change: Change) -> str:
         return "the core was contended in one run only"
     if min(old.visits, new.visits) < LEAST_VISITS or min(old.layouts, new.layouts) < LEAST_LAYOUTS:
         return f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} memory layouts"
-    return "" if isfinite(half_width(old) + half_width(new)) else "no interval"
+    return "" if isfinite(row_log_half_width(old) + row_log_half_width(new)) else "no interval"
 
 
 def _error(change: Change, runs_sd: float) -> tuple[float, float]:
@@ -162,7 +162,7 @@ def _error(change: Change, runs_sd: float) -> tuple[float, float]:
     # since all points of a probe show how one scatters; of these the least are counted on.
     parts = []
     for row in (change.old, change.new):
-        half_squared = max(0.0, half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
+        half_squared = max(0.0, row_log_half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
         parts.append((half_squared / NORMAL**2, float(row.layouts)))
     parts.append((2 * runs_sd**2, _RUNS_FREEDOM))
     total = sum(variance for variance, _ in parts)

@@ -131,7 +131,7 @@ def _without_ratio(run: RunInfo, compared: int) -> str:
     return f"{why}; --budget {budget_text(int(run.enough_s))} would do" if run.enough_s else why
 
 
-def is_known(row: Row) -> bool:
+def has_interval(row: Row) -> bool:
     """Whether a row has visits enough for an interval. A count needs one; what has no number needs none."""
     return row.status != "ok" or is_counted(row) or row.visits >= LEAST_VISITS
 

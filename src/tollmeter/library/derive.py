@@ -194,10 +194,10 @@ def _of_known_rows(results: Results) -> Results:
     """The same run as if the rows that rest on too few visits were not there; itself where all have enough."""
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
-    from tollmeter.judgement.verdict import is_known
+    from tollmeter.judgement.verdict import has_interval
 
     index, probes = results.index, results.probes
-    rows = tuple(row for row in index.rows if is_known(row))
+    rows = tuple(row for row in index.rows if has_interval(row))
     if len(rows) == len(index.rows):
         return results
     levels = hierarchy(rows, probes, index.machine)

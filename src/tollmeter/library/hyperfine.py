@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import Scatter, estimate, half_width, hodges_lehmann
+from tollmeter.experiment.precision import Scatter, estimate, hodges_lehmann, log_half_width
 from tollmeter.library.timed import EXIT_STATUS, gauges_of
 from tollmeter.library.typed_commands import Command
 from tollmeter.model import Failure, Outcome, Record
@@ -133,7 +133,7 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
         interval = f"{estimated.low:.6g} to {estimated.high:.6g} s, 95 %"
         yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} runs"
         logs = np.log(np.asarray(usable))
-        mine = hodges_lehmann(logs), half_width(logs, layouts, scatter)
+        mine = hodges_lehmann(logs), log_half_width(logs, layouts, scatter)
         if first:
             yield f"   against 1  {_against(first, mine)}"
         elif place == 1:

@@ -49,7 +49,7 @@ class PairNumber(NamedTuple):
 
     @property
     def is_wide(self) -> bool:
-        return self.visits < PAIR_VISITS or self.estimate.half_width() > PRECISION
+        return self.visits < PAIR_VISITS or self.estimate.share_half_width() > PRECISION
 
 
 def pair_numbers(

@@ -143,8 +143,8 @@ def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
     """The row, settled where it is. layouts: of each visit that was in its state."""
     if row.median is None or row.low is None or row.high is None:
         return row
-    known = is_known(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
-    return msgspec.structs.replace(row, settled=known or is_counted(row), layouts=len(set(layouts)))
+    converged = has_converged(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
+    return msgspec.structs.replace(row, settled=converged or is_counted(row), layouts=len(set(layouts)))
 
 
 def is_counted(row: Row) -> bool:
@@ -153,10 +153,10 @@ def is_counted(row: Row) -> bool:
     return row.clock == "instructions" or (row.clock == "virtual" and row.unit in KERNEL_COUNTS)
 
 
-def is_known(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:
+def has_converged(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:
     """Whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough visits of
     more than one layout. layouts: of each visit."""
-    is_narrow = estimate.low == estimate.high or estimate.half_width() <= precision
+    is_narrow = estimate.low == estimate.high or estimate.share_half_width() <= precision
     return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Level, Row, State, Toll
 from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
 
@@ -44,11 +44,11 @@ NOTHING = Figure(DASH)
 
 def digits(median: float, low: float | None, high: float | None) -> int:
     """Significant digits that a 95 % interval bears: three to within 3 %, else two; three where there is none."""
-    half = half_width(median, low, high)
+    half = wider_side(median, low, high)
     return 3 if half is None or half <= 0.03 else 2
 
 
-def half_width(median: float, low: float | None, high: float | None) -> float | None:
+def wider_side(median: float, low: float | None, high: float | None) -> float | None:
     """The wider side of the interval as a share of the median; None where there is none to give."""
     if low is None or high is None or not math.isfinite(low) or not math.isfinite(high) or not median:
         return None
@@ -78,7 +78,7 @@ def percent(share: float) -> str:
 
 
 def plus_minus(median: float | None, low: float | None, high: float | None) -> str:
-    half = half_width(median, low, high) if median is not None and math.isfinite(median) else None
+    half = wider_side(median, low, high) if median is not None and math.isfinite(median) else None
     return "" if half is None else f"±{percent(half)}"
 
 
@@ -89,7 +89,7 @@ WIDE = 0.2
 def _sure(figure: Figure, median: float, low: float | None, high: float | None, step: float) -> Figure:
     """With its interval: as a percentage; or where that is wide its ends in place of an uncertain middle, with two
     digits, of a large number three that count."""
-    half = half_width(median, low, high)
+    half = wider_side(median, low, high)
     if half is None or half <= WIDE or low is None or high is None:
         return replace(figure, sure=plus_minus(median, low, high))
     return Figure(" to ".join(plain(_rounded(end / step, 3), 2) for end in (low, high)), figure.unit)
@@ -244,7 +244,7 @@ HEAPS = ("first", "second")
 
 
 def of_row(row: Row) -> Figure:
-    if not is_known(row):
+    if not has_interval(row):
         return roughly(row.median, row.unit, row.samples)
     states = row.states if row.state in HEAPS else ()
     return _one_or_two(row.median, row.low, row.high, row.unit, states)

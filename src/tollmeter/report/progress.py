@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.tolls import paid
@@ -173,6 +173,6 @@ def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
 
 def _value(row: Row) -> str:
     """In doubt until it has visits enough for an interval."""
-    if not is_known(row):
+    if not has_interval(row):
         return f"~ {two_digits(row.median, row.unit)}" if row.median else DASH
     return str(quantity(row.median, row.unit, row.low, row.high).bare)

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.maths.fits import bounded
 from tollmeter.model import Clock, Distances, Record, Results, Row, Value
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
@@ -217,7 +217,7 @@ def _need(results: Results, timed: Row, kind: Clock) -> Need:
         footprint=beside("footprint") or resident,
         resident=resident,
         apart=next(filter(None, seen), None),
-        thin=not is_known(timed),
+        thin=not has_interval(timed),
         within_ns=(timed.high - timed.low) / 2 if timed.high is not None and timed.low is not None else 0.0,
     )
 

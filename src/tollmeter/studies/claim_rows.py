@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Bend, Published, Results, Row, RowOf, State
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import KERNEL_COUNTS
@@ -61,7 +61,7 @@ def measured(results: Results, claim: Published) -> Measured:
     place = number.of.target, number.of.clock
     asked = [picked(results, wanted, claim.about) for wanted in (claim.row, claim.over, *claim.order)]
     used = [row for rows in asked for row in rows if (row.target, row.clock) == place]
-    return number._replace(thin=not all(map(is_known, used)), hosted=any(is_hosted(results, row) for row in used))
+    return number._replace(thin=not all(map(has_interval, used)), hosted=any(is_hosted(results, row) for row in used))
 
 
 def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:

@@ -12,7 +12,7 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.compare import ratio_of
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Program, Relative, Results, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.units import in_percent
@@ -88,7 +88,7 @@ def _relative(results: Results, program: Program, measure: Measure, abi: str, ma
             is_together = row.clock == COUNTED or row.target == other.target
             if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
                 ratio = ratio_of(other, row)
-                thin = measure not in ("instructions", "counted") and not (is_known(row) and is_known(other))
+                thin = measure not in ("instructions", "counted") and not (has_interval(row) and has_interval(other))
                 return msgspec.structs.replace(
                     bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
                 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from tollmeter.judgement.verdict import is_known
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Row
 from tollmeter.report import numbers
 from tollmeter.report.chart_style import DASHES, SERIES, SHAPES, by_value, places
@@ -87,15 +87,15 @@ def _short(value: float | None) -> float | None:
 
 def _ends(row: Row) -> tuple[float | None, float | None]:
     """Too few visits make no interval."""
-    if not is_known(row):
+    if not has_interval(row):
         return row.median, row.median
     return row.median if row.low is None else row.low, row.median if row.high is None else row.high
 
 
 def is_firm(row: Row) -> bool:
     """Whether a line may be drawn through it: it has one state, an interval, and that is no wider than it is read."""
-    half = numbers.half_width(row.median or 0.0, row.low, row.high)
-    return is_known(row) and row.state not in ("first", "second") and (half or 0.0) <= numbers.WIDE
+    half = numbers.wider_side(row.median or 0.0, row.low, row.high)
+    return has_interval(row) and row.state not in ("first", "second") and (half or 0.0) <= numbers.WIDE
 
 
 def sure(row: Row) -> Datum:
@@ -104,7 +104,7 @@ def sure(row: Row) -> Datum:
     aside = f", {row.set_aside} discarded" if row.set_aside else ""
     return {
         "value": str(numbers.of_row(row)),
-        "interval": f"{low} to {high}" if is_known(row) else "none, of too few visits",
+        "interval": f"{low} to {high}" if has_interval(row) else "none, of too few visits",
         "samples": f"{row.samples} in {row.visits} visit{'' if row.visits == 1 else 's'}{aside}",
     }
 
