@@ -117,7 +117,7 @@ class _Run:
     def leave_a_sentence_for_gaps(self, reason: str | None) -> None:
         """Records a refusal for each planned point without a visit: its row then states the reason."""
         gaps = self._plan.gaps()
-        for point in dict.fromkeys([*gaps, *self._schedule.unvisited()]):
+        for point in dict.fromkeys([*gaps, *self._schedule.points]):
             if not self._judging.seen.get(point):
                 status: Status = "unsupported" if point in gaps else "interrupted"
                 sentence = gaps.get(point) or reason or "it was not visited"

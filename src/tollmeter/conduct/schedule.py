@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 
 class Schedule:
-    """Of one run. `begin` chooses the points of a round, and `next` its visits one by one."""
+    """Of one run. `begin` chooses the points of a round, and `next` its visits one by one. points: of the run, in order."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Schedule:
         self._has_ended = has_ended
         self._costs = plan.costs()
         self._seen = judging.seen
-        self._points = dict.fromkeys([*plan.points(), *(earlier.point for earlier in built)])
+        self.points = dict.fromkeys([*plan.points(), *(earlier.point for earlier in built)])
         self._visits_of_pairs = {point: visits for point in plan.points() if (visits := plan.visits_of_pairs(point))}
         self._made = {
             (earlier.point, earlier.round, earlier.cpus) for earlier in done if earlier.status != "interrupted"
@@ -165,10 +165,7 @@ class Schedule:
         return self._has_failed(point) or 0 < seen >= self._visits_wanted(point)
 
     def all_are_done(self) -> bool:
-        return all(self.is_done(point) for point in self._points)
-
-    def unvisited(self) -> list[Point]:
-        return [point for point in self._points if not self._seen.get(point)]
+        return all(self.is_done(point) for point in self.points)
 
     def _visits_wanted(self, point: Point) -> float:
         """Of a matrix of CPUs those of all pairs, and then one of each pair whose interval is wide: what its own row
@@ -183,7 +180,7 @@ class Schedule:
         ones; then the points whose next visits gain most."""
         if self._plan.against:
             return self._due_interleaved(left_s)
-        due = [point for point in self._points if not self.is_done(point)]
+        due = [point for point in self.points if not self.is_done(point)]
         due = self._small_first(self._claims_first(due, left_s), left_s)
         fresh = [point for point in due if not self._seen.get(point)] + self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
@@ -251,18 +248,18 @@ class Schedule:
         """Adds the points that curves lack to the next round, the cheapest of each curve first, as long as all wanted
         visits still fit, or the added ones take only a small share of the budget together. The place of a cache
         boundary matters more than the precision of each point, so the least effort suffices to make room."""
-        spare = left_s - sum(self._missing_s(point) for point in self._points if not self.is_done(point))
+        spare = left_s - sum(self._missing_s(point) for point in self.points if not self.is_done(point))
         for curve in self._plan.curves():
             added = {
                 point: self._missing_s(point, EFFORTS[-1])
                 for point in self._judging.wished(curve)
-                if point not in self._points
+                if point not in self.points
             }
             for point, cost in sorted(added.items(), key=lambda item: item[1]):
                 if cost > max(spare, self._for_knees):
                     break
                 spare, self._for_knees = spare - cost, self._for_knees - cost
-                self._points[point] = None
+                self.points[point] = None
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
         """Wall time of the visits that a point still wants: at least one, since it has not converged."""

@@ -99,7 +99,7 @@ class Costs:
         self._probes = probes
         self._asking: dict[Point, float] = {}
         self._starting: dict[Point, float] = {}
-        self._serve_once: set[Point] = set()
+        self._stays: dict[Point, bool] = {}
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
         """is_first: whether the visit is its layout's first. stays: whether its process waits for another visit."""
@@ -109,10 +109,7 @@ class Costs:
             self._starting[point] = max(0.0, beyond - self._asking.get(point, _ASKING_S))
         else:
             self._asking[point] = beyond
-        if stays:
-            self._serve_once.discard(point)
-        else:
-            self._serve_once.add(point)
+        self._stays[point] = stays
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
@@ -125,7 +122,7 @@ class Costs:
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         """Visits that a layout serves, from the cost of its set-up."""
-        if point in self._serve_once:
+        if not self._stays.get(point, True):
             return 1
         least, most = _LAYOUT_SERVES
         start = self._starting_s(point, effort)
