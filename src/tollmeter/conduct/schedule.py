@@ -38,7 +38,7 @@ class Layout(NamedTuple):
 
 
 class Schedule:
-    """Of one run. `begin` chooses the points of a round, and `next` its visits one by one. points: of the run, in order."""
+    """Of one run. `begin` chooses the points of a round, `next` its visits one by one. points: all of the run."""
 
     def __init__(
         self,
