@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import UNCHANGED, compare
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare
 from tollmeter.library.comparing import visit_values
 from tollmeter.library.derive import open_run
 from tollmeter.library.places import find_run
@@ -60,7 +60,7 @@ def opened(name: str) -> Run:
 
 def ours(old: Run, new: Run, keys: Sequence[Key]) -> int:
     changes = compare(old.answer, new.answer).changes
-    return sum(change.verdict not in UNCHANGED for change in changes if row_key(change.old) in set(keys))
+    return sum(change.verdict not in NOT_CALLED_CHANGED for change in changes if row_key(change.old) in set(keys))
 
 
 def welch(old: Run, new: Run, keys: Sequence[Key]) -> int:

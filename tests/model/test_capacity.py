@@ -14,7 +14,7 @@ from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
 from model.measured import capacity_rows, described
 from model.walks import held_pages
 from tollmeter.inference.knees import CurveFit, Knee
-from tollmeter.inference.reach import counted, without_false_levels
+from tollmeter.inference.reach import with_counted_sizes, without_false_levels
 from tollmeter.model import Row
 
 GUEST = Machine(
@@ -39,7 +39,7 @@ def test_no_more_is_counted_where_lines_are_fetched_in_pairs() -> None:
 
 
 def test_a_count_narrows_the_boundary_that_it_agrees_with() -> None:
-    first, second, third = counted(WIDE, (), capacity_rows(GUEST), described()).knees
+    first, second, third = with_counted_sizes(WIDE, (), capacity_rows(GUEST), described()).knees
     assert first.low <= 48 * KIB <= first.high < 1.15 * first.low
     assert second.low <= MIB <= second.high < 1.15 * second.low
     assert third == WIDE.knees[2]
@@ -48,14 +48,14 @@ def test_a_count_narrows_the_boundary_that_it_agrees_with() -> None:
 def test_a_count_elsewhere_changes_nothing() -> None:
     far = tuple(Knee(size_bytes=8 * knee.high, low=7 * knee.high, high=9 * knee.high) for knee in WIDE.knees)
     other = CurveFit(knees=far, latencies=WIDE.latencies, spreads=WIDE.spreads)
-    assert counted(other, (), capacity_rows(GUEST), described()) == other
+    assert with_counted_sizes(other, (), capacity_rows(GUEST), described()) == other
 
 
 def test_a_boundary_of_colours_that_overflow_early_is_moved_to_the_count() -> None:
     early = msgspec.structs.replace(
         WIDE, knees=(Knee(size_bytes=34 * KIB, low=32 * KIB, high=36 * KIB), *WIDE.knees[1:])
     )
-    assert counted(early, (), capacity_rows(GUEST), described()).knees[0].size_bytes == pytest.approx(
+    assert with_counted_sizes(early, (), capacity_rows(GUEST), described()).knees[0].size_bytes == pytest.approx(
         48 * KIB, rel=0.05
     )
 
@@ -63,7 +63,7 @@ def test_a_boundary_of_colours_that_overflow_early_is_moved_to_the_count() -> No
 def test_a_boundary_before_the_count_of_the_first_cache_is_none() -> None:
     knees = (Knee(size_bytes=27 * KIB, low=25 * KIB, high=29 * KIB), *WIDE.knees)
     early = CurveFit(knees=knees, latencies=(4.0, 8.0, 14.0, 50.0, 300.0), spreads=(0.1,) * 5)
-    fit = counted(early, (), capacity_rows(GUEST), described())
+    fit = with_counted_sizes(early, (), capacity_rows(GUEST), described())
     assert fit.knees[0].size_bytes == pytest.approx(48 * KIB, rel=0.05)
     assert len(fit.knees) == 3
 
@@ -72,7 +72,7 @@ def test_counts_that_differ_between_visits_may_be_too_low() -> None:
     rows = capacity_rows(GUEST)
     second = msgspec.structs.replace(rows[1], low=0.91 * MIB, median=0.92 * MIB, high=0.93 * MIB,
                                      quartiles=(0.91 * MIB, 0.93 * MIB))  # fmt: skip
-    knee = counted(WIDE, (), [rows[0], second], described()).knees[1]
+    knee = with_counted_sizes(WIDE, (), [rows[0], second], described()).knees[1]
     assert knee.low < 0.93 * MIB < MIB < knee.high
 
 
@@ -105,7 +105,7 @@ def test_a_latency_that_rises_past_a_cache_and_is_nowhere_flat_is_no_level(
 
 def test_a_count_of_nothing_changes_nothing() -> None:
     none = [msgspec.structs.replace(row, low=0.0) for row in capacity_rows(GUEST)]
-    assert counted(WIDE, (), none, described()) == WIDE
+    assert with_counted_sizes(WIDE, (), none, described()) == WIDE
 
 
 def test_a_boundary_between_two_counts_is_none() -> None:
@@ -113,7 +113,7 @@ def test_a_boundary_between_two_counts_is_none() -> None:
     doubted = CurveFit(
         knees=(WIDE.knees[0], false, *WIDE.knees[1:]), latencies=(4.0, 9.0, 14.0, 50.0, 300.0), spreads=(0.1,) * 5
     )
-    found = counted(doubted, (), capacity_rows(GUEST), described())
+    found = with_counted_sizes(doubted, (), capacity_rows(GUEST), described())
     assert [knee.size_bytes for knee in found.knees[:2]] == pytest.approx([48 * KIB, MIB], rel=0.05)
     assert found.latencies == WIDE.latencies
 
@@ -127,9 +127,9 @@ def test_counts_part_levels_that_the_fit_has_joined_where_the_sweep_has_two() ->
     """As in a short run beside neighbours: one boundary at 4 MiB, between 1 and 150 ns."""
     joined = CurveFit(knees=(WIDE.knees[2],), latencies=(1.0, 150.0), spreads=(0.1, 1.0))
     sweep = swept_by(lambda size: 1.0 if size <= 48 * KIB else 3.4 if size <= MIB else 12.0)
-    found = counted(joined, sweep, capacity_rows(GUEST), described())
+    found = with_counted_sizes(joined, sweep, capacity_rows(GUEST), described())
     assert [knee.size_bytes for knee in found.knees] == pytest.approx(
         [48 * KIB, MIB, WIDE.knees[2].size_bytes], rel=0.05
     )
     assert found.latencies == (1.0, 3.4, 12.0, 150.0)
-    assert counted(joined, swept_by(lambda _: 1.0), capacity_rows(GUEST), described()) == joined
+    assert with_counted_sizes(joined, swept_by(lambda _: 1.0), capacity_rows(GUEST), described()) == joined

@@ -45,8 +45,8 @@ def compared(
 ) -> Comparison:
     before, after = ({row_key(row): row for row in rows(side, probes)} for side in (old, new))
     clocks = [rates[rates > 0] for rates in map(cores_hz, (old, new))]
-    control = float(np.median(clocks[1]) / np.median(clocks[0])) if all(map(len, clocks)) else None
-    return of_rows(before, after, control, least)
+    clock_ratio = float(np.median(clocks[1]) / np.median(clocks[0])) if all(map(len, clocks)) else None
+    return of_rows(before, after, clock_ratio, least)
 
 
 def verdicts(found: Comparison) -> Counter[str]:

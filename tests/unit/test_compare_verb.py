@@ -18,7 +18,16 @@ import pytest
 import example_runs
 from made import row
 from tollmeter.cli.main import main
-from tollmeter.judgement.compare import UNCHANGED, Change, Comparison, compare, curves, moved, of_rows, visits_wanted
+from tollmeter.judgement.compare import (
+    NOT_CALLED_CHANGED,
+    Change,
+    Comparison,
+    compare,
+    curves,
+    moved,
+    of_rows,
+    visits_wanted,
+)
 from tollmeter.library import places
 from tollmeter.model import Results, Row, Unit
 from tollmeter.numbers.rows import row_key
@@ -76,7 +85,7 @@ def of(old: Results, new: Results, **more: bool) -> Compared:
 
 
 def changes_of(compared: Compared) -> list[Change]:
-    return [change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED]
+    return [change for change in compared.comparisons[0].changes if change.verdict not in NOT_CALLED_CHANGED]
 
 
 def rows_printed(compared: Compared) -> list[tuple[str, ...]]:

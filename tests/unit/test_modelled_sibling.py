@@ -73,7 +73,7 @@ def measured(period_ns: float, share: float) -> tuple[Row, float, float]:
         true.append(busy(start, stop) / (stop - start))
         visits.append(outcome(taken, visit=number))
     known = known_of(visits, PROBES)
-    contended = settlement(visits, [], known, 10.0).shared_share
+    contended = settlement(visits, [], known, 10.0).contended_share
     assert contended is not None
     return rows(visits, PROBES, known)[0], contended, float(np.mean(true))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tollmeter.catalog import Executable
-from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, shared_parts, within
+from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, contended_parts, within
 from tollmeter.library import profiling
 from tollmeter.library.profiling import (
     SLICE_MS,
@@ -167,9 +167,9 @@ def test_no_slice_is_begun_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPa
 
 def test_a_core_that_earlier_runs_saw_wider_is_known_as_shared() -> None:
     slices = [[SHARED] * 10] * 4
-    assert shared_parts(slices) == [0.0] * 4
-    assert shared_parts(slices, known_width=4.0) == [1.0] * 4
-    assert shared_parts([[], []]) == [None, None] and common_state([[None], [0.0]]) is None
+    assert contended_parts(slices) == [0.0] * 4
+    assert contended_parts(slices, known_width=4.0) == [1.0] * 4
+    assert contended_parts([[], []]) == [None, None] and common_state([[None], [0.0]]) is None
 
 
 def test_a_share_is_known_no_better_than_its_slices_agree_or_chance_permits() -> None:

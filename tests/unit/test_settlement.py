@@ -66,8 +66,8 @@ def test_the_share_of_the_time_that_was_timed() -> None:
 def test_the_share_of_samples_on_a_contended_core() -> None:
     mixed = [*visits(0, [10.0] * 3), *visits(1, [10.0], width=2.4)]
     known = Known(widths={("local", "x86_64"): 4.0})
-    assert settlement_of(mixed, known, 1.0).shared_share == pytest.approx(4 / 16)
-    assert settlement_of(mixed, Known(), 1.0).shared_share is None
+    assert settlement_of(mixed, known, 1.0).contended_share == pytest.approx(4 / 16)
+    assert settlement_of(mixed, Known(), 1.0).contended_share is None
 
 
 def test_a_count_converges_with_one_visit() -> None:

@@ -15,7 +15,7 @@ from tollmeter.catalog import check_known
 from tollmeter.cli.printing import add_summary, print_blocks, print_notice, terminal, write
 from tollmeter.files import plain
 from tollmeter.library.options import share
-from tollmeter.model import Failure
+from tollmeter.model import LEAST_CHANGE, Failure
 
 if TYPE_CHECKING:
     from tollmeter.judgement.gate import Decision
@@ -31,7 +31,7 @@ def compare(
     by: Annotated[str | None, typer.Option(help="compare the rows of one run: abi, target, or a parameter")] = None,
     every: Annotated[bool, typer.Option("--all", help="every row and every reason, not only what changed")] = False,
     machines: Annotated[bool, typer.Option(help="compare machines: times, memory and tolls, without causes")] = False,
-    least: Annotated[str, typer.Option(help="the least change that matters")] = "1%",
+    least: Annotated[str, typer.Option(help="the least change that matters")] = f"{100 * LEAST_CHANGE:g}%",
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:

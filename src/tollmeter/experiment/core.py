@@ -221,8 +221,8 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.o
     at_full = looks >= WHOLE_FROM * width
     fine = at_full | ~made
     full = _neighbours_are_full(taken, fine[:, 1:].all(axis=1) | ~seen, fine[:, :2].all(axis=1) | ~seen)
-    shared = seen & ~(at_full & made).any(axis=1)
-    return _NAMES[np.where(seen & fine.all(axis=1) & full, 2, np.where(shared, 1, 0))]
+    contended = seen & ~(at_full & made).any(axis=1)
+    return _NAMES[np.where(seen & fine.all(axis=1) & full, 2, np.where(contended, 1, 0))]
 
 
 def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
@@ -272,12 +272,12 @@ Look = tuple[float, float]
 """Additions a second of the control loop and of the width loop, at one moment."""
 
 LEAST_SLICES = 4
-_MOST_OF_WHOLE, _LEAST_OF_SHARED = 0.2, 0.8
+_MOST_OF_WHOLE, _LEAST_OF_CONTENDED = 0.2, 0.8
 _SURE = 1.96
 _STATES: tuple[StateName, ...] = ("whole", "shared")
 
 
-def shared_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
+def contended_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
     """For each slice the share of its looks that saw the core contended; None where nothing was seen. All slices are of
     one target and ABI. known_width: of the uncontended core, in additions a cycle, from earlier runs."""
     widths = []
@@ -291,26 +291,28 @@ def shared_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> 
     ]
 
 
-def is_of(shared: float | None, state: StateName | None) -> bool:
+def is_of(contended: float | None, state: StateName | None) -> bool:
     """Whether a slice was of that state throughout; of any where it is none of the two."""
     if state not in _STATES:
         return True
-    return shared is not None and (shared <= _MOST_OF_WHOLE if state == "whole" else shared >= _LEAST_OF_SHARED)
+    return contended is not None and (
+        contended <= _MOST_OF_WHOLE if state == "whole" else contended >= _LEAST_OF_CONTENDED
+    )
 
 
-def common_state(shared: Sequence[Sequence[float | None]]) -> StateName | None:
+def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | None:
     """The state of which every point has enough slices, since points are compared; "unknown" where there is none, None
-    where the state was not observed. shared: by point and slice."""
-    best, fewest = likeliest(shared)
-    if any(part is None for parts in shared for part in parts) or not shared:
+    where the state was not observed. contended: by point and slice."""
+    best, fewest = likeliest(contended)
+    if any(part is None for parts in contended for part in parts) or not contended:
         return None
     return best if fewest >= LEAST_SLICES else "unknown"
 
 
-def likeliest(shared: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
+def likeliest(contended: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
     """The state that the point that has least of it has most of, and how many slices those are."""
     fewest = {
-        state: min((sum(is_of(part, state) for part in parts) for parts in shared), default=0) for state in _STATES
+        state: min((sum(is_of(part, state) for part in parts) for parts in contended), default=0) for state in _STATES
     }
     best = max(_STATES, key=lambda state: fewest[state])
     return best, fewest[best]

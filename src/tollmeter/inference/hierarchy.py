@@ -32,11 +32,11 @@ from tollmeter.inference.curves import (
 from tollmeter.inference.knees import LEAST_SIZE_RATIO, USUAL_PAGE, CurveFit, Knee, fit_levels
 from tollmeter.inference.reach import (
     Within,
-    counted,
     fastest,
     missing_kernels,
     reading_reach,
     reading_rows,
+    with_counted_sizes,
     without_false_levels,
 )
 from tollmeter.model import Cache, Level, Machine, Probe, Row, State
@@ -112,7 +112,7 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     is_missed = to_fit(sweep).values[-1] > MOST_MISSED * joined.latencies[-1]
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
-    fit = without_false_levels(counted(joined, sweep, own, probes), sweep)
+    fit = without_false_levels(with_counted_sizes(joined, sweep, own, probes), sweep)
     seen = _Evidence(machine, probes, own, sweep, reading_rows(own, probes), fit)
     names = _names(fit, float(size_of(sweep[-1])), machine)
     return tuple(_level(name, place, seen) for place, name in enumerate(names))
@@ -398,6 +398,8 @@ the second cache from the third, both look like one that ends anywhere between."
 
 
 LEAST_LEFT = 0.75
+"""Share of the last-level cache that the system reports: where the lower end of its measured capacity is less, CPUs
+outside this machine are said to use the rest."""
 
 
 def disagrees(level: Level, machine: Machine) -> bool:

@@ -35,7 +35,8 @@ LEAST_OF_LUCK = 1 << 20
 MISFIT = 0.15
 """No cache follows one of the shapes more closely: of a share of misses m, as a share of sqrt(m (1 - m))."""
 OF_MODEL = 1.05
-"""By how much more the ends of an interval may be off: no shape is that of the cache."""
+"""Applied to the ends of a capacity's interval, of a curve here and of a count in reach.py: the lower end is divided by
+it and the upper end multiplied, since no shape is that of the cache."""
 USUAL_PAGE = 4096
 COARSE_STEPS, FINE_STEPS = 16, 24
 COARSE_SHAPES = (

@@ -108,7 +108,9 @@ MEAN_WITHIN = 0.2
 """How far the latency of a level that a prefetcher makes may be from the mean of its neighbours, as a share."""
 
 
-def counted(fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]) -> CurveFit:
+def with_counted_sizes(
+    fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]
+) -> CurveFit:
     """The fit of a sweep with the sizes of rows that mean `capacity`: in place of boundaries that they agree with or
     that page colours moved down, and within a level in which the fit has joined two."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two runs of the same points: what changed, what did not, and what is inconclusive.
 
-A row changed where its two intervals differ by more than both together allow, after Benjamini and Hochberg (1995) over
-the whole table, and by as much as matters. The intervals include the between-run variance, which no run sees: without
-it one row in six of the same machine, measured again, was called changed. A row is the same where the interval of the
-ratio lies within the precision that runs have: between-run variance alone makes it 1.7 % wide to either side, so that
-nothing would ever be the same within 1 %. All else is inconclusive; an uncontended and a contended core are never
-paired.
+A row changed where the p-value of its log ratio, adjusted by Benjamini and Hochberg (1995) over the whole table, is at
+most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of the log ratio is that of both intervals,
+which include the between-run variance, which no run sees: without it one row in six of the same machine, measured
+again, was called changed. A row is the same where the interval of the ratio lies within the precision that runs have:
+between-run variance alone makes it 1.7 % wide to either side, so that nothing would ever be the same within 1 %. All
+else is inconclusive; an uncontended and a contended core are never paired.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
@@ -23,7 +23,7 @@ from typing import Literal
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.model import PRECISION, Index, Level, Machine, Record, Row, Value
+from tollmeter.model import LEAST_CHANGE, PRECISION, Index, Level, Machine, Record, Row, Value
 from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
@@ -35,7 +35,7 @@ _ALIKE = {
     "revision": "of different revisions of the probe",
 }
 """The properties that both rows of a pair must share, and the reason that is printed where they do not."""
-UNCHANGED = ("same", "cannot tell")
+NOT_CALLED_CHANGED = ("same", "cannot tell")
 PASSING_FACTS = ("load_average", "swap_total")
 """Facts of a machine that change by the minute, or that no timed code depends on."""
 
@@ -78,15 +78,15 @@ class Comparison(Record, frozen=True):
     differences: tuple[str, ...] = ()
 
 
-def compare(old: Index, new: Index, least: float = 0.01, *, machines: bool = False) -> Comparison:
+def compare(old: Index, new: Index, least: float = LEAST_CHANGE, *, machines: bool = False) -> Comparison:
     """Compares all rows that both runs have a number for, as the runs state them. least: relative change that matters,
     0.01 is 1 %; a row is the same within 3 %, or what matters where that is more. machines: two machines are compared,
     in time and not in cycles, and no change has a cause."""
     clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
-    control = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
+    clock_ratio = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
     differences = machine_differences(old.machine, new.machine)
-    comparison = of_rows(before, after, control, least, same_machine=not differences, machines=machines)
+    comparison = of_rows(before, after, clock_ratio, least, same_machine=not differences, machines=machines)
     verdicts = (("old", old.run.verdict), ("new", new.run.verdict))
     differences += [f"the {name} run is {verdict}" for name, verdict in verdicts if verdict != "quiet"]
     return msgspec.structs.replace(comparison, differences=tuple(differences))
@@ -108,25 +108,25 @@ def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
 
 
 def of_rows(
-    old: Mapping[Key, Row], new: Mapping[Key, Row], control: float | None, least: float, *,
+    old: Mapping[Key, Row], new: Mapping[Key, Row], clock_ratio: float | None, least: float, *,
     same_machine: bool = True, machines: bool = False,
 ) -> Comparison:  # fmt: skip
-    """The same of rows alone. control: ratio of the core clocks, new over old."""
+    """The same of rows alone. clock_ratio: ratio of the core clocks, new over old."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
-    moved = control is not None and abs(control - 1) > least
-    ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, control) for pair in pairs]
+    moved = clock_ratio is not None and abs(clock_ratio - 1) > least
+    ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, clock_ratio) for pair in pairs]
     adjusted = benjamini_hochberg([_p_value(ratio) for ratio in ratios])
     changes = []
     for (before, after), ratio, share in zip(pairs, ratios, adjusted, strict=True):
         verdict = _verdict(before, after, ratio, share, least)
         follows_clock = before.clock_hz and after.clock_hz
         cause: Cause | None = None
-        if not machines and verdict not in UNCHANGED:
+        if not machines and verdict not in NOT_CALLED_CHANGED:
             cause = "code" if same_machine and (follows_clock or not moved) else "machine"
         changes.append(Change(old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict, cause=cause))
-    return Comparison(changes=tuple(changes), refused=refused, control=control, machine_moved=moved)
+    return Comparison(changes=tuple(changes), refused=refused, control=clock_ratio, machine_moved=moved)
 
 
 def _why_not(before: Row | None, after: Row | None) -> str | None:
@@ -142,7 +142,7 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
     return next((f"{phrase}: {old} and {new}" for phrase, old, new in several if old != new), None)
 
 
-def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
+def _at_one_clock(old: Row, new: Row, clock_ratio: float | None) -> Estimate:
     """New over old. Two times that follow the core's clock are compared in cycles of each run's own clock. Whether
     another time follows it is unknown where the clock hardly moved within a run: it changed if it did in ns and in
     cycles alike, and the ratio nearer to 1 is used; where one view is slower and the other faster, the interval holds
@@ -150,7 +150,7 @@ def _at_one_clock(old: Row, new: Row, control: float | None) -> Estimate:
     ratio = ratio_of(old, new)
     if not is_time(old.unit):
         return ratio
-    clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else control or 1.0
+    clocks = new.clock_hz / old.clock_hz if new.clock_hz and old.clock_hz else clock_ratio or 1.0
     scale = clocks if old.unit == "ns" else 1 / clocks
     cycles = Estimate(value=ratio.value * scale, low=ratio.low * scale, high=ratio.high * scale)
     if new.clock_hz and old.clock_hz:
@@ -284,7 +284,7 @@ def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
             groups[tuple(others)].append(change)
     for several in groups.values():
         ordered = sorted(several, key=lambda change: int(change.new.parameters[over]))
-        changed = tuple(change for change in ordered if change.verdict not in UNCHANGED)
+        changed = tuple(change for change in ordered if change.verdict not in NOT_CALLED_CHANGED)
         if len(ordered) >= LEAST_VALUES and len(changed) >= LEAST_CHANGES:
             values = tuple(int(change.new.parameters[over]) for change in ordered)
             yield Curve(over=over, values=values, changes=changed)

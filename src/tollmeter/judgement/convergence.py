@@ -133,13 +133,13 @@ LIMITED = (
 
 class Settlement(NamedTuple):
     """points: that can have a number; settled: of these, converged to the precision. timed_share: of wall time, in
-    timed batches. shared_share: of the time in them, beside a busy sibling; None where it is not known. open_s:
+    timed batches. contended_share: of the time in them, beside a busy sibling; None where it is not known. open_s:
     wall time that each open point still wants, the least first; infinite where between-run variance is wider."""
 
     points: int
     settled: int
     timed_share: float
-    shared_share: float | None
+    contended_share: float | None
     open_s: tuple[float, ...]
 
     @property
@@ -153,14 +153,14 @@ Missing = Sequence[tuple[Sequence[Outcome], float]]
 
 
 def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seconds: float) -> Settlement:
-    of_points, shared = _timed_and_shared(outcomes, known)
+    of_points, contended_share = _timed_and_contended(outcomes, known)
     timed_s = sum(of_points.values()) / 1e9
     overhead = seconds / timed_s if timed_s else 1.0
     open_s = sorted(
         more * (of_points[group[0].point] / 1e9 / len(group)) * overhead for group, more in missing if more > 0
     )
     share = min(1.0, timed_s / seconds) if seconds > 0 else 0.0
-    return Settlement(len(missing), len(missing) - len(open_s), share, shared, tuple(open_s))
+    return Settlement(len(missing), len(missing) - len(open_s), share, contended_share, tuple(open_s))
 
 
 def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
@@ -175,7 +175,7 @@ def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], kn
     return lacking
 
 
-def _timed_and_shared(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
+def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
     """Nanoseconds in timed batches, by point; and for which share of them, where it is known, the sibling hyperthread
     was busy."""
     timed_ns: dict[Point, float] = defaultdict(float)

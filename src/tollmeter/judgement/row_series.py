@@ -19,14 +19,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.judgement.compare import UNCHANGED, Change, facts_that_differ, of_rows
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.fits import change_points, level, scatter
-from tollmeter.model import Build, Machine, Row
+from tollmeter.model import LEAST_CHANGE, Build, Machine, Row
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 from tollmeter.numbers.rows import row_key
 
-LEAST_CHANGE = 0.01
-"""Share of a level that a change must be."""
 _LEAST_ERROR = 0.0005
 """Of a row whose interval has no width, as of a count."""
 
@@ -107,7 +105,7 @@ def _series(several: Sequence[Reading], left_out: int) -> RowSeries:
     places = change_points(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
     while True:
         steps = _steps(readings, places, in_cycles)
-        confirmed = [step.place for step in steps if step.change.verdict not in UNCHANGED]
+        confirmed = [step.place for step in steps if step.change.verdict not in NOT_CALLED_CHANGED]
         if len(confirmed) == len(places):
             return RowSeries(tuple(readings), in_cycles, tuple(steps), left_out)
         places = confirmed
@@ -152,8 +150,8 @@ def _change(before: Sequence[Reading], after: Sequence[Reading], scattered: floa
     """By the rule for two runs, each of which has the level of several."""
     old, new = _level_row(before, scattered), _level_row(after, scattered)
     clocks = [_middle([reading.source.machine.core_clock_hz for reading in part]) for part in (before, after)]
-    control = clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
-    return of_rows({row_key(old): old}, {row_key(old): new}, control, LEAST_CHANGE).changes[0]
+    clock_ratio = clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
+    return of_rows({row_key(old): old}, {row_key(old): new}, clock_ratio, LEAST_CHANGE).changes[0]
 
 
 def _level_row(part: Sequence[Reading], scattered: float) -> Row:

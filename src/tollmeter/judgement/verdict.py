@@ -18,8 +18,8 @@ KERNEL = "kernel."
 """What the names of probes begin with whose work is done by the kernel."""
 MOST_DISCARDED = 0.1
 LEAST_SETTLED = 0.5
-MOST_SHARED = 0.5
-MOST_QUIET_SHARED = 0.2
+MOST_CONTENDED = 0.5
+MOST_QUIET_CONTENDED = 0.2
 """Share of the time for which a quiet run's core may be contended without a note beside the verdict."""
 MOST_OTHERS = 0.2
 MOST_UNSEEN = 0.1
@@ -48,7 +48,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     others = (seen.pressure if seen.others is None else seen.others) if seen else None
     beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
     # Too few points converged on a core that was contended for most of the time.
-    is_unsettled = run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_SHARED
+    is_unsettled = run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_CONTENDED
     if discarded_share(timed) > MOST_DISCARDED or is_unsettled or beside_others:
         return "busy"
     # Something that changes these numbers could not be looked for.
@@ -94,10 +94,10 @@ def is_emulated(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
 
 
-def is_shared(run: RunInfo) -> bool:
+def is_contended(run: RunInfo) -> bool:
     """Whether a run is called quiet since its points converged, or few enough did not, though its core was contended
     for long."""
-    return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_SHARED
+    return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
 
 
 def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0) -> str:

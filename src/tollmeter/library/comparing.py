@@ -17,7 +17,7 @@ from tollmeter.judgement.compare import Change, Comparison, of_rows, visits_want
 from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
-from tollmeter.model import Failure, Metric, Outcome, Point, Results, Row, Value
+from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, machine_known, row_name
@@ -33,7 +33,6 @@ from tollmeter.store.published import Loaded, Pair, Published, read_published, r
 from tollmeter.store.request import read_request
 
 NOTHING = 6
-LEAST_CHANGE = 0.01
 _OWN = ("abi", "target")
 
 

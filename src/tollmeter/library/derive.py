@@ -137,7 +137,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     done = settlement(outcomes, wanted, known, run.seconds)
     run = msgspec.structs.replace(
         run, unseen_share=unseen_share(outcomes, probes), points=done.points, settled=done.settled,
-        timed_share=done.timed_share, shared_share=done.shared_share, limited=done.limited,
+        timed_share=done.timed_share, shared_share=done.contended_share, limited=done.limited,
         summary=sentence(done, rows, precision, request.budget_seconds),
         uncompared=uncompared(outcomes, against, probes, ratios),
     )  # fmt: skip

@@ -25,7 +25,7 @@ from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, learned, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
-from tollmeter.model import Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
+from tollmeter.model import LEAST_CHANGE, Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
 from tollmeter.model.former_names import present_metric, present_parameters, present_probe
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
@@ -212,7 +212,9 @@ def measure(
     return run
 
 
-def compare(old: Run | str | Path, new: Run | str | Path, least: float = 0.01, *, machines: bool = False) -> Comparison:
+def compare(
+    old: Run | str | Path, new: Run | str | Path, least: float = LEAST_CHANGE, *, machines: bool = False
+) -> Comparison:
     """All rows that both runs have a number for. least: relative change that matters, 0.01 is 1 %. machines: two
     machines are compared, in time and not in cycles, and no change has a cause."""
     before, after = (run if isinstance(run, Run) else open(run) for run in (old, new))

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from tollmeter.catalog import Executable
-from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, is_of, likeliest, shared_parts, within
+from tollmeter.experiment.core import LEAST_SLICES, Look, common_state, contended_parts, is_of, likeliest, within
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.prepare import machine_of
@@ -212,7 +212,7 @@ class InterleavedProfiles:
             by_place[point.wanted.point.target, point.wanted.point.abi].append(point)
         for place, several in by_place.items():
             looks = [each.last.looks for point in several for each in point.slices]
-            parts = iter(shared_parts(looks, self._widths.get(place, 0.0)))
+            parts = iter(contended_parts(looks, self._widths.get(place, 0.0)))
             for point in several:
                 point.parts = [next(parts) for _ in point.slices]
         return points

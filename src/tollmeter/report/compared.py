@@ -8,7 +8,7 @@ from collections import Counter
 from math import exp, log
 from statistics import fmean, median
 
-from tollmeter.judgement.compare import UNCHANGED, Comparison, curves, moved
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Comparison, curves, moved
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
@@ -131,7 +131,7 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
                 in_curves.update(map(id, curve.changes))
                 sentences.append(f"{label}: " * several + curve_in_words(curve, naming, boundaries))
         keys = [key for key, changes in by_key.items()
-                if any(change and change.verdict not in UNCHANGED and id(change) not in in_curves
+                if any(change and change.verdict not in NOT_CALLED_CHANGED and id(change) not in in_curves
                        for change in changes)]  # fmt: skip
     table = row_table(compared, keys)
     return [*([table] if table else []), *sentences]

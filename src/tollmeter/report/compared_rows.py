@@ -166,7 +166,7 @@ def _span(texts: Sequence[str]) -> str:
 
 MOST_NAMED = 6
 LEAST_CONTENDED = 0.05
-"""A smaller share of the samples is no difference between runs."""
+"""A smaller share of the time in timed batches is no difference between runs."""
 
 
 def differences(runs: Sequence[Results], labels: Sequence[str]) -> tuple[Table | None, Table | None, str]:
@@ -209,7 +209,7 @@ def _facts(results: Results) -> dict[str, str]:
         "ABIs": ", ".join(sorted({row.abi for row in numbered})),
         "compilers": ", ".join(sorted({build.compiler for build in results.builds})),
         "clocks": ", ".join(sorted({row.clock for row in numbered})),
-        "contended samples": "" if share is None else contended,
+        "time contended": "" if share is None else contended,
         "verdict": run_verdict.called(run),
         "Tollmeter": run.tollmeter,
     }

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import UNCHANGED, compare, machine_differences, ratio_of
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, compare, machine_differences, ratio_of
 from tollmeter.model import Failure, Results, Row, Toll
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
@@ -120,7 +120,7 @@ def changed_rows(runs: tuple[Results, Results]) -> Table | None:
     if machine_differences(old.machine, new.machine):
         return None
     compared = Compared(runs, SIDES, (compare(old, new),))
-    changes = (change for change in compared.comparisons[0].changes if change.verdict not in UNCHANGED)
+    changes = (change for change in compared.comparisons[0].changes if change.verdict not in NOT_CALLED_CHANGED)
     return row_table(compared, [compared.key(change.old) for change in changes])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.judgement.convergence import budget_text
-from tollmeter.judgement.verdict import discarded_share, is_held_back, is_shared, unread
+from tollmeter.judgement.verdict import discarded_share, is_contended, is_held_back, unread
 from tollmeter.model import Results, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
 from tollmeter.root import typed
@@ -57,7 +57,7 @@ def has_numbers(results: Results) -> bool:
 
 def called(run: RunInfo) -> str:
     """The verdict's word, with the qualification that belongs to it."""
-    return word(run) if is_under_way(run) else f"{run.verdict}{_sharing(run)}"
+    return word(run) if is_under_way(run) else f"{run.verdict}{_contention(run)}"
 
 
 def word(run: RunInfo) -> str:
@@ -65,9 +65,9 @@ def word(run: RunInfo) -> str:
     return UNDER_WAY if is_under_way(run) else run.verdict
 
 
-def _sharing(run: RunInfo) -> str:
+def _contention(run: RunInfo) -> str:
     share = percent(run.shared_share or 0.0)
-    return f", but the core was contended in {share} of the time" if is_shared(run) else ""
+    return f", but the core was contended in {share} of the time" if is_contended(run) else ""
 
 
 def verdict(results: Results) -> str:
@@ -78,7 +78,7 @@ def verdict(results: Results) -> str:
     aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
-    if run.shared_share and not is_shared(run):
+    if run.shared_share and not is_contended(run):
         evidence.append(f"core contended in {percent(run.shared_share)} of the time")
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
@@ -91,7 +91,7 @@ def meaning(results: Results) -> str:
     run = results.index.run
     if is_under_way(run):
         return "these are the numbers until now, and more come"
-    return f"{MEANINGS[run.verdict]}{_sharing(run)}"
+    return f"{MEANINGS[run.verdict]}{_contention(run)}"
 
 
 def held_back(results: Results) -> str:

@@ -220,7 +220,7 @@ def unread(results: Results) -> tuple[str, ...]:
 
 
 BESIDE = 2
-"""Place of the toll table's column beside the time: on a shared core, or in cycles."""
+"""Place of the toll table's column beside the time: on a contended core, or in cycles."""
 
 
 def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
@@ -229,7 +229,7 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
     paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
         return None
-    both = any(shared_state(toll) for toll in paid)
+    both = any(contended_state(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
     columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
     lines = [
@@ -253,11 +253,11 @@ def beside(toll: Toll, *, both: bool) -> Figure | str:
     """The column next to the time. both: the time on a contended core, if some toll has one; else in cycles."""
     if not both:
         return cycles_of_toll(toll)
-    shared = shared_state(toll)
-    return time(shared.median, shared.low, shared.high) if shared else DASH
+    contended = contended_state(toll)
+    return time(contended.median, contended.low, contended.high) if contended else DASH
 
 
-def shared_state(toll: Toll) -> State | None:
+def contended_state(toll: Toll) -> State | None:
     """The toll on a contended core."""
     seen = {state.state: state for state in toll.states}
     return seen.get("shared") if "whole" in seen else None

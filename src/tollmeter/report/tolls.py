@@ -14,7 +14,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
 from tollmeter.report.numbers import DASH, Figure, of_toll, time, without_idle_zeros
-from tollmeter.report.tables import beside, per_ms, shared_state
+from tollmeter.report.tables import beside, contended_state, per_ms
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
@@ -118,7 +118,7 @@ def ladder(results: Results) -> Ladder | None:
         figure = time(10.0**decade)
         words = "" if place % every else f"{without_idle_zeros(figure.number)} {figure.unit}"
         ticks.append((_at(10.0**decade, decades), words))
-    both = any(shared_state(toll) for toll in paid)
+    both = any(contended_state(toll) for toll in paid)
     known = best_known(results)
     groups = tuple(
         (name, tuple(_rung(toll, decades, both, toll in known) for toll in tolls)) for name, tolls in grouped(results)

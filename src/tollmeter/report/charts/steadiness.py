@@ -107,11 +107,12 @@ def _strip(samples: Sequence[SampleMark], x: alt.X) -> Iterator[alt.Chart]:
         if sample.state != "unknown":
             stretches[int(sample.at_s / width)].append(sample.state == "shared")
     if stretches:
-        data = [{"x": place * width, "x2": (place + 1) * width, "share": fmean(shared), "value": percent(fmean(shared))}
-                for place, shared in sorted(stretches.items())]  # fmt: skip
+        shares = {place: fmean(contended) for place, contended in sorted(stretches.items())}
+        data = [{"x": place * width, "x2": (place + 1) * width, "share": share, "value": percent(share)}
+                for place, share in shares.items()]  # fmt: skip
         opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
         ends = {"y": alt.value(alt.expr(f"height - {STRIP}")), "y2": alt.value(alt.expr("height"))}
-        named = tips(("value", "of the time on a contended core"))
+        named = tips(("value", "of the samples on a contended core"))
         strip = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
         yield strip.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=named, **ends)
 
@@ -121,8 +122,8 @@ def _sentence(samples: Sequence[SampleMark], middle: float) -> str:
     known = [sample for sample in samples if sample.state != "unknown"]
     parts = [f"{middle:.3g} GHz, within {percent(off)} in nine of ten samples"]
     if known:
-        shared = sum(sample.state == "shared" for sample in known) / len(known)
-        parts.append(f"core contended in {percent(shared)} of those whose state is known")
+        contended = sum(sample.state == "shared" for sample in known) / len(known)
+        parts.append(f"core contended in {percent(contended)} of those whose state is known")
     aside = sum(bool(sample.aside) for sample in samples)
     if aside:
         parts.append(f"{aside:,} of {len(samples):,} discarded")
@@ -150,8 +151,8 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         x, linear_y(data, "ns", "one sample"), by["color"], by["shape"], tooltip=named
     )  # fmt: skip
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
-    shared = next((state for state in row.states if state.state == "shared"), None)
-    beside = f", {time(shared.median, shared.low, shared.high)} on a contended core" if shared else ""
+    contended = next((state for state in row.states if state.state == "shared"), None)
+    beside = f", {time(contended.median, contended.low, contended.high)} on a contended core" if contended else ""
     subject = Subject(
         "distribution",
         f"Every sample of one number: {name}",
