@@ -133,7 +133,7 @@ __attribute__((constructor)) static void serve_another_machine(void) {
 static inline enum toll_status find_service(struct toll_run *r, enum service service, struct address *address) {
   const char *peer = toll_peer(r), *ports = strchr(peer, ',');
   char host[INET_ADDRSTRLEN] = "";
-  if (!*peer) return toll_skip(r, "no other machine was named: --peer HOST names one that ssh reaches");
+  if (!*peer) return toll_skip(r, "no other machine was given; name one that is reachable by ssh with --peer HOST");
   *address = inet_address(INADDR_ANY);
   if (ports && (size_t)(ports - peer) < sizeof host) memcpy(host, peer, (size_t)(ports - peer));
   for (unsigned i = 0; ports && i < service; i++) ports = strchr(ports + 1, ',');

@@ -264,7 +264,7 @@ static const struct toll_metric metrics[] = {{.name = "access",
                                               .unit = "ns",
                                               .summary = "one access to a line in that state",
                                               .means = "transfer-of-state",
-                                              .toll = "line {state} in another CPU's cache, {access}"},
+                                              .toll = "{access} of a line {state} in another CPU's cache"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -127,7 +128,7 @@ def read_suite(path: Path) -> Suite:
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise Failure(f"{path} is not a suite: {error}") from error
+        raise Failure(f"{path} is not a valid suite: {_mistake(error)}") from error
     if not suite.select and not suite.workload:
         raise Failure(f"{path} measures nothing: a suite has a [[select]] or a [[workload]]")
     for claim in suite.published:
@@ -161,18 +162,26 @@ def suites(folder: Path) -> dict[str, Suite]:
     return {path.stem: read_suite(path) for path in sorted(folder.glob("*.toml"))}
 
 
+def _mistake(error: Exception) -> str:
+    """Says `unknown key` where msgspec says that an object contains an unknown field."""
+    key = re.match(r"Object contains unknown field `(.+?)`(?: - at `\$\.?(.+)`)?$", str(error))
+    if key is None:
+        return str(error)
+    return f"unknown key '{key[1]}'{f' in {key[2]}' if key[2] else ''}; docs/suites.md lists the keys"
+
+
 # ---- names ------------------------------------------------------------------------------------------------------
 
 
-def check_known(kind: str, name: str, known: Collection[str]) -> None:
+def check_known(kind: str, name: str, known: Collection[str], place: str = "") -> None:
     """Raises Failure (2) for a name that is none of these, with the nearest."""
     if name not in known:
-        raise unknown(kind, name, [*known])
+        raise unknown(kind, name, [*known], place=place)
 
 
-def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Failure:
+def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place: str = "") -> Failure:
     """One line for a name that does not exist, with the nearest names that do; where none is near, advice or the first
-    ones."""
+    ones. place: where it was looked for, as in `of kernel.loop`."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
     is_family = "probe" in kind and any(candidate.startswith(f"{name}.") for candidate in known)
@@ -181,4 +190,5 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "") -> Fai
     more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
     listed = advice or (f"known: {', '.join(known[:_MOST_SHOWN])}{more}" if known else "there is none")
     others = f"did you mean {either}?" if near else listed
-    return Failure(f"no {kind} is called {clean(name)!r}; {others}")
+    looked = f" {place}" if place else ""
+    return Failure(f"there is no {kind} {clean(name)!r}{looked}; {others}")

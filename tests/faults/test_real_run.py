@@ -94,5 +94,5 @@ def test_points_against_each_other_without_a_ratio_end_with_1_and_a_reason(
     words = ["memory.latency", "size=64MiB", "pages=small", "--against", "size=32MiB", "--budget", "1s", "--quiet"]
     assert main(["run", *words, "--out", str(tmp_path / "run")]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert said.startswith("The question of this run is not answered: ")
+    assert said.startswith("This run did not produce the requested numbers: ")
     assert "of the 5 layouts that a ratio needs" in said.partition(".")[0]

@@ -120,7 +120,7 @@ def test_runs_before_the_last_have_names(capsys: pytest.CaptureFixture[str]) -> 
         (["r01", "r01"], 2, "same run"),
         (["r01"], 2, "--by"),
         (["r01", "--by", "nonsense"], 2, "property"),
-        (["r01", "r21", "--by", "abi"], 2, "splits one run"),
+        (["r01", "r21", "--by", "abi"], 2, "compares the rows of one run"),
         (["r01", "--by", "abi"], 2, "same value"),
         (["r01", "r21", "--machines", "--by", "abi"], 2, "--machines"),
         (["r01", "r21", "--format", "xml"], 2, "format"),

@@ -73,10 +73,10 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
 @pytest.mark.parametrize(
     ("verdict", "shared", "told"),
     [
-        ("quiet", 0.43, "quiet, but the core was contended in 43 % of the time: 3 of 10 points within 3 %"),
-        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core contended in 20 % of the time"),
+        ("quiet", 0.43, "quiet, but the core was contended 43 % of the time: 3 of 10 points within 3 %"),
+        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core contended 20 % of the time"),
         ("quiet", None, "quiet: 3 of 10 points within 3 %"),
-        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core contended in 43 % of the time"),
+        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core contended 43 % of the time"),
     ],
 )
 def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
@@ -84,7 +84,7 @@ def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, sha
     results = with_run(example_runs.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
     assert told in words(results)
     page = run_verdict.meaning(results)
-    assert ("the core was contended in 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
+    assert ("the core was contended 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert results.index.run.verdict == verdict
 
 
@@ -150,7 +150,7 @@ def test_no_longer_run_is_advised_where_it_would_not_help() -> None:
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     results = with_run(example_runs.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
     text = words(results)
-    assert "The question of this run is not answered: most numbers rest on fewer than 3 visits." in text
+    assert "This run did not produce the requested numbers: most numbers rest on fewer than 3 visits." in text
     assert re.search(r"Next \S+ run (default )?--budget \d+s", text)
 
 
@@ -203,7 +203,7 @@ def test_a_run_without_a_number_is_called_neither_short_nor_anything() -> None:
     ]
     bare = with_run(example_runs.with_rows(results, rows), verdict="too short", unanswered="no row has a number")
     for text in (printed(bare), page.render(bare)):
-        assert "too short" not in text and "is not answered: no row has a number" in " ".join(text.split())
+        assert "too short" not in text and "did not produce the requested numbers: no row has a number" in " ".join(text.split())
 
 
 def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> None:

@@ -19,20 +19,20 @@ SPY = 'summary = "s"\ncompiler = [["{compiler}"]]\nflags = {flags}\nruns_on = ["
 def test_no_word_of_an_abi_file_means_anything_to_a_shell(tmp_path: Path, mark: str) -> None:
     for table in (SPY.format(compiler="gcc", flags=[f"-O2{mark}"]), SPY.format(compiler=repr(mark)[1:-1], flags=[])):
         (tmp_path / "mine.toml").write_text(table)
-        with pytest.raises(Failure, match="no word of a command"):
+        with pytest.raises(Failure, match="not a valid word of a command"):
             read_abi(tmp_path / "mine.toml")
 
 
 @pytest.mark.parametrize("name", ["a;touch x", "a b", "-o", "$(id)", "a|b"])
 def test_nor_does_its_name(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.toml").write_text(SPY.format(compiler="gcc", flags=[]))
-    with pytest.raises(Failure, match="no name of an ABI"):
+    with pytest.raises(Failure, match="not a valid ABI name"):
         read_abi(tmp_path / f"{name}.toml")
 
 
 def test_a_package_is_no_option_of_apt(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(SPY.format(compiler="gcc", flags=[]) + 'packages = ["-oAPT::x=1"]\n')
-    with pytest.raises(Failure, match="no name of a Debian package"):
+    with pytest.raises(Failure, match="not a valid Debian package name"):
         read_abi(tmp_path / "mine.toml")
 
 

@@ -149,7 +149,7 @@ def test_a_file_that_is_not_the_one_that_is_pinned_is_refused(root: Path) -> Non
 
 def test_an_unavailable_version_is_looked_up_in_own_lists_and_then_reported(root: Path) -> None:
     table(root, version="2.0")
-    with pytest.raises(Failure, match=r"red 2\.0 cannot be had here: E: no such version"):
+    with pytest.raises(Failure, match=r"red 2\.0 cannot be installed here: E: no such version"):
         bring(root, "red")
     calls = (root / "tools/calls").read_text().splitlines()
     assert [("update" in call) for call in calls] == [False, True, False]

@@ -323,5 +323,5 @@ def test_a_size_smaller_than_lmbench_s_is_warned_of_in_its_words() -> None:
 
 
 def test_a_file_that_is_no_result_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match=r"elder.*no result file"):
+    with pytest.raises(Failure, match=r"elder.*not an lmbench result file"):
         read_result(result_file(tmp_path, "cycles 1\n"))

@@ -76,10 +76,10 @@ def test_each_problem_leads_to_its_finding_on_the_page() -> None:
 )
 def test_what_could_not_be_judged_is_said(verdict: str, held: list[str], why: str) -> None:
     shown = results(verdict=verdict, held_back=held)
-    assert str(problems(shown)) == f"Problems not judged: {why}"
-    assert all(NONE_FOUND not in screen and "Problems not judged" in screen for screen in screens(shown))
+    assert str(problems(shown)) == f"Problems are not ruled out: {why}"
+    assert all(NONE_FOUND not in screen and "Problems are not ruled out" in screen for screen in screens(shown))
     beside = problems(results(finding("slow"), verdict=verdict, held_back=held))
-    assert str(beside) == f"1 problem: slow. Other problems not judged: {why}"
+    assert str(beside) == f"1 problem: slow. Other problems are not ruled out: {why}"
 
 
 def test_a_withheld_note_is_no_problem_and_is_counted_with_the_findings() -> None:
@@ -98,4 +98,4 @@ def test_a_run_that_is_measured_has_not_been_judged_yet(tmp_path: Path) -> None:
     with (tmp_path / JOURNAL).open("w") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)
         told = problems(results(verdict="interrupted", status="measuring", folder=str(tmp_path)))
-    assert str(told) == "Problems not judged: the run is still being measured"
+    assert str(told) == "Problems are not ruled out: the run is still being measured"

@@ -196,7 +196,7 @@ def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Pat
 
 
 def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="no sampler of ours"):
+    with pytest.raises(Failure, match="has no sampler"):
         profiled("guest:x32", ["any"], Asked(1), tmp_path)
 
 

@@ -90,7 +90,7 @@ def test_a_memory_table_has_the_column_of_that_mark_only_where_a_level_has_it() 
 
 
 def test_a_guest_reads_how_much_of_the_shared_cache_it_has() -> None:
-    left = "at least 5.2 MiB of it are yours now; CPUs outside this machine may use the rest"
+    left = "at least 5.2 MiB of it is available to this machine now; CPUs outside it may use the rest"
     guest = printed(example_runs.healthy(), 100)
     assert left in guest and "≠" not in guest
     assert left not in printed(_without_hypervisor(example_runs.healthy()), 100)

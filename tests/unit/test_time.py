@@ -71,7 +71,7 @@ def test_a_missing_command_is_named_with_the_nearest(capsys: pytest.CaptureFixtu
     assert "did you mean" in capsys.readouterr().err
     assert main(["time", "sleep", "0.0471"]) == 2
     assert "quote" in capsys.readouterr().err
-    with pytest.raises(Failure, match="is not there"):
+    with pytest.raises(Failure, match="does not exist"):
         words_of("/no/such/command", None)
     with pytest.raises(Failure, match="no closing quotation"):
         words_of("echo 'a", "none")
@@ -256,7 +256,7 @@ def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), output=lambda place, run: 8 if (place, run) == (0, 9) else 7)
     _, results = measured(tmp_path, process, TimeOptions(runs=20))
     (finding,) = [one for one in results.index.findings if one.name == "command.output_changes"]
-    assert "true printed something else than in its first run, in 1 of 20 runs" in finding.claim
+    assert "true printed different output than in its first run, in 1 of 20 runs" in finding.claim
     assert carried("busy", (finding,), (finding,)).findings == (finding,), "others change no output"
 
 

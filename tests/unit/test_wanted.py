@@ -42,7 +42,7 @@ def test_a_suite_is_built_for_the_abis_that_it_names_and_this_machine_has() -> N
 def test_a_probe_of_a_suite_file_that_does_not_exist_is_named_before_anything_is_built(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('question = "?"\n[[select]]\nprobe = "kernel.entr"\n')
     with pytest.raises(
-        Failure, match=r"no probe of .*own.toml is called 'kernel.entr'; did you mean kernel.enter"
+        Failure, match=r"there is no probe 'kernel.entr' in .*own.toml; did you mean kernel.enter"
     ) as told:
         probes_of(f"{tmp_path / 'own.toml'}")
     assert told.value.exit_code == 2

@@ -29,13 +29,13 @@ def compare(
     runs: Annotated[list[str], typer.Argument(help="the reference, then the others: folders, names, LAST or LAST~1")],
     *,
     by: Annotated[str | None, typer.Option(help="compare the rows of one run: abi, target, or a parameter")] = None,
-    every: Annotated[bool, typer.Option("--all", help="every row and every reason, not only what changed")] = False,
-    machines: Annotated[bool, typer.Option(help="compare machines: times, memory and tolls, without causes")] = False,
-    least: Annotated[str, typer.Option(help="the least change that matters")] = f"{100 * LEAST_CHANGE:g}%",
+    every: Annotated[bool, typer.Option("--all", help="every row, and why it was judged changed or not")] = False,
+    machines: Annotated[bool, typer.Option(help="compare machines by times, memory and tolls, without causes")] = False,
+    least: Annotated[str, typer.Option(help="the smallest change to report")] = f"{100 * LEAST_CHANGE:g}%",
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """Compare runs with the first of them."""
+    """Compare runs against the first one."""
     check_known("format", form, FORMATS)
     if form == "benchfmt" and by:
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
@@ -94,7 +94,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
         put(single_page([publish(results) for results in comparison.runs], names), path)
         return path
     if len(comparison.runs) != 2 or comparison.by:
-        raise Failure("--format html takes two runs, or several with --machines")
+        raise Failure("--format html compares two runs, or several with --machines")
     path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
     overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
     return path
@@ -112,7 +112,7 @@ def gate(
     base: Annotated[str | None, typer.Option(help="the reference: a folder, a run's name, LAST or LAST~1")] = None,
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
     limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
-    limits: Annotated[Path | None, typer.Option(help="a TOML file with limits by globs of rows")] = None,
+    limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
     budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",

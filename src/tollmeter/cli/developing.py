@@ -33,7 +33,7 @@ def new(
     what: Annotated[str, typer.Argument(help="probe")],
     name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
 ) -> None:
-    """Create the file of a new probe, which compiles and measures."""
+    """Create a source file of a new probe that compiles and runs."""
     check_known("new thing", what, ("probe",))
     print(places.shown(new_probe(places.ROOT, name)))
     next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
@@ -46,7 +46,7 @@ def new_probe(tree: Path, name: str) -> Path:
     if match is None or match[1] == "runtime":
         raise Failure(f"{clean(name)!r} is not a probe name: expected FAMILY.NAME, as in kernel.getrandom")
     if name in probe_names(tree / "probes"):
-        raise Failure(f"there is a probe {name} already")
+        raise Failure(f"probe {name} already exists")
     if not IS_CHECKOUT:
         raise Failure("a new probe needs a checkout (git clone), and this Tollmeter was installed", 5)
     path = tree / "probes" / match[1] / f"{match[2]}.c"
@@ -65,7 +65,7 @@ CAUGHT_ALL, PASSED = 0, 1
 
 
 def selftest() -> int:
-    """Plant faults into copies of real probes, and show whether each is detected for the reason that it must be."""
+    """Plant faults in copies of real probes, and show whether each is detected for the right reason."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.selftest import CAUGHT
     from tollmeter.library.selftest import selftest as planted
@@ -161,7 +161,7 @@ def casts(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """List C casts that trap on strict-alignment CPUs, worst first; or what breaks where types are of other widths."""
+    """List C casts that trap on strict-alignment CPUs, worst first; or lines that break where type widths differ."""
     from tollmeter.toolchain.casts import ranked
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)

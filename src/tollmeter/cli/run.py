@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`toll run`: measure, print the answer, write the report."""
+"""`toll run`: measure, print a summary, write the report."""
 
 from __future__ import annotations
 
@@ -44,24 +44,22 @@ def run(
     budget: Annotated[str | None, typer.Option(help=f"total wall time: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
-    against: Annotated[list[str] | None, typer.Option(help="compare, interleaved, with NAME=VALUE, ABI, probe")] = None,
+    against: Annotated[list[str] | None, typer.Option(help="measure interleaved with NAME=VALUE, ABI or probe")] = None,
     clock: Annotated[str | None, typer.Option(help="external clock: pty or serial:PATH [the target's own]")] = None,
-    seed: Annotated[int | None, typer.Option(help="random seed of visit order and memory layouts")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the measurement order and memory layouts")] = None,
     cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
-    peer: Annotated[str | None, typer.Option(help="a host that ssh reaches, as the other end of a network")] = None,
-    trust: Annotated[list[Path] | None, typer.Option(help="a suite or ABI file that may run commands")] = None,
+    peer: Annotated[str | None, typer.Option(help="host, reachable by ssh, at the network's other end")] = None,
+    trust: Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")] = None,
     out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
-    all_points: Annotated[
-        bool, typer.Option("--all-points", help="measure all requested points in any budget")
-    ] = False,
+    all_points: Annotated[bool, typer.Option("--all-points", help="measure every point, whatever the budget")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
     resume: Annotated[str | None, typer.Option(help="continue this run: measure only what is missing")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> int:
-    """Measure this machine, print the answer, write the report."""
+    """Measure this machine, print a summary and write the report."""
     check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(

@@ -40,7 +40,7 @@ def export(
             raise Failure("--dataset writes every table as Parquet: --format, --what and --out are for one table")
         return _write_dataset(names, dataset)
     if len(names) > 1:
-        raise Failure(f"expected one run, not {len(names)}: --dataset DIR takes several")
+        raise Failure(f"expected one run, not {len(names)}: --dataset DIR accepts several")
     if form == "lmbench":
         return _write_result(names[0], what, out)
     form, what = form or "csv", what or "rows"
@@ -171,7 +171,7 @@ MOST_PORTS = 65535
 def serve(
     port: Annotated[int, typer.Option(min=0, max=MOST_PORTS, help="TCP port; 0 selects a free one")] = 0,
 ) -> None:
-    """Show all runs in a local browser, and update a run in progress."""
+    """Show all runs in a local browser; pages of runs in progress refresh."""
     from tollmeter.library.serving import serve as served
 
     served(port, _print_address)
@@ -194,10 +194,10 @@ def report(
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="the page's file; by default report.html, or beside-B.html, in the first run")
+        Path | None, typer.Option(help="report file; by default report.html or beside-B.html in the first run's folder")
     ] = None,
 ) -> None:
-    """Write the page of a run, or of two runs A and B, and print where it is."""
+    """Write an HTML report of one run, or of two runs A and B; print its path."""
     folders = [places.find_run(name) for name in runs or [places.LAST]]
     for path in _of_one(folders[0], charts, out) if len(folders) == 1 else _of_two(folders, charts, out):
         print(path)

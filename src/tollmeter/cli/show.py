@@ -29,7 +29,7 @@ def show(
     run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
     *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
-    every: Annotated[bool, typer.Option("--all", help="every line of every table, and every reason")] = False,
+    every: Annotated[bool, typer.Option("--all", help="every line, and the reason for each missing number")] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
     ] = False,
@@ -38,9 +38,9 @@ def show(
         bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
     ] = False,
     result: Annotated[
-        list[Path] | None, typer.Option("--with", help="with --format lmbench: add a result file of lmbench")
+        list[Path] | None, typer.Option("--with", help="with --format lmbench: add an lmbench result file")
     ] = None,
-    attribute: Annotated[str | None, typer.Option(help="explain the difference of two ABIs: x86_64,x32")] = None,
+    attribute: Annotated[str | None, typer.Option(help="explain how two ABIs differ: x86_64,x32")] = None,
 ) -> None:
     """Print a run's results."""
     check_known("format", form, FORMATS)
@@ -70,7 +70,7 @@ def print_machine(index: Index, form: str) -> None:
         write_json(index.machine)
         return
     if form != "table":
-        raise Failure("a machine is printed as table or json")
+        raise Failure("--machine prints only table or json")
     from tollmeter.report.terminal import machine
 
     machine(index.machine, terminal())
@@ -83,9 +83,9 @@ def print_attribution(results: Results, words: str, form: str) -> None:
     abis = [word.strip() for word in words.split(",")]
     known = sorted({row.abi for row in results.index.rows})
     if len(abis) != 2 or abis[0] == abis[1]:
-        raise Failure(f"--attribute {words}: expected two ABIs of the run, which has {', '.join(known)}")
+        raise Failure(f"--attribute {words}: expected two different ABIs; this run measured {', '.join(known)}")
     for abi in abis:
-        check_known("ABI of this run", abi, known)
+        check_known("ABI", abi, known, "in this run")
     attributions = attributed(results, *abis)
     if not attributions:
         sentence = f"no program was timed under both {abis[0]} and {abis[1]} in one place by its own clock"
@@ -94,7 +94,7 @@ def print_attribution(results: Results, words: str, form: str) -> None:
     if form == "json":
         write_json(attributions)
     elif form == "csv":
-        raise Failure("an attribution is printed as table, md or json")
+        raise Failure("--attribute prints only table, md or json")
     elif form == "md":
         from tollmeter.report.markdown import attribution as as_markdown
 
@@ -171,7 +171,9 @@ def history(
         list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or otava-csv")] = "table",
-    schedule: Annotated[bool, typer.Option("--schedule", help="print a cron line and a systemd timer")] = False,
+    schedule: Annotated[
+        bool, typer.Option("--schedule", help="print a cron line and a systemd timer for regular runs")
+    ] = False,
 ) -> None:
     """Print rows over all runs of a machine, and when they changed."""
     check_known("format", form, HISTORY_FORMATS)

@@ -26,7 +26,7 @@ _BETWEEN = "\x1f"
 
 def time_(
     commands: Annotated[
-        list[str] | None, typer.Argument(help="commands, one word each; the first is the reference")
+        list[str] | None, typer.Argument(help="commands, each quoted as one argument; the first is the reference")
     ] = None,
     *,
     warmup: Annotated[int, typer.Option("--warmup", "-w", help="untimed runs of each command")] = 0,
@@ -34,7 +34,9 @@ def time_(
     min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="minimum number of runs [10]")] = None,
     max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="maximum number of runs")] = None,
     budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
-    precision: Annotated[str, typer.Option(help="target half-width of intervals; least difference")] = "3%",
+    precision: Annotated[
+        str, typer.Option(help="target half-width of intervals, and the least difference reported")
+    ] = "3%",
     prepare: Annotated[list[str] | None, typer.Option("--prepare", "-p", help="command before each run")] = None,
     setup: Annotated[str, typer.Option("--setup", "-s", help="command before the first run of each")] = "",
     cleanup: Annotated[str, typer.Option("--cleanup", "-c", help="command after the last run of each")] = "",
@@ -130,7 +132,7 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         results = open_run(done.folder)
         _print(results, commands, options)
         if done.uncounted:
-            print(f"Instructions are not counted: {done.uncounted}")
+            print(f"Instructions were not counted: {done.uncounted}")
         print(f"Run  {done.folder}")
         _export(results, commands, exports)
     if done.trouble:

@@ -68,7 +68,7 @@ class _Run:
                 self._review()
         if schedule.all_are_done() and not schedule.is_cut:
             return "settled", None
-        return "budget", f"the {self._plan.budget_seconds:.0f} s for measuring were spent"
+        return "budget", f"the measuring time ({self._plan.budget_seconds:.0f} s) was used up"
 
     def _begin(self) -> bool:
         """Begins a round; where no point is due by the last review, another review decides."""

@@ -37,7 +37,7 @@ LEAST_CONTRADICTION = 2.5
 
 @rule("memory.cache_disagrees")
 def caches_disagree(results: Results) -> Iterator[Claim]:
-    """A cache that serves clearly less, or more, than the size that the system reports.
+    """The measured size of a cache differs clearly from the size that the system reports.
 
     The level's 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size. Less than
     that is no disagreement where CPUs outside this machine may use the rest."""
@@ -61,7 +61,7 @@ def caches_disagree(results: Results) -> Iterator[Claim]:
     remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
 )
 def geometry_disagrees(results: Results) -> Iterator[Claim]:
-    """A line size or associativity that differs from the value that the system reports.
+    """The measured line size or associativity of a cache differs from the value that the system reports.
 
     The 95 % interval excludes the system's value."""
     reported = {f"L{cache.level}": cache for cache in os_sizes(results.index.machine)}
@@ -82,7 +82,7 @@ def _disagreement(name: str, what: str, measured: Inference, reported: int) -> I
             Evidence(what=f"{what}, measured", value=measured.value, unit=measured.unit or ""),
             Evidence(what=f"{what}, by the system", value=reported, unit=measured.unit or ""),
         ]
-        words = f"{what}: {measured.value:.0f} by measurement, {reported} by the system's word"
+        words = f"{what}: measured {measured.value:.0f}, reported by the system {reported}"
         yield Claim(words, evidence, name=name)
 
 
@@ -91,12 +91,12 @@ def _disagreement(name: str, what: str, measured: Inference, reported: int) -> I
     remedy="look for a page attribute, boot setting or errata work-around that turns write-back off",
 )
 def cache_writes_through(results: Results) -> Iterator[Claim]:
-    """A first cache that sends every store on, so that stores to lines that fit cost as much as others.
+    """The first-level cache writes through: a store that hits costs as much as a store that misses.
 
     The tests of the write policy resolve it."""
     share = value_of(inferences(results, "store_that_fits"))
     if share is not None and is_refuted(results, "write_back"):
-        lines = f"a store to lines that fit the first cache takes {in_percent(share)} of one to lines that do not"
+        lines = f"a store that hits the first-level cache takes {in_percent(share)} of the time of one that misses"
         yield Claim(f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)])
 
 
@@ -106,7 +106,7 @@ def cache_writes_through(results: Results) -> Iterator[Claim]:
     "touch what is soon read again before writing it; turn write-allocation on where it is a setting",
 )
 def stores_do_not_allocate(results: Results) -> Iterator[Claim]:
-    """Stores that miss and leave their lines where they were, so that the next load of them misses once more.
+    """A store that misses does not allocate its line, so the next load of that line misses too.
 
     A chase through lines just stored to takes as long as one through others, if that is resolved."""
     times = value_of(inferences(results, "reload_after_store"))
@@ -117,7 +117,7 @@ def stores_do_not_allocate(results: Results) -> Iterator[Claim]:
 
 @rule("memory.latency_is_out_of_line")
 def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
-    """A level that answers later than any of its kind that is sold.
+    """The latency of a memory level is higher than that of any known product.
 
     The lower end of its interval counts."""
     clock_hz = results.index.machine.core_clock_hz
@@ -130,10 +130,10 @@ def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
         if most is None or least is None or least <= most:
             continue
         latency = level.latency_ns or least
-        words = f"{level.level} answers after {short(latency, 'ns')}, later than any of its kind does"
+        words = f"{level.level} has a latency of {short(latency, 'ns')}, more than any known product"
         evidence = [
             Evidence(what=f"latency of {level.level}", value=latency, unit="ns"),
-            Evidence(what=f"slowest {level.level} that is sold", value=most, unit="ns"),
+            Evidence(what=f"slowest known {level.level}", value=most, unit="ns"),
         ]
         remedy = "look for a lowered cache or ring clock, and for other workloads on the same core"
         if level.level == "memory":
@@ -146,7 +146,7 @@ def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
     remedy="turn the hardware prefetchers on in the firmware (or MSR 0x1A4 on Intel); else prefetch in the program",
 )
 def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
-    """A walk in order through memory that takes as long as one at random: nothing fetches ahead.
+    """Sequential memory access is not clearly faster than random access: no prefetcher is active.
 
     At the largest size beyond 4 MiB, a walk line by line forward is not 1.5 times as fast as one at random. The ends of
     the intervals that favour the prefetcher are compared."""
@@ -161,13 +161,13 @@ def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
     forward, random = (walks[max(both)][order] for order in ("forward", "random"))
     best = (random.high or 0.0) / (forward.low or 1.0)
     if best < LEAST_PREFETCH_GAIN:
-        words = f"walking memory in order is at most {best:.2f} times as fast as at random: no prefetcher fetches ahead"
+        words = f"sequential access is at most {best:.2f} times as fast as random access: no prefetcher is active"
         yield Claim(words, [of_row(forward), of_row(random)])
 
 
 @rule("memory.prefetcher_is_one_sided", "note")
 def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
-    """Strides that are followed in one direction and not in the other.
+    """The prefetcher follows a stride in one direction and not in the other.
 
     One direction is known to gain and the other is known not to."""
     known = inferences(results, "prefetched")
@@ -187,7 +187,7 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
     remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
 )
 def reading_is_slow(results: Results) -> Iterator[Claim]:
-    """Reading that gets a small share of what two loads a cycle, or the misses under way alone, would carry.
+    """Read bandwidth is far below what the load ports or the misses in flight allow.
 
     It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere. A level that was not
     resolved from the next is not judged: the latency and the rate may be of different caches."""
@@ -203,13 +203,13 @@ def reading_is_slow(results: Results) -> Iterator[Claim]:
             Evidence(what=f"best read bandwidth, {limit.level}", value=share * rate, unit="B/s"),
             Evidence(what=by, value=rate, unit="B/s"),
         ]
-        of_rate = f"{in_percent(share)} of {rate / 1e9:.0f} GB/s, what {by} would carry"
-        yield Claim(f"reading from {limit.level} goes at {of_rate}", evidence)
+        of_rate = f"{in_percent(share)} of the {rate / 1e9:.0f} GB/s that {by} allow"
+        yield Claim(f"reading from {limit.level} reaches {of_rate}", evidence)
 
 
 @rule("memory.walk_is_not_random", "error", "take neither number before it is known which of the two walks is random")
 def walk_is_not_random(results: Results) -> Iterator[Claim]:
-    """A random walk that is too fast to be random: other rows show that loads there take longer.
+    """A random walk is faster than other rows permit, so its order is not random.
 
     A load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random order,
     takes per load in no more memory. A larger buffer's loads do not take less time, so one of the two is wrong; and a

@@ -30,7 +30,7 @@ EXPENSIVE_TRAP = 2.0
 
 @rule("kernel.clock_is_slow")
 def clock_is_slow(results: Results) -> Iterator[Claim]:
-    """A clock that is read through the kernel, where most machines read it in the program.
+    """Reading the clock needs a system call, or a slow device, where most machines read it in user space.
 
     Reading it costs more than 60 % of a system call, or the clock source is known to be slow."""
     source = results.index.machine.facts.get("clocksource", "")
@@ -55,7 +55,7 @@ def clock_is_slow(results: Results) -> Iterator[Claim]:
     "compare both clocks with a third one; times measured without this line have the same error",
 )
 def clock_is_wrong(results: Results) -> Iterator[Claim]:
-    """A target whose own clock runs fast or slow by the clock at the other end of a line.
+    """The clock of a target runs fast or slow, measured with an external clock.
 
     The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %."""
     targets: dict[str, list[Outcome]] = {}
@@ -83,7 +83,7 @@ def clock_is_wrong(results: Results) -> Iterator[Claim]:
       remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
 )  # fmt: skip
 def control_loop_is_noisy(results: Results) -> Iterator[Claim]:
-    """A control loop whose rate scatters: whatever makes it scatter is in every number of the run.
+    """The rate of the control loop varies, so all numbers of the run are disturbed.
 
     The middle half of all rates is wider than 3 % of their median."""
     rates = [rate for outcome in native_outcomes(results.outcomes) for rate in outcome.controls if rate > 0]
@@ -107,7 +107,7 @@ def control_loop_is_noisy(results: Results) -> Iterator[Claim]:
     remedy="fix the frequency (governor performance, boost off) or let the machine warm up, and compare in cycles",
 )
 def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
-    """A core clock that was another one at the end of the run than at its beginning.
+    """The core clock changed during the run.
 
     The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
     visits = sorted(native_outcomes(results.outcomes), key=lambda outcome: outcome.visit)
@@ -135,7 +135,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
     "keep such traps out of hot paths in this guest; without a hypervisor they cost what their siblings do",
 )
 def trap_is_intercepted(results: Results) -> Iterator[Claim]:
-    """A trap that costs far more than its siblings under a hypervisor: it is seen there before the kernel sees it.
+    """A trap costs far more than similar traps, because the hypervisor intercepts it before the kernel.
 
     It costs more than twice the median trap, on a machine that names its hypervisor."""
     traps = sorted(own_rows(results, "trap"), key=lambda row: row.median or 0.0)
@@ -145,7 +145,10 @@ def trap_is_intercepted(results: Results) -> Iterator[Claim]:
     usual = traps[(len(traps) - 1) // 2]
     for trap in traps:
         if (trap.median or 0.0) > EXPENSIVE_TRAP * (usual.median or 0.0) and is_separate(usual, trap):
-            kind, other = (str(row.parameters.get("trap", row.probe)).replace("_", " ") for row in (trap, usual))
+            kind, other = (
+                str(row.parameters.get("trap", row.probe)).replace("non_", "non-").replace("_", " ")
+                for row in (trap, usual)
+            )
             more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
-            words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) sees it first"
+            words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) intercepts it"
             yield Claim(words, [of_row(trap), of_row(usual)])

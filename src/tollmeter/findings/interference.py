@@ -40,18 +40,18 @@ UNKNOWN_WITHOUT = {
 
 @rule("machine.another_run_measures", remedy="measure again without --beside, which waits for the other's end")
 def another_run_measures(results: Results) -> Iterator[Claim]:
-    """Another run of Tollmeter at the same time.
+    """A second run of Tollmeter measured at the same time.
 
     It needs --beside."""
     seen = results.index.run.surroundings
     if seen and seen.company:
-        words = "another run measured on this machine at the same time: each is in the other's numbers"
+        words = "another run measured on this machine at the same time: each run disturbed the other"
         yield Claim(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
 
 
 @rule("machine.other_programs_work")
 def other_programs_work(results: Results) -> Iterator[Claim]:
-    """Other programs at work on the CPUs that were measured.
+    """Other programs used the measured CPUs.
 
     They took a fifth of the CPUs' time or more; in a run that is too short to count that, tasks waited for a CPU for as
     long."""
@@ -73,7 +73,7 @@ def other_programs_work(results: Results) -> Iterator[Claim]:
     remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
 )
 def core_is_shared(results: Results) -> Iterator[Claim]:
-    """Another workload on the sibling hyperthread of the core while it was measured.
+    """Another workload ran on the sibling hyperthread of the measured core.
 
     It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
     share = results.index.run.shared_share
@@ -105,7 +105,7 @@ def _contended_cost(row: Row) -> float | None:
 
 @rule("machine.time_is_stolen", remedy="measure again at a quieter hour, or ask for dedicated CPUs")
 def time_is_stolen(results: Results) -> Iterator[Claim]:
-    """A hypervisor that gives the CPU to another guest while it is measured.
+    """The hypervisor gave a measured CPU to another guest.
 
     It took more than 1 % of the time of all samples on the machine's own clock."""
     ticks = hit = 0
@@ -131,7 +131,7 @@ def time_is_stolen(results: Results) -> Iterator[Claim]:
     remedy="measure where there is no quota: what waits for the next period is in the numbers",
 )
 def cpu_time_is_limited(results: Results) -> Iterator[Claim]:
-    """A control group that stops its programs when they have had their share of CPU time.
+    """A control group limits the CPU time of the run.
 
     Its quota is below the CPUs that were measured on, or the run was stopped for it."""
     seen = results.index.run.surroundings
@@ -149,7 +149,7 @@ def cpu_time_is_limited(results: Results) -> Iterator[Claim]:
 
 @rule("machine.run_is_held_back", remedy="start it without nice and chrt")
 def run_is_held_back(results: Results) -> Iterator[Claim]:
-    """A niceness or scheduling policy other than the usual one.
+    """The run had a niceness or scheduling policy that differs from the default.
 
     It affects probes without real-time priority: those that wait for other processes."""
     seen = results.index.run.surroundings
@@ -167,7 +167,7 @@ def run_is_held_back(results: Results) -> Iterator[Claim]:
     remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
 )
 def system_calls_are_filtered(results: Results) -> Iterator[Claim]:
-    """Seccomp filters, as containers install them, that each system call of a probe passes.
+    """Seccomp filters, such as those of containers, apply to each system call of a probe.
 
     It is a problem where system calls were timed."""
     seen = results.index.run.surroundings
@@ -175,12 +175,14 @@ def system_calls_are_filtered(results: Results) -> Iterator[Claim]:
         several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
         evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters)]
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
-        yield Claim(f"each system call passed {several}: its time holds the filter's", evidence, severity=severity)
+        yield Claim(
+            f"each system call passed {several}: its time includes that of the filter", evidence, severity=severity
+        )
 
 
 @rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer")
 def probes_are_traced(results: Results) -> Iterator[Claim]:
-    """A tracer that stops the probes at each system call.
+    """A tracer stops the probes at each system call.
 
     It is a problem where system calls were timed."""
     seen = results.index.run.surroundings
@@ -194,7 +196,7 @@ def probes_are_traced(results: Results) -> Iterator[Claim]:
     "machine.probe_leaves_processes", "error", "run the probes one by one to find the one that calls setsid or daemon"
 )
 def probe_leaves_processes(results: Results) -> Iterator[Claim]:
-    """Processes that a probe started and left behind.
+    """A probe started processes that were still running after it ended.
 
     It is unknown which visits they disturbed."""
     seen = results.index.run.surroundings
@@ -208,7 +210,7 @@ def probe_leaves_processes(results: Results) -> Iterator[Claim]:
 
 @rule("machine.evidence_is_missing")
 def evidence_is_missing(results: Results) -> Iterator[Claim]:
-    """Samples without evidence: their disturbances are unknown.
+    """Samples have no evidence, so it is unknown whether they were disturbed.
 
     The system refused evidence about samples, or evidence about what intercepts system calls."""
     seen = results.index.run.surroundings
@@ -232,7 +234,7 @@ def evidence_is_missing(results: Results) -> Iterator[Claim]:
     "look for the source: other programs (top), interrupts (/proc/interrupts), or other guests of the host",
 )
 def noise_has_a_source(results: Results) -> Iterator[Claim]:
-    """What interrupts a loop that never waits, by the interval between interruptions.
+    """A busy loop is interrupted; the interval between interruptions suggests the source.
 
     Detours take more than a thousandth of the time."""
     share, period, regular = (
@@ -257,7 +259,7 @@ def noise_has_a_source(results: Results) -> Iterator[Claim]:
     remedy="make each run do the same work (--prepare, a fixed seed), or check its output with --verify",
 )
 def output_changes(results: Results) -> Iterator[Claim]:
-    """A timed command whose output is not the same in each run.
+    """The output of a timed command differs between its runs.
 
     Its runs may have done different work."""
     outputs: dict[str, list[float]] = {}
@@ -267,5 +269,5 @@ def output_changes(results: Results) -> Iterator[Claim]:
             outputs.setdefault(name, []).append(outcome.gauges[OUTPUT_GAUGE])
     for name, hashes in outputs.items():
         if different := sum(digest != hashes[0] for digest in hashes):
-            words = f"{name} printed something else than in its first run, in {different} of {len(hashes)} runs"
+            words = f"{name} printed different output than in its first run, in {different} of {len(hashes)} runs"
             yield Claim(words, [counted("runs with other output", different)])

@@ -23,7 +23,7 @@ LEAST_CLIFF = 2.5
     remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
 )
 def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
-    """Translations that cost a fair part of a memory access, on a system whose huge pages are switched off.
+    """Huge pages are switched off, and address translation takes a large part of each memory access.
 
     The kernel's setting is `never`, and a miss in the last translation buffer costs 10 % of a memory access."""
     setting = results.index.machine.facts.get("transparent_hugepage", "")
@@ -49,7 +49,7 @@ def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
     "echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
 )
 def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
-    """Memory that would be nearer if its translations were larger, on a system that doesn't give large ones by itself.
+    """Huge pages would reduce memory latency, and the system does not use them by default.
 
     At the largest size that was walked on both kinds of page, huge ones save more than 10 %."""
     if "[always]" in results.index.machine.facts.get("transparent_hugepage", ""):
@@ -73,7 +73,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
     "keep traffic under the knee where latency matters: fewer writers, non-temporal stores, limits",
 )
 def latency_rises_under_load(results: Results) -> Iterator[Claim]:
-    """Memory whose latency at least doubles beside the traffic that this machine's own CPUs can make.
+    """Memory latency at least doubles under the traffic of this machine's own CPUs.
 
     Of the mix of reads and writes that lengthens a load most, the lower end of the interval is beyond twice."""
     rises = [rise for rise in inferences(results, "latency_rise") if rise.low is not None and rise.low > LEAST_RISE]
@@ -92,7 +92,7 @@ def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     words = f"a load takes {rise.value:.1f} times as long beside {traffic / 1e9:.1f} GB/s"
     if knee is not None:
         evidence.append(Evidence(what="traffic at the knee", value=knee, unit="B/s"))
-        words += f", the knee at {knee / 1e9:.1f} GB/s"
+        words += f", with the knee at {knee / 1e9:.1f} GB/s"
     yield Claim(words, evidence)
 
 
@@ -102,19 +102,21 @@ def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     "bind threads and memory to one node (numactl --cpunodebind --membind), touch memory where it is used",
 )
 def remote_memory_is_slow(results: Results) -> Iterator[Claim]:
-    """Memory of another node that takes clearly longer than that of the CPU's own.
+    """Memory of a remote node has a clearly higher latency than local memory.
 
     Of the slowest pair of nodes, the lower end of remote over local is beyond 1.5."""
     slowest = slowest_remote(own_rows(results, "latency-of-node"))
     if slowest and slowest.ratio.low > LEAST_REMOTE:
         node, home = number(slowest.far, "node"), number(slowest.far, "home")
-        words = f"memory of node {home} takes a CPU of node {node} {slowest.ratio.value:.1f} times as long as its own"
+        words = (
+            f"memory of node {home} has {slowest.ratio.value:.1f} times the latency of local memory from node {node}"
+        )
         yield Claim(words, [of_row(slowest.far), of_row(slowest.near)])
 
 
 @rule("memory.cpus_share_a_core")
 def scaling_is_poor(results: Results) -> Iterator[Claim]:
-    """CPUs that take from each other even where each works in its own cache, or that together get less than one alone.
+    """CPUs slow each other down in their own caches, or several CPUs together are slower than one alone.
 
     Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end of
     the interval counts. Only the worst of each kind is reported."""
@@ -125,15 +127,15 @@ def scaling_is_poor(results: Results) -> Iterator[Claim]:
     private = [s for s in shares if 0 < _size(s) <= inside and (s.high or 0.0) < LEAST_EFFICIENCY]
     shared = [s for s in shares if _size(s) > inside > 0 and (s.high or 0.0) * _instances(s) < 1]
     for share in sorted(private, key=lambda share: float(share.value or 0))[:1]:
-        reach = f"reach {in_percent(float(share.value or 0))} of as many times one"
+        reach = f"reach {in_percent(float(share.value or 0))} of {_instances(share)} times the rate of one CPU"
         yield Claim(
             f"{_instances(share)} CPUs, each in its own cache, {reach}", [_efficiency(share)],
             "they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
         )  # fmt: skip
     for share in sorted(shared, key=lambda share: float(share.value or 0) * _instances(share))[:1]:
-        get = f"get {in_percent(float(share.value or 0) * _instances(share))} of what one gets"
+        get = f"together reach {in_percent(float(share.value or 0) * _instances(share))} of the rate of one CPU"
         yield Claim(
-            f"{_instances(share)} CPUs over {_size(share) >> 10} KiB each {get}", [_efficiency(share)],
+            f"{_instances(share)} CPUs with {_size(share) >> 10} KiB each {get}", [_efficiency(share)],
             "run fewer at once, or look for what they take from each other: cache, memory channels, quota",
             name="memory.more_cpus_get_less",
         )  # fmt: skip
@@ -159,7 +161,7 @@ def _efficiency(share: Inference) -> Evidence:
     "receive packets 2 bytes later so that the IP header is aligned, or copy by unaligned words",
 )
 def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
-    """Copies that fall to single bytes where their ends are not aligned alike.
+    """Copies are much slower if source and destination have different alignment.
 
     A routine's copy of the same bytes is at some offset more than 2.5 times slower than at its best."""
     routines: dict[tuple[str, object], list[Row]] = {}
@@ -172,9 +174,9 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
             cliffs[routine] = worst, best
     for routine, (worst, best) in sorted(cliffs.items()):
         library = routine == "libc"
-        subject = "this C library's memcpy" if library else f"a copy by {routine.replace('_', ' ')}"
+        subject = "this C library's memcpy" if library else f"the copy routine {routine}"
         times = (best.median or 0.0) / (worst.median or 0.0)
-        words = f"{subject} is {times:.1f} times slower when its ends are not aligned alike"
+        words = f"{subject} is {times:.1f} times slower if source and destination have different alignment"
         yield Claim(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
 
 

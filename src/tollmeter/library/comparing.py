@@ -86,7 +86,7 @@ def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:
 
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     if len(folders) != 1:
-        raise Failure(f"--by {by} splits one run, and {len(folders)} are given")
+        raise Failure(f"--by {by} compares the rows of one run, but {len(folders)} runs are given")
     results = open_run(folders[0])
     if not any(by in row.parameters for row in results.index.rows):
         (by,) = present_parameters("*", {by: by})
@@ -111,7 +111,7 @@ def _values(results: Results, by: str) -> list[Value]:
     seen = dict.fromkeys(value for row in rows if (value := _of(row, by)) is not None)
     if not seen:
         parameters = {name for row in rows for name in row.parameters}
-        raise unknown("property of this run's rows", by, sorted({*_OWN, *parameters}))
+        raise unknown("row property", by, sorted({*_OWN, *parameters}))
     own = {"abi": results.index.machine.architecture, "target": "local"}.get(by)
     choices = [choice for probe in results.probes.values() for parameter in probe.parameters if parameter.name == by
                for choice in parameter.choices]  # fmt: skip

@@ -85,7 +85,7 @@ def check_different(folders: Sequence[Path]) -> None:
     for folder in folders:
         other = seen.setdefault(_fingerprint(folder), folder)
         if other is not folder:
-            raise Failure(f"{other} and {folder} are the same run: different runs are meant")
+            raise Failure(f"{other} and {folder} are the same run: name two different runs")
 
 
 def _kept(folder: Path, made_of: str) -> Index | None:
@@ -280,8 +280,8 @@ def _recorded(contents: Contents, request: Request, folder: Path) -> RunInfo:
     """What the journal and the request say of the run; the rest is derived."""
     session, damage = contents.session, ""
     if lost := contents.damage:
-        streams = f"{len(lost)} streams of the journal are" if len(lost) > 1 else "One stream of the journal is"
-        damage = f"{streams} damaged and left out ({lost[0]})."
+        parts = f"{len(lost)} parts of the journal are" if len(lost) > 1 else "Part of the journal is"
+        damage = f"{parts} damaged, and its samples are left out ({lost[0]})."
     return RunInfo(
         id=request.id, suite=request.suite.name, started=request.started,
         seconds=session.seconds or _seconds_so_far(contents.outcomes), seed=request.seed, status=session.status,

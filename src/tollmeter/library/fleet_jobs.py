@@ -133,11 +133,11 @@ def read_submission(folder: Path) -> Submission:
     try:
         submission = msgspec.json.decode(read_regular(folder / NAME, _MOST_BYTES), type=Submission)
     except OSError as error:
-        raise Failure(f"{folder} is no folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
+        raise Failure(f"{folder} is not a folder of `{typed('fleet', 'submit')}`: {NAME}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise Failure(f"{folder / NAME} cannot be read: {str(error)[:200]}", 5) from error
     if unsafe := [node for node in submission.nodes if plain(node) != node]:
-        raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is no name of a node", 5)
+        raise Failure(f"{folder / NAME}: {unsafe[0][:60]!r} is not a node name", 5)
     return submission
 
 

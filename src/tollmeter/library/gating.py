@@ -78,7 +78,7 @@ def read_limits(usual: str | None, path: Path | None) -> Limits:
     rows = table.pop("rows", [])
     globs = tuple(_glob(entry, path) for entry in (rows if isinstance(rows, list) else [rows]))
     if table:
-        raise Failure(f"{path}: unknown key {next(iter(table))!r}: limit and [[rows]] are meant")
+        raise Failure(f"{path}: unknown key {next(iter(table))!r}: known: limit, [[rows]]")
     return Limits(USUAL_LIMIT if written is None else _limit(written, "--limit" if usual else f"{path}: limit"), globs)
 
 
@@ -100,7 +100,7 @@ def _glob(entry: object, path: Path | None) -> tuple[str, float | None]:
 
 def _limit(written: object, option: str) -> float:
     if not isinstance(written, str):
-        raise Failure(f"{option} {written!r}: expected a share such as '5%', or '{NO_LIMIT}'")
+        raise Failure(f"{option} {written!r}: expected a percentage such as '5%', or '{NO_LIMIT}'")
     return share(written, option)
 
 

@@ -234,7 +234,7 @@ def _served_address(host: str, process: commands.Popen[bytes]) -> str:
     answer = output.decode(errors="replace")
     match = re.fullmatch(r"address ([0-9a-fA-F.:%\w]*)\nports((?:,\d{1,5})+)\n", answer)
     if match is None:
-        raise Failure(f"--peer {host}: it does not serve: {clean(answer.strip())[:200] or 'it says nothing'}", 5)
+        raise Failure(f"--peer {host}: it does not serve: {clean(answer.strip())[:200] or 'it prints nothing'}", 5)
     if not re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", match[1]):
         raise Failure(f"--peer {host}: ssh reaches it at {match[1] or 'no address'}, and an IPv4 address is needed", 5)
     return f"{match[1]}{match[2]}"

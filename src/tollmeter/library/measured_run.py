@@ -123,7 +123,7 @@ class Run:
     def _table(self, what: str) -> tuple[list[str], list[dict[str, Any]]]:
         """Columns, and a dictionary for each line."""
         if what not in TABLES:
-            raise Failure(f"no table is called {what!r}; known: {', '.join(TABLES)}")
+            raise Failure(f"there is no table {what!r}; known: {', '.join(TABLES)}")
         table = flat_parameters(raw_samples(self.results) if what == "samples" else derived_table(what, self.index))
         return list(table[0]), [{name: line[name] for name in table[0]} for line in table_lines(table)]
 
@@ -231,14 +231,15 @@ _KEYWORDS = {"metric": "metric", "abi": "abi", "target": "place"}
 def find_row(rows: Sequence[Row], probe: str, fields: Mapping[str, str | None], parameters: Mapping[str, Value]) -> Row:
     """fields: metric, abi and target of the row; None for any, of metrics for the first. Raises Failure (2): with the
     nearest names for a name or value that no row has, and with what the rows differ in where several match."""
-    matching = _having(rows, attrgetter("probe"), probe, "probe of this run")
+    matching = _having(rows, attrgetter("probe"), probe, "probe", "in this run")
     for field, name in fields.items():
         if name is not None:
-            matching = _having(matching, attrgetter(field), name, f"{field} of {probe}")
+            matching = _having(matching, attrgetter(field), name, field, f"of {probe}")
     for name, value in parameters.items():
         if not any(name in row.parameters for row in matching):
-            raise unknown(f"parameter of {probe}", name, sorted({own for row in matching for own in row.parameters}))
-        matching = _having(matching, partial(_parameter, name), value, f"value of {name} of {probe}")
+            known = sorted({own for row in matching for own in row.parameters})
+            raise unknown("parameter", name, known, place=f"of {probe}")
+        matching = _having(matching, partial(_parameter, name), value, "value", f"for {name} of {probe}")
     if fields["metric"] is None:
         matching = [row for row in matching if row.metric == matching[0].metric]
     if len(matching) > 1:
@@ -252,7 +253,9 @@ def _parameter(name: str, row: Row) -> Value | None:
     return row.parameters.get(name)
 
 
-def _having(rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: Value, kind: str) -> list[Row]:
+def _having(
+    rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: Value, kind: str, place: str
+) -> list[Row]:
     matching = [row for row in rows if field(row) == wanted]
     if matching:
         return matching
@@ -260,8 +263,8 @@ def _having(rows: Sequence[Row], field: Callable[[Row], Value | None], wanted: V
     numbers = [value for value in there if isinstance(value, int)]
     if isinstance(wanted, int) and numbers:
         near = sorted(numbers, key=lambda value: abs(value - wanted))
-        raise Failure(f"no {kind} is {wanted}; the nearest: {_listed(near)}")
-    raise unknown(kind, str(wanted), [str(value) for value in there])
+        raise Failure(f"there is no {kind} {wanted} {place}; the nearest: {_listed(near)}")
+    raise unknown(kind, str(wanted), [str(value) for value in there], place=place)
 
 
 def _differences(rows: Sequence[Row]) -> Iterator[str]:

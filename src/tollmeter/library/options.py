@@ -75,7 +75,7 @@ def share(text: str, option: str = "--precision") -> float:
     """3%, 0.5 %. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", text.strip())
     if not match or not 0 < float(match[1]) <= 100:
-        raise Failure(f"{option} {_short(text)}: expected a share such as 2%")
+        raise Failure(f"{option} {_short(text)}: expected a percentage above 0 and at most 100, such as 2%")
     return float(match[1]) / 100
 
 

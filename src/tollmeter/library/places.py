@@ -288,14 +288,14 @@ def new_folder(suite: str) -> Path:
 def find_run(name: str) -> Path:
     """A folder, a name under runs/, LAST or LAST~2 (two before). Raises Failure (2) with the nearest names."""
     if not name:
-        raise Failure(f"the name of a run is missing: `{root.typed('list', 'runs')}` lists all runs")
+        raise Failure(f"a run's name is missing: `{root.typed('list', 'runs')}` lists all runs")
     if before := _BEFORE_LAST.fullmatch(name):
         # Of the runs that are not younger than LAST, and are not LAST itself.
         last, number = find_run(LAST).resolve(), int(before[1])
         ended = (last / JOURNAL).stat().st_mtime
         earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
         if number > len(earlier):
-            raise Failure(f"no run is called {LAST}~{number}: runs older than {LAST}: {len(earlier)}")
+            raise Failure(f"there is no run {LAST}~{number}; {LAST} has {len(earlier)} older runs")
         return shown(earlier[-number].resolve()) if number else shown(last)
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
@@ -305,7 +305,7 @@ def find_run(name: str) -> Path:
     known = [folder.name for folder in run_folders()]
     if name == LAST or not known:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
-        raise Failure(f"no run is called {name!r}, and there are no runs in {where}")
+        raise Failure(f"there is no run {name!r}; no run was found in {where}")
     raise catalog.unknown("run", name, known)
 
 

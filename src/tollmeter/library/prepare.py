@@ -169,9 +169,9 @@ def _narrowed(plan: Plan, request: Request) -> Request:
     asked = plan.asked or points
     counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"
     time_needed = f"{plan.asked_s:.0f} s" if plan.asked_s < 120 else f"{plan.asked_s / 60:.0f} min"
-    mends = [f"--budget {budget_text(enough_s)} gives time for all"]
+    mends = [f"--budget {budget_text(enough_s)} is enough for all"]
     if 0 < points < plan.asked:
-        mends.append("--all-points measures all in any budget")
+        mends.append("--all-points measures them all, whatever the budget")
         done = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
     else:
         done = "fewer than 80 % of them will" if asked > 1 else "it may not"

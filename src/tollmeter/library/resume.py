@@ -66,7 +66,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
     if any(fixed) or options.seed is not None:
         raise Failure(
             "--resume takes what to measure from the run. It accepts only --budget, --format, --dry-run, --quiet "
-            "and --beside, and the run's own --target, --clock, --peer and --folder"
+            "and --beside; and --target, --clock, --peer and --folder with the values of that run"
         )
     folder = places.find_run(name)
     request, contents = read_request(folder), read(folder)

@@ -179,12 +179,13 @@ def _check_known(word: Word, rows: Sequence[Row], folders: Sequence[Path]) -> No
     every = [row for _, excerpt in _excerpts(folders, _EVERY) for row in excerpt.rows]
     of_probe = [row for row in every if fnmatchcase(row.probe, word.name)]
     if not of_probe:
-        raise unknown("probe of these runs", word.name, sorted({row.probe for row in every}))
+        raise unknown("probe", word.name, sorted({row.probe for row in every}), place="in these runs")
     for name, texts in word.settings.items():
         values = {str(row.parameters[name]): None for row in of_probe if name in row.parameters}
         if not values:
             known = sorted({own for row in of_probe for own in row.parameters})
-            raise unknown(f"parameter of {word.name} in these runs", name, known)
+            raise unknown("parameter", name, known, place=f"of {word.name} in these runs")
         if len(word.settings) == 1:
-            raise unknown(f"value of {name} of {word.name} in these runs", ",".join(map(str, texts)), [*values])
+            place = f"for {name} of {word.name} in these runs"
+            raise unknown("value", ",".join(map(str, texts)), [*values], place=place)
     raise Failure(f"no row of {word.name} has all of {', '.join(word.settings)} with these values")

@@ -117,7 +117,7 @@ class Handler(BaseHTTPRequestHandler):
         known = {folder.name: folder for folder in places.run_folders()}
         unknown = set(names) - set(known)
         if unknown:
-            self._answer_with(HTTPStatus.NOT_FOUND, f"no run is called {min(unknown)!r}")
+            self._answer_with(HTTPStatus.NOT_FOUND, f"there is no run {min(unknown)!r}")
             return
         folders = [known[name] for name in names]
         try:

@@ -236,7 +236,7 @@ def _base() -> _Base:
 
 def _why_uncounted(error: int) -> str:
     if error == errno.ENOENT:
-        return "this machine offers no counter of instructions"
+        return "this machine has no instruction counter"
     if error == errno.EACCES:
         return "the kernel permits no counter (kernel.perf_event_paranoid)"
     return f"perf_event_open: {os.strerror(error)}"

@@ -69,7 +69,9 @@ def _path(name: str) -> str:
     if path:
         return path
     if "/" in name:
-        raise Failure(f"{clean(name)} is not there" if not Path(name).exists() else f"{clean(name)} is not executable")
+        raise Failure(
+            f"{clean(name)} does not exist" if not Path(name).exists() else f"{clean(name)} is not executable"
+        )
     known: list[str] = []
     for folder in os.get_exec_path():
         if os.path.isdir(folder) and os.access(folder, os.R_OK):  # noqa: PTH112  Path.is_dir raises where it is denied
@@ -88,7 +90,9 @@ def commands_of(
         for some in dict.fromkeys(tuple(pair for pair in every if f"{{{pair[0]}}}" in text) for every in parameters)
     ]
     if len(names) > len(typed) or len(typed) > _MOST_COMMANDS:
-        raise Failure(f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no name too many")
+        raise Failure(
+            f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no more names than commands"
+        )
     left = [] if len(names) == len(texts) else [*names]
     shown = unique([clean(name or (left.pop(0) if left else text)) for text, _, name in typed])
     read = [words_of(text, shell) for text, *_ in typed]
@@ -136,7 +140,9 @@ def scanned(name: str, low: str, high: str, step: str | None) -> list[str]:
         first, last, by = Decimal(low), Decimal(high), Decimal(step or "1")
         count = int((last - first) / by) if by > 0 else -1
     except (InvalidOperation, OverflowError) as error:
-        raise Failure(f"--parameter-scan {name} {low} {high}: numbers are expected") from error
+        raise Failure(f"--parameter-scan {name} {low} {high}: expected numbers") from error
     if not 0 <= count < _MOST_COMMANDS:
-        raise Failure(f"--parameter-scan {name} {low} {high}: a step above 0 and at most {_MOST_COMMANDS} values")
+        raise Failure(
+            f"--parameter-scan {name} {low} {high}: expected a step above 0 and at most {_MOST_COMMANDS} values"
+        )
     return [str(first + place * by) for place in range(count + 1)]

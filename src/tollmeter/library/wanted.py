@@ -44,7 +44,7 @@ def _named(name: str, suites: Mapping[str, Suite], sources: Libraries) -> Sequen
         selects = selects_of(read_suite(Path(name)))
         for select in selects:
             if not select.probe.startswith(_WORKLOAD) and not _is_known(select.probe, sources):
-                raise unknown(f"probe of {name}", select.probe, sorted(sources))
+                raise unknown("probe", select.probe, sorted(sources), place=f"in {name}")
         return selects
     if not _is_known(name, sources):
         raise unknown("suite or probe", name, [*suites, *sorted(sources)])

@@ -75,7 +75,7 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
     groups = by_point(outcomes)
     for group in groups:
         if group[0].point.probe not in probes:
-            raise Failure(f"there are visits of {group[0].point.probe} but no description of it", 5)
+            raise Failure(f"there are visits of {group[0].point.probe} but there is no description of it", 5)
     ground = known or known_of(outcomes, probes)
     made = [row for group in groups for row in rows_of_point(group, probes[group[0].point.probe], ground)]
     return table(made, outcomes, probes, ground)

@@ -319,7 +319,7 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
     ((name, written),) = present_parameters(point.probe, {name: written}).items()
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
-    check_known(f"parameter of {point.probe}", name, [*parameters])
+    check_known("parameter", name, [*parameters], f"of {point.probe}")
     (value, *more) = values.read(parameters[name], written, machine)
     if more:
         raise Failure(f"--against {name}={written}: expected one value")

@@ -203,11 +203,11 @@ def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: 
         having = [parameter for probe in probes for parameter in probe.parameters if parameter.name == name]
         if not having:
             known = sorted({parameter.name for probe in probes for parameter in probe.parameters})
-            return unknown(f"parameter of {of}", name, known)
+            return unknown("parameter", name, known, place=f"of {of}")
         choices = list(dict.fromkeys(choice for parameter in having for choice in parameter.choices))
         for value in _several(written):
             if having[0].kind == "choice" and value not in choices:
-                return unknown(f"value of {name} of {of}", str(value), choices)
+                return unknown("value", str(value), choices, place=f"for {name} of {of}")
     return Failure(f"no probe of {of} has all of {', '.join(parameters)} with these values")
 
 

@@ -80,7 +80,7 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
     """The values that one written value means: several for a range. Raises Failure where it means none."""
     if parameter.kind == "choice":
         if text not in parameter.choices:
-            raise unknown(f"value of {parameter.name}", str(text), parameter.choices)
+            raise unknown("value", str(text), parameter.choices, place=f"for {parameter.name}")
         return (text,)
     if isinstance(text, int):
         return (text,)
@@ -90,7 +90,7 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
     start, stop = _number(parameter, begin, machine), _number(parameter, end, machine)
     values = tuple(steps(start, stop, parameter.per_octave))
     if not values:
-        raise Failure(f"{parameter.name}={text}: nothing lies between")
+        raise Failure(f"{parameter.name}={text}: the range is empty")
     return values
 
 

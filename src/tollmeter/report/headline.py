@@ -60,7 +60,7 @@ def of_few_probes(results: Results) -> str:
 # ---- problems -------------------------------------------------------------------------------------------------------
 
 MOST_NAMED = 3
-NOT_JUDGED = "problems not judged"
+NOT_JUDGED = "problems are not ruled out"
 
 
 @dataclass(frozen=True)

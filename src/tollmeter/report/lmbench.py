@@ -177,7 +177,7 @@ def read_result(path: Path) -> SummaryLine:
         raise Failure(f"{path} is not readable: {error.strerror or error}") from error
     heading = re.search(r"^\[lmbench\S* results for (\S+) \S+ ([^\s\]]+)", text, re.MULTILINE)
     if heading is None:
-        raise Failure(f"{path} is no result file of lmbench: no line begins with '[lmbench3.0 results for'")
+        raise Failure(f"{path} is not an lmbench result file: no line begins with '[lmbench3.0 results for'")
     numbers = tuple(tuple(_column_number(text, result) for result in results) for results in _RESULTS)
     host = re.sub(r"\.\d+$", "", path.name)
     return SummaryLine(host, " ".join(heading.groups()), path.resolve().parent.name, numbers)

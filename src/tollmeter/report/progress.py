@@ -68,7 +68,7 @@ class Progress:
             self._live = Live(self._picture(), console=self._console, auto_refresh=False, transient=True)
             self._live.start(refresh=True)
         else:
-            self._print(f"{' · '.join(self._heads)}, at most {duration(budget_seconds)}")
+            self._print(f"{' · '.join(self._heads)}, measuring for at most {duration(budget_seconds)}")
 
     def visit(self, point: Point, done: float, total: float, seconds_left: float) -> None:
         """Before each visit. done of total in any one unit; a share of one will do."""

@@ -67,7 +67,7 @@ def word(run: RunInfo) -> str:
 
 def _contention(run: RunInfo) -> str:
     share = percent(run.shared_share or 0.0)
-    return f", but the core was contended in {share} of the time" if is_contended(run) else ""
+    return f", but the core was contended {share} of the time" if is_contended(run) else ""
 
 
 def verdict(results: Results) -> str:
@@ -79,7 +79,7 @@ def verdict(results: Results) -> str:
     evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     if run.shared_share and not is_contended(run):
-        evidence.append(f"core contended in {percent(run.shared_share)} of the time")
+        evidence.append(f"core contended {percent(run.shared_share)} of the time")
     evidence += [f"{percent(aside)} discarded"] if aside >= LEAST_ASIDE else []
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
@@ -116,7 +116,7 @@ def why_withheld(results: Results) -> str:
 def unanswered(results: Results) -> str:
     """That the question has no answer, and why; empty where it has one."""
     why = "" if is_under_way(results.index.run) else results.index.run.unanswered
-    return f"The question of this run is not answered: {why}." if why else ""
+    return f"This run did not produce the requested numbers: {why}." if why else ""
 
 
 def limit(results: Results) -> str:

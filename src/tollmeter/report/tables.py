@@ -153,7 +153,7 @@ def memory_table(results: Results) -> Table | None:
         Column("latency", True),
         Column("cycles", True, spare=2),
         Column("read", True),
-        Column("parallel", True, spare=3),
+        Column("MLP", True, spare=3),
     ]
     lines = [_level(level, results.index.machine) for level in results.index.hierarchy]
     own = native(results.index.rows, results.index.machine.architecture)
@@ -173,7 +173,9 @@ def _level(level: Level, machine: Machine) -> Line:
         last = os_sizes(machine)[-1].level
         note = f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
     elif left is not None:
-        note = f"at least {two_digits(left, 'B')} of it are yours now; CPUs outside this machine may use the rest"
+        note = (
+            f"at least {two_digits(left, 'B')} of it is available to this machine now; CPUs outside it may use the rest"
+        )
     else:
         note = f"not resolved from {level.not_apart_from}: {level.not_apart_why}" if level.not_apart_from else ""
     cells = (
@@ -297,7 +299,7 @@ def answer(results: Results) -> str:
     paid = {
         meaning(toll, results.probes): toll for toll in reversed(results.index.tolls) if toll.typical and toll.value
     }
-    named = (("entry", "a system call"), ("switch", "a switch of processes"))
+    named = (("entry", "a system call"), ("switch", "a process switch"))
     parts += [f"{words} takes {in_a_sentence(of_toll(paid[means]))}" for means, words in named if means in paid]
     return upper(f"{'; '.join(parts)}.") if parts else ""
 
@@ -363,6 +365,8 @@ def missing(results: Results) -> str:
         return ""
     kinds = Counter(row.status for row in without)
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in kinds.most_common())
+    if len(results.index.rows) == 1:
+        return f"The only row has no number: {without[0].status.replace('_', ' ')}"
     have = "has" if len(without) == 1 else "have"
     return f"{count(len(without))} of {count(len(results.index.rows))} rows {have} no number: {counts}"
 

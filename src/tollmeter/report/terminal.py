@@ -19,7 +19,7 @@ from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
-from tollmeter.report.numbers import duration
+from tollmeter.report.numbers import count, duration
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Block, Table
@@ -114,7 +114,7 @@ def _left_out(results: Results, console: Console, width: int) -> None:
     """How much more there is, and what has no number."""
     numbered = sum(row.status == "ok" for row in results.index.rows)
     if numbered:
-        all_numbers = f"All {numbered} numbers" if numbered > 1 else "All that is known of the number"
+        all_numbers = f"All numbers ({numbered})" if numbered > 1 else "Details of the number"
         with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), width, first=INDENT)
     if missing := tables.missing(results):
         wrapped(console, f"{missing}.", width, first=INDENT, hanging=INDENT * 2)
@@ -122,7 +122,13 @@ def _left_out(results: Results, console: Console, width: int) -> None:
     gaps = tables.gaps(lost)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
     for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
-        wrapped(console, f"{number}: {reason}", width, first=INDENT * 2, hanging=INDENT * 3)
+        wrapped(
+            console,
+            f"{count(number)} row{'' if number == 1 else 's'}: {reason}",
+            width,
+            first=INDENT * 2,
+            hanging=INDENT * 3,
+        )
 
 
 def _findings(results: Results, console: Console, width: int, whole: bool) -> None:

@@ -52,7 +52,8 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
         yield f"{place}  {command.name}" if len(commands) > 1 else command.name
         yield from (f"   {line}" for line in _of_command(command, rows.get(command.name, {})))
         if place > 1:
-            yield f"   against 1  {against.get(points.get(command.name, ''), 'not compared: it has no number')}"
+            no_result = f"not compared: command {place} has no result"
+            yield f"   against 1  {against.get(points.get(command.name, ''), no_result)}"
     first = {command.outputs[0] for command in commands if command.outputs}
     if len(first) > 1:
         yield "The commands print different output."

@@ -45,7 +45,7 @@ def captured(path: Path) -> Capture:
     described: Head | None = None
     visits: dict[int, bytes] = {}
     failures: dict[str, str] = {}
-    session = Session("interrupted", 0.0, "it ended without a word")
+    session = Session("interrupted", 0.0, "it ended without a message")
     reader, lost = Outcomes(), 0
     for stream in _streams(find_lines(content)):
         try:
@@ -66,7 +66,7 @@ def captured(path: Path) -> Capture:
     if described is None or described.machine is None or first is None:
         raise Failure(f"{path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5)
     if session.status == "measuring":
-        session = session._replace(status="interrupted", reason="it ended without a word")
+        session = session._replace(status="interrupted", reason="it ended without a message")
     if lost:
         reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
         session = session._replace(reason=reason)

@@ -42,11 +42,11 @@ def read(document: bytes | str) -> Index:
     try:
         index = msgspec.json.decode(document, type=Index)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as wrong:
-        raise Failure(f"no index of a run: {wrong}", exit_code=5) from None
+        raise Failure(f"not an index of a run: {wrong}", exit_code=5) from None
     if index.format != INDEX_FORMAT:
         raise Failure(f"an index of format {index.format}, and this Tollmeter reads {INDEX_FORMAT}", exit_code=5)
     for complaint in complaints(index):
-        raise Failure(f"no index of a run: {complaint}", exit_code=5)
+        raise Failure(f"not an index of a run: {complaint}", exit_code=5)
     return index
 
 

@@ -145,7 +145,7 @@ def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[
     Raises Failure for another format, or where Parquet's library cannot be had."""
     writers = {"csv": _csv, "json": _json, "jsonl": jsonl, "md": _markdown}
     if form not in FORMATS:
-        raise Failure(f"no format is called {form!r}; known: {', '.join(FORMATS)}")
+        raise Failure(f"there is no format {form!r}; known: {', '.join(FORMATS)}")
     return parquet(flat_parameters(table), about) if form == "parquet" else writers[form](table)
 
 

@@ -71,7 +71,7 @@ def read_fleet(folder: Path) -> Fleet:
     import duckdb
 
     if not is_dataset(folder):
-        raise Failure(f"{folder} is no dataset: it has no folders rows and machines (toll export --dataset)")
+        raise Failure(f"{folder} is not a dataset: it has no folders rows and machines (toll export --dataset)")
     with duckdb.connect() as db:
         db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 1; SET preserve_insertion_order = false")
         db.execute("CREATE TABLE keys (key BIGINT, place INTEGER)")

@@ -115,7 +115,7 @@ class Journal:
                 raise Failure(f"{folder} is not a folder") from error
             again = typed("run", "--resume", str(folder))
             raise Failure(
-                f"{folder} holds a run already: `{again}` continues it, --out names another folder"
+                f"{folder} already holds a run: continue it with `{again}`, or name a different folder with --out"
             ) from error
         except OSError as error:
             raise Failure(f"cannot write to {folder}: {error.strerror}. Nothing was measured yet", 5) from error
@@ -272,7 +272,7 @@ def read(folder: Path) -> Contents:
     described: Head | None = None
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
-    session = Session("interrupted", 0.0, "it ended without a word")
+    session = Session("interrupted", 0.0, "it ended without a message")
     for stream in streams(folder, damage):
         try:
             if stream.is_visit:
@@ -290,7 +290,7 @@ def read(folder: Path) -> Contents:
         except Failure as error:
             raise Failure(f"{folder}: {error.sentence}", error.exit_code) from error
     if described is None or described.machine is None:
-        raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
+        raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
     return Contents(described, tuple(outcomes), session, tuple(damage))
 
@@ -299,7 +299,7 @@ def opening(folder: Path) -> Head:
     """What its first stream says. Raises Failure as `read` does."""
     for stream in streams(folder):
         return head(stream.lines)
-    raise Failure(f"{folder / NAME} does not begin with the machine that was measured", exit_code=5)
+    raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
 
 
 class Visits(Sequence[Outcome]):

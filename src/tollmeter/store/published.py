@@ -139,12 +139,12 @@ def read_published(path: Path) -> Published:
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Failure(f"{path} is no file of `toll publish`: {error}", 5) from None
+        raise Failure(f"{path} is not a file of `toll publish`: {error}", 5) from None
     wrong = next(complaints(published_run.index), "")
     if published_run.format != FORMAT:
         wrong = f"format {published_run.format}"
     if wrong or published_run.id != _identity(published_run.index, published_run.pairs, published_run.load):
-        raise Failure(f"{path} is no file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
+        raise Failure(f"{path} is not a file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
     return published_run
 
 

@@ -120,7 +120,7 @@ BOARDS = {
 def board_of(name: str) -> Board:
     """Raises Failure with the boards that there are."""
     if name not in BOARDS:
-        raise Failure(f"no guest or board is called {clean(name)!r}; known: {', '.join(BOARDS)}")
+        raise Failure(f"there is no guest or board {clean(name)!r}; known: {', '.join(BOARDS)}")
     return BOARDS[name]
 
 

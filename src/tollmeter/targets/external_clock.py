@@ -107,7 +107,7 @@ class Port:
         try:
             self._port.write(content)
         except (OSError, serial.SerialException) as error:
-            raise Failure(f"{self.name} takes nothing: {_why(error)}", 5) from error
+            raise Failure(f"{self.name} accepts no data: {_why(error)}", 5) from error
 
     def forget(self) -> None:
         with contextlib.suppress(OSError, termios.error):
@@ -135,7 +135,7 @@ def check_line(words: str) -> None:
     if kind == "serial":
         parts_of(rest)
     elif words != "pty":
-        raise Failure(f"{words!r} is no line: expected pty or serial:PATH")
+        raise Failure(f"{words!r} is not a clock; expected pty or serial:PATH")
 
 
 def open_line(words: str) -> ClockLine:

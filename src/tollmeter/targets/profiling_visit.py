@@ -71,7 +71,7 @@ def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) 
         child = Child([*native_command(command[0]), *command[1:]], environment)
         return ProfiledVisit(_finished(child, limit_s), {})
     if kind != "qemu-user":
-        raise Failure(f"{target} has no sampler of ours: this machine has (local), and qemu-user", 6)
+        raise Failure(f"{target} has no sampler: only local and qemu-user have one", 6)
     ended, output = beside_counter(
         place, command, asked.word(), plugin=f"{emulator}/profile.so", output="hits", limit_s=limit_s
     )

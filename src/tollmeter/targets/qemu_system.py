@@ -166,7 +166,7 @@ class Guest(Asking):
         self._board = board_of(name)
         self._emulator = shutil.which(self._board.emulator) or ""
         if not self._emulator:
-            raise Failure(f"no {self._board.emulator} here: {install_line([self._board.package])}", 5)
+            raise Failure(f"{self._board.emulator} is not installed: {install_line([self._board.package])}", 5)
         self._ours = emulator / self._board.ours
         if not self._ours.is_file():
             raise Failure(f"{self._ours} is not built: make emulator", 5)

@@ -45,7 +45,7 @@ def lack(architecture: str) -> Lack | None:
 
     emulator = emulator_of(architecture)
     if emulator is None:
-        return Lack(f"no qemu-{architecture}", (PACKAGE,))
+        return Lack(f"qemu-{architecture} is not installed", (PACKAGE,))
     # Plugins need a program that is linked dynamically. A script may start one.
     with contextlib.suppress(OSError, ELFError), Path(emulator).open("rb") as file:
         if not any(segment["p_type"] == "PT_INTERP" for segment in ELFFile(file).iter_segments()):
@@ -56,7 +56,7 @@ def lack(architecture: str) -> Lack | None:
 def emulator_here(architecture: str) -> str:
     """Raises Failure where there is none that loads plugins."""
     if missing := lack(architecture):
-        mend = f" here: {install_line(missing.packages)}" if missing.packages else ""
+        mend = f", or is not an emulator of {PACKAGE}: {install_line(missing.packages)}" if missing.packages else ""
         raise Failure(f"{missing.reason}{mend}", 5)
     return str(emulator_of(architecture))
 

@@ -83,7 +83,7 @@ class Connection:
     def __init__(self, host: str, options: Sequence[str] = ()) -> None:
         check_host(host)
         if shutil.which("ssh") is None:
-            raise Failure(f"no ssh here: {install_line(['openssh-client'])}", 5)
+            raise Failure(f"ssh is not installed: {install_line(['openssh-client'])}", 5)
         self.host = host
         self._folder = scratch("toll-ssh-", _LONGEST_PARENT)
         self._socket = self._folder.path / "socket"
@@ -332,5 +332,5 @@ class Ssh(Asking):
             self._foreign.add(executable)
             raise Failure(f"the kernel of {self._host} cannot run it", 5)
         if done.returncode != 0:
-            raise Failure(f"{self._host} does not take the probe: {clean(done.stderr.decode(errors='replace'))}", 5)
+            raise Failure(f"{self._host} does not accept the probe: {clean(done.stderr.decode(errors='replace'))}", 5)
         return there

@@ -63,10 +63,11 @@ def clock_of(target: str) -> Clock:
     kind, _, place = target.partition(":")
     if kind not in CLOCKS:
         raise Failure(
-            f"there is no target {clean(target)!r}: local, qemu-user:ARCH, {', '.join(BOARDS)}, ssh:HOST, serial:PATH"
+            f"there is no target {clean(target)!r}; known: local, qemu-user:ARCH, "
+            f"{', '.join(BOARDS)}, ssh:HOST, serial:PATH"
         )
     if kind == LOCAL and target != LOCAL:
-        raise Failure(f"there is no target {clean(target)!r}: {LOCAL} is this machine, and has no other name")
+        raise Failure(f"there is no target {clean(target)!r}: use {LOCAL} for this machine")
     if kind == "ssh":
         check_host(place)
     if kind == "serial":

@@ -101,12 +101,12 @@ def _is_foreign(path: Path, root: Path) -> bool:
 def read_abi(path: Path) -> Abi:
     """One ABI file. Raises Failure with a sentence for what it cannot mean."""
     if not _NAME.fullmatch(path.stem):
-        raise Failure(f"{path.name!r} is no name of an ABI: letters, digits and . _ + - are meant")
+        raise Failure(f"{path.name!r} is not a valid ABI name: use letters, digits and . _ + -")
     try:
         table = clean(tomllib.loads(read_regular(path, _MOST_BYTES).decode()))
         abi = msgspec.convert({**table, "name": path.stem}, Abi)
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{path.name} is no ABI file: {clean(str(error))[:200]}") from error
+        raise Failure(f"{path.name} is not a valid ABI file: {clean(str(error))[:200]}") from error
     unknown = sorted(set(abi.elf) - set(READERS))
     if unknown:
         raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(READERS)}")
@@ -115,10 +115,10 @@ def read_abi(path: Path) -> Abi:
     for word in chain(*compilers, abi.compiler_cxx, abi.flags):
         if not _WORD.fullmatch(word):
             fitting = "a compiler or flag has letters, digits, . _ / , = + : @ -"
-            raise Failure(f"{path.name}: {word!r} is no word of a command; {fitting}")
+            raise Failure(f"{path.name}: {word!r} is not a valid word of a command; {fitting}")
     for package in abi.packages:
         if not _PACKAGE.fullmatch(package):
-            raise Failure(f"{path.name}: {package!r} is no name of a Debian package")
+            raise Failure(f"{path.name}: {package!r} is not a valid Debian package name")
     return abi
 
 

@@ -141,7 +141,7 @@ def prove_elf(path: Path, promises: Mapping[str, Value]) -> None:
         with path.open("rb") as file:
             trouble = _broken_promise(ELFFile(file), promises)
     except (OSError, ELFError) as error:
-        raise Failure(f"{path.name} is no executable that can be read back: {error}", 1) from error
+        raise Failure(f"{path.name} is not an executable that can be read back: {error}", 1) from error
     if trouble:
         raise Failure(f"{path.parent.name}/{path.name} {trouble}", 1)
 

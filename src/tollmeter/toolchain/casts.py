@@ -115,12 +115,14 @@ def units_of(folder: Path, languages: Sequence[str] = ("c",)) -> list[Unit]:
     try:
         read = msgspec.json.decode(path.read_bytes(), type=list[Unit])
     except FileNotFoundError as error:
+        if not folder.exists():
+            raise Failure(f"folder {folder} does not exist") from error
         raise Failure(
             f"{path} does not exist; it states how each file is compiled: "
             "`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON .` or `bear -- make` writes it"
         ) from error
     except (OSError, ValueError, RecursionError) as error:
-        raise Failure(f"{path} is no compilation database: {error}") from error
+        raise Failure(f"{path} is not a compilation database: {error}") from error
     root = path.absolute().parent
     absolute = (msgspec.structs.replace(unit, directory=str(root / unit.directory)) for unit in read)
     return [unit for unit in absolute if _LANGUAGES.get(Path(unit.file).suffix) in languages]

@@ -176,7 +176,7 @@ def _fetch(library: Library, folder: Path) -> None:
     """Whole or not at all."""
     if os.environ.get("TOLL_INSTALL") == "no":
         otherwise = f": {library.variable}=DIR names one's own" if library.variable else ""
-        raise Failure(f"{library.title} is not here, and TOLL_INSTALL=no forbids to fetch it{otherwise}", 5)
+        raise Failure(f"{library.title} is not installed, and TOLL_INSTALL=no forbids downloading it{otherwise}", 5)
     with tempfile.TemporaryDirectory(dir=folder.parent) as name:
         scratch = Path(name)
         packed, tree = scratch / "packed", scratch / "tree"
@@ -240,7 +240,7 @@ def _address(library: Library, scratch: Path) -> str:
         run_apt(["apt-get", "-q", *own, "update"], scratch, _MISSING)
         address, output = _looked_up(library, scratch, own)
     if address is None:
-        raise Failure(f"Debian's {library.package} {library.version} cannot be had here: {output}", 5)
+        raise Failure(f"Debian's {library.package} {library.version} cannot be installed here: {output}", 5)
     return address
 
 

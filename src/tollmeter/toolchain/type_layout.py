@@ -45,7 +45,7 @@ def read_layout(path: Path) -> dict[str, str]:
                     raise ELFError(f"it has no section {name}")
                 sections[name] = bytes(section.data())
     except ELFError as error:
-        raise Failure(f"{path.name} is no object file: {error}") from error
+        raise Failure(f"{path.name} is not an object file: {error}") from error
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
     double = {"double 1.0": sections[".toll.double"].hex()}
     facts: dict[str, str] = {}

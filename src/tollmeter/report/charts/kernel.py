@@ -35,7 +35,7 @@ _LEAST_RUNGS = 4
 
 
 def ladder(bench: Bench) -> Iterator[Chart]:
-    """Every boundary from the first cache to a switch of processes, on one log scale."""
+    """Every boundary from the first cache to a process switch, on one log scale."""
     lines = paid(bench.own(bench.rows), bench.results.probes, core_clocks_hz(bench.outcomes).get(bench.target))
     rungs = level_rungs(bench)
     for row, toll in lines:
