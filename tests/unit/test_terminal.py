@@ -323,7 +323,7 @@ def test_what_an_emulator_gave_says_so() -> None:
 def test_a_narrow_table_breaks_no_word_while_there_is_room() -> None:
     """Of two columns of words the one whose words are long keeps its room, however wide the other's text is."""
     long, short = "two-instruction 1,246,723,760 operations", "a b c d e f g h i j k l m n o p q"
-    told = tables.table("What", [tables.Column("What"), tables.Column("published")], [tables.Line((short, long))])
+    told = tables.Table([tables.Column("What"), tables.Column("published")], [tables.Line((short, long))])
     for width in (60, 40, 30):
         text = "\n".join(line.plain for line in table_lines(told, width))
         assert all(word in text for word in ("1,246,723,760", "instruction", "operations")), text

@@ -24,7 +24,7 @@ from tollmeter.report.compared_rows import (
     run_name,
 )
 from tollmeter.report.numbers import DASH, count, of_level, percent, plain, size_of_level
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Column, Line, Table
 
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600
@@ -108,7 +108,7 @@ def _machines(compared: Compared, whole: bool) -> list[Block]:
         sizes = [size_of_level(level) if level and level.size_bytes else DASH for level in levels]
         lines.append(Line((name, *sizes, *(of_level(level) if level else DASH for level in levels))))
     columns = [Column(f"{word} {label}", True) for word in ("size", "latency") for label in compared.labels]
-    memory = [table("Memory", [Column("Memory"), *columns], lines)] if lines else []
+    memory = [Table([Column("Memory"), *columns], lines)] if lines else []
     tolls = tolls_table((compared.runs[0], compared.runs[1]), whole=whole) if len(compared.runs) == 2 else None
     return [*memory, *([tolls] if tolls else [])]
 

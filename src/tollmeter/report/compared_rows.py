@@ -15,7 +15,7 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.listing import value_in_words
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, quantity, size, size_of_level
-from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.tables import Cell, Column, Line, Table
 
 _SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)
@@ -101,7 +101,7 @@ def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
         else:
             cells = [DASH if change is None else _with_sign(change) for change in changes]
         lines.append(Line((naming.row(first.old), of_row(first.old).bare, *cells)))
-    return table("Rows", columns, lines) if lines else None
+    return Table(columns, lines) if lines else None
 
 
 def _with_sign(change: Change) -> Figure:
@@ -219,7 +219,7 @@ def _side_by_side(
     title: str, names: Sequence[str], facts: Sequence[Mapping[str, str]], labels: Sequence[str]
 ) -> Table | None:
     lines = [Line((name.replace("_", " "), *(of_run.get(name) or DASH for of_run in facts))) for name in names]
-    return table(title, [Column(title), *map(Column, labels)], lines) if lines else None
+    return Table([Column(title), *map(Column, labels)], lines) if lines else None
 
 
 def revisions(runs: tuple[Results, Results]) -> dict[str, tuple[int, int]]:

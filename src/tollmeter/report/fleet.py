@@ -16,7 +16,7 @@ from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareMod
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.numbers import percent, quantity
 from tollmeter.report.page import rendered
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Column, Line, Table
 from tollmeter.report.text_layout import clean
 
 MOST_ROWS = 12
@@ -132,8 +132,8 @@ def distribution(judged: Judged, most: int | None) -> Table | None:
         values = [quantity(end, judged.model.rows[row].unit) for end in ends]
         differ = percent(exp(spread.sd[row]) - 1)
         lines.append(Line((row_name(judged.model.rows[row]), str(spread.nodes[row]), *values, differ)))
-    title = "Rows" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
-    return table(title, columns, lines) if lines else None
+    title = "" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
+    return Table(columns, lines, title) if lines else None
 
 
 def as_json(models: Sequence[Judged]) -> bytes:

@@ -17,7 +17,7 @@ from tollmeter.report.ci_formats import Annotation, Case
 from tollmeter.report.compared_rows import Compared
 from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Column, Line, Table
 
 FORMAT = 1
 MOST_NAMED = 3
@@ -78,7 +78,7 @@ def failures(decision: Decision) -> Table | None:
     columns = [Column("Slower"), *(Column(name, True) for name in ("by", "limit", "p", "shows from"))]
     lines = [Line((row.judged.name, _by(row), percent(row.judged.limit), f"{row.adjusted:.1g}", _shows(row)))
              for row in decision.of("slower")]  # fmt: skip
-    return table("Slower", columns, lines) if lines else None
+    return Table(columns, lines) if lines else None
 
 
 def _by(decided: Decided) -> str:

@@ -17,7 +17,7 @@ from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
 from tollmeter.report.numbers import Figure, quantity
 from tollmeter.report.numbers import cycles as cycles_text
-from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.report.text_layout import INDENT, print_table, width_of, wrapped
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -75,7 +75,7 @@ def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], cons
         cells = (named(each, labels), str(len(each.readings)), _blocks(each, NARROW), _figure(each.row))
         dated = ((each.readings[step.place].source.started.date(), step) for step in each.steps)
         lines.append(Line(cells, "; ".join(f"{day.isoformat()} {_change_text(each, step)}" for day, step in dated)))
-    print_table(table("Rows", columns, lines), console, width)
+    print_table(Table(columns, lines), console, width)
     console.print()
 
 
@@ -117,7 +117,7 @@ def _series_table(series: RowSeries) -> Table:
         cells += (cycles_text(cycles(reading)),) if series.in_cycles else ()
         mark = "≠" if place in steps else ""
         lines.append(Line((*cells, mark), _change_text(series, steps[place]) if mark else ""))
-    return table("Date", [*columns, Column("")], lines)
+    return Table([*columns, Column("")], lines)
 
 
 def _change_text(series: RowSeries, step: Step) -> str:

@@ -13,7 +13,7 @@ from tollmeter.inference.rate_falls import ALLOWANCE, AXIS, RATE, times_as_fast
 from tollmeter.model import Fall, Lengths, Modelled, Results, Row, Value
 from tollmeter.numbers.meanings import main_abi, with_meaning
 from tollmeter.report.numbers import DASH, Figure, plain, quantity, size, time
-from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table, table
+from tollmeter.report.tables import CLOCKS, Block, Cell, Column, Line, Table
 
 MOST_LENGTHS = 5
 SAME = 0.03
@@ -103,7 +103,7 @@ def _section(group: _Group, first: bool) -> Section:
     return Section(
         title=group.kernel,
         place=group.place,
-        rates=table(title, _columns(title, chosen), lines),
+        rates=Table(_columns(title, chosen), lines),
         gains=gains,
         modelled=modelled,
         sentences=tuple(filter(None, sentences)),
@@ -181,7 +181,7 @@ def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
         if ratios := _ratios(left, right):
             lines.append(Line((name, *(plain(ratios[n]) if n in ratios else DASH for n in chosen))))
     title = _titled(group, "times as few" if group.clock == "instructions" else "times as fast")
-    gains = table(title, _columns(title, chosen), lines) if lines else None
+    gains = Table(_columns(title, chosen), lines) if lines else None
     names = [
         f"{f'{first.way}: ' if first.way else ''}{', '.join(series.abi for series in (first, *others))} and {last.abi}"
         for first, *others, last in (same for same in alike.values() if len(same) > 1)
@@ -310,7 +310,7 @@ def _modelled_table(kernel: str, models: Sequence[Modelled]) -> Table | None:
         for name, by_length in by_name.items()
     ]
     title = f"{kernel}, modelled misses an operation"
-    return table(title, _columns(title, lengths), lines) if lines else None
+    return Table(_columns(title, lengths), lines) if lines else None
 
 
 def _modelled_sentence(results: Results, models: Sequence[Modelled]) -> str:

@@ -12,7 +12,7 @@ from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.numbers import of_row, size
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Column, Line, Table
 from tollmeter.root import typed
 
 MOST_ROWS = 40
@@ -39,7 +39,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     if len(rows) > len(shown):
         rest = typed("show", results.index.run.folder, "--format", "csv")
         table_lines[-1] = replace(table_lines[-1], note=f"and {len(rows) - len(shown)} rows more: `{rest}`")
-    return table(columns[0].name, [*columns, Column("median", True)], table_lines)
+    return Table([*columns, Column("median", True)], table_lines)
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:

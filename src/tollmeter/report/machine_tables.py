@@ -16,7 +16,7 @@ from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables, tolls
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
-from tollmeter.report.tables import Cell, Column, Line, Table, table
+from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.studies.attempts import outcomes_of
 
 CANNOT = "cannot tell"
@@ -42,7 +42,7 @@ def inferred_table(results: Results) -> Table | None:
         or (inference.kind == "prefetched" and _of_direction(results, inference, "prefetch_gain") is None)
     ]
     columns = [Column("Inferred"), Column("measured", True), Column("system says", True)]
-    return table("Inferred", columns, lines) if lines else None
+    return Table(columns, lines) if lines else None
 
 
 def _value(inference: Inference) -> Cell:
@@ -107,7 +107,7 @@ def node_tables(results: Results) -> tuple[Table, ...]:
         columns = [Column(title), *(Column(f"to node {home}", True) for home in homes)]
         lines = [Line((f"from node {node}", *(figures.get((node, home), DASH) for home in homes))) for node in nodes]
         if lines:
-            tables_of_nodes.append(table(title, columns, lines))
+            tables_of_nodes.append(Table(columns, lines))
     return tuple(tables_of_nodes)
 
 
@@ -132,7 +132,7 @@ def _titled(table: Table, title: str) -> Table:
         if all(str(line.cells[place]).strip() == DASH for line in table.rows):
             table = tables.without_column(table, place)
     first, *others = table.columns
-    return replace(table, title=title, columns=(replace(first, name=title), *others))
+    return replace(table, columns=(replace(first, name=title), *others))
 
 
 def of_kinds(results: Results) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def clocks_table(results: Results) -> Table | None:
     marks = [[outcome.marks for outcome in outcomes_of(results, row) if outcome.marks] for row in first.values()]
     lines = [_clock_line(row, seen) for row, seen in zip(first.values(), marks, strict=True) if seen]
     right = [Column(name, right=True) for name in ("by the line", "by its own", "ratio", "empty test")]
-    return table("Two clocks", [Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
+    return Table([Column("Two clocks"), *right, Column("bytes")], lines) if lines else None
 
 
 def _clock_line(row: Row, seen: list[Marks]) -> Line:
@@ -291,7 +291,7 @@ def node_table(machine: Machine) -> Table | None:
         cpus = listed(numbers(node.cpus)) or "none"
         lines.append(Line((str(node.node), size(node.memory_bytes), cpus, " ".join(map(str, node.distances)))))
     columns = [Column("Memory node"), Column("memory", True), Column("CPUs"), Column("distances")]
-    return table("Memory node", columns, lines) if lines else None
+    return Table(columns, lines) if lines else None
 
 
 def _quota(text: str) -> str:
@@ -317,4 +317,4 @@ def limits(machine: Machine) -> Table:
         "pages": ", ".join([*pages, *reserved]),
     }
     lines = [Line((name, value)) for name, value in values.items() if value]
-    return table("Limits", [Column("Limits"), Column("value")], lines)
+    return Table([Column("Limits"), Column("value")], lines)

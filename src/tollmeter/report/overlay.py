@@ -20,7 +20,7 @@ from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
 from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
 from tollmeter.report.page import put, rendered
-from tollmeter.report.tables import Column, Line, Table, table
+from tollmeter.report.tables import Column, Line, Table
 from tollmeter.report.tolls import best_known
 
 CANNOT_TELL = 4
@@ -109,7 +109,7 @@ def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
         "over": f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
         "verdict": f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
         "unfinished": "" if run.verdict == "interrupted" else tables.unfinished(results),
-        "memory": replace(memory, title=f"Memory of {letter}") if memory else None,
+        "memory": replace(memory, own_title=f"Memory of {letter}") if memory else None,
         "no_levels": tables.no_levels(results),
     }  # fmt: skip
 
@@ -141,7 +141,7 @@ def tolls_table(runs: tuple[Results, Results], *, whole: bool) -> Table | None:
             ratio, note = _ratio(both, *tolls)
             lines.append(Line((named.toll, *cells, ratio), note))
     columns = [Column("toll"), *(Column(name, right=True) for name in (*SIDES, f"{SIDES[1]} / {SIDES[0]}"))]
-    return table("All tolls" if whole else "Tolls", columns, lines) if lines else None
+    return Table(columns, lines, "All tolls" if whole else "Tolls") if lines else None
 
 
 def _key(toll: Toll) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from tollmeter.model import Profile, Share
 from tollmeter.report.numbers import DASH, MINUS, count, plain
-from tollmeter.report.tables import Block, Column, Line, Table, table
+from tollmeter.report.tables import Block, Column, Line, Table
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
@@ -62,7 +62,7 @@ def profile_table(profile: Profile) -> Table:
             if hits / profile.hits >= LEAST_SHARE
         ]
     columns = [Column("function"), Column(_unit(profile), True), Column("ratio(%)", True)]
-    return table("function", columns, rows)
+    return Table(columns, rows)
 
 
 def source_of(profile: Profile) -> str:
@@ -88,7 +88,7 @@ def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Tabl
         Column("function"), Column(f"{titles[0]}: {_unit(left)}", True), Column("ratio(%)", True),
         Column(f"{titles[1]}: {_unit(right)}", True), Column("ratio(%)", True), Column("change", True),
     ]  # fmt: skip
-    return table("function", columns, rows)
+    return Table(columns, rows)
 
 
 def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:

@@ -11,7 +11,7 @@ from tollmeter.model import Relative, Results, Suite
 from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
-from tollmeter.report.tables import Block, Cell, Column, Line, Table, table
+from tollmeter.report.tables import Block, Cell, Column, Line, Table
 from tollmeter.studies.attribution import Attribution, Part
 from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
 from tollmeter.studies.matching_rows import VIRTUAL
@@ -63,7 +63,7 @@ def _table(relatives: Sequence[Relative], worth: str) -> Table:
         Line((what, *(cells.get((what, abi), DASH) for abi in places), published.get(what, "")))
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
-    return table(title, [Column(title), *columns, Column(f"published, {worth}".rstrip(", "))], rows)
+    return Table([Column(title), *columns, Column(f"published, {worth}".rstrip(", "))], rows)
 
 
 def _change(relative: Relative) -> Cell:
@@ -96,7 +96,7 @@ def attribution_table(attributions: Sequence[Attribution]) -> Table:
     for attribution in attributions:
         times = (_time(attribution, ns) for ns in (attribution.first_ns, attribution.second_ns))
         rows.append(Line((named(attribution), *times, *(_saved(attribution, part) for part in attribution.parts))))
-    return table("What is saved", columns, rows)
+    return Table(columns, rows)
 
 
 def named(attribution: Attribution) -> str:
@@ -226,7 +226,7 @@ def published(suite: Suite, pair: Pair) -> list[Table]:
         rows.append(Line((share.function, *(f"{part:.1f}" if part else DASH for part in busy), *here)))
     columns = [Column("% of the busy time"), *(Column(f"{title}, published", True) for title in pair.titles),
                *(Column(f"{title}, here", True) for title in pair.titles)]  # fmt: skip
-    return [table("% of the busy time", columns, rows)]
+    return [Table(columns, rows)]
 
 
 def ways_out(results: Results, suite: Suite) -> list[Ways]:
@@ -250,7 +250,7 @@ def _ways(ranking: Ranked) -> Ways:
         alike = [other.what for other, its_row in others if gained / gain(base, its_row) < 1 + ALIKE]
         sentence = f"{best} As good within 3 %: {'; '.join(alike)}." if alike else best
         sentence += "" if settled else " Its rows have not converged; a longer run tells how much."
-    return Ways(", ".join(ranking.place), table("What to do", columns, lines), best, sentence)
+    return Ways(", ".join(ranking.place), Table(columns, lines), best, sentence)
 
 
 # ---- break-even -----------------------------------------------------------------------------------------------------

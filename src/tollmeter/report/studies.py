@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tollmeter.model import Claim, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
 from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
-from tollmeter.report.tables import Block, Column, Line, Table, table
+from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
@@ -99,7 +99,7 @@ def claims_table(answers: Sequence[Answer]) -> Table:
         Column("What"), Column("published"), Column("here", right=True), Column("verdict"),
         Column("holds at", spare=1), Column(""),
     ]  # fmt: skip
-    return table("What", columns, rows)
+    return Table(columns, rows)
 
 
 def verdict_in_words(claim: Claim) -> str:
@@ -150,7 +150,7 @@ def listings(results: Results) -> list[Block]:
         virtual = FREE if place.clock == "virtual" else ""
         differs = [f"{test.listed.test}: {test.listed.differs}" for test in place.tests if test.listed.differs]
         sentences = filter(None, (lesson(place), virtual, _left(place), *dict.fromkeys(differs)))
-        blocks.append(Block(tables=(table(title, columns, lines),), sentences=tuple(sentences)))
+        blocks.append(Block(tables=(Table(columns, lines),), sentences=tuple(sentences)))
     return blocks
 
 

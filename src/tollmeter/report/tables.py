@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -61,12 +62,11 @@ PAGE = "report.html"
 
 @dataclass(frozen=True)
 class Column:
-    """right: it holds numbers; sure: some of them carry an interval; spare: where there is no room for all columns, the
-    one with the highest value is dropped first, and one with 0 stays."""
+    """right: it holds numbers; spare: where there is no room for all columns, the one with the highest value is dropped
+    first, and one with 0 stays."""
 
     name: str
     right: bool = False
-    sure: bool = False
     spare: int = 0
 
 
@@ -78,11 +78,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A Figure in a cell keeps number, unit and interval apart."""
+    """A Figure in a cell keeps number, unit and interval apart. own_title: in place of the first column's name."""
 
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[Line, ...]
+    columns: Sequence[Column]
+    rows: Sequence[Line]
+    own_title: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.own_title or self.columns[0].name
+
+    @cached_property
+    def sure(self) -> tuple[bool, ...]:
+        """By column, whether some of its numbers carry an interval."""
+        cells_by_column = zip(*(row.cells for row in self.rows), strict=True)
+        return tuple(any(isinstance(cell, Figure) and cell.sure for cell in cells) for cells in cells_by_column)
 
 
 @dataclass(frozen=True)
@@ -92,15 +102,6 @@ class Block:
     titles: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     sentences: tuple[str, ...] = ()
-
-
-def table(title: str, columns: Sequence[Column], rows: Sequence[Line]) -> Table:
-    """Notes which columns hold an interval."""
-    noted = [
-        replace(column, sure=any(isinstance(cell := row.cells[place], Figure) and cell.sure for row in rows))
-        for place, column in enumerate(columns)
-    ]
-    return Table(title, tuple(noted), tuple(rows))
 
 
 def without_column(table: Table, gone: int) -> Table:
@@ -162,7 +163,7 @@ def memory_table(results: Results) -> Table | None:
         node, home = (slowest.far.parameters[name] for name in ("node", "home"))
         note = f"{plain(slowest.ratio.value, 2)} times the latency of the node's own memory"
         lines.append(Line((f"node {home} from {node}", "", "", "", of_row(slowest.far), DASH, DASH, DASH), note))
-    memory = table("Memory", columns, lines)
+    memory = Table(columns, lines)
     return memory if any(line.cells[2] for line in lines) else without_column(memory, 2)
 
 
@@ -238,7 +239,7 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
         Line((toll.toll, of_toll(toll), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note) for toll in paid
     ]
     lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
-    return table("Tolls", columns, lines)
+    return Table(columns, lines)
 
 
 def brief(table: Table | None) -> Table | None:
