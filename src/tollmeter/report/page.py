@@ -27,11 +27,11 @@ from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Failure, Results
 from tollmeter.notices import notify
-from tollmeter.report import chart_style, machine_tables, programs, run_verdict, tables
+from tollmeter.report import chart_style, machine_tables, numbers, programs, run_verdict, tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.probe_sections import command, dossiers, executables, families, linked, provenance
+from tollmeter.report.probe_sections import chart_of, command, dossiers, families, parameter, provenance
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder
@@ -146,14 +146,18 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
         "ladder": ladder(results),
-        "findings": linked(results, tables.findings(results), drawn),
+        "signs": tables.SIGNS,
+        "findings": [
+            (finding, [tables.evidence(item, results) for item in finding.evidence], chart_of(finding, drawn))
+            for finding in tables.findings(results)
+        ],
         "first": [chart for chart in drawn if chart.name == BESIDE_MEMORY],
         "charts": [chart for chart in drawn if chart.name in FEATURED],
         "probes": probes,
         "families": families(probes, folded),
         "command": command(results),
         "provenance": provenance(results),
-        "builds": executables(results),
+        "builds": sorted(results.builds, key=lambda build: (build.probe, build.abi)),
         "parts": machine_tables.parts_of(index.machine),
         "nodes": machine_tables.node_table(index.machine),
         "limits": machine_tables.limits(index.machine),
@@ -220,8 +224,8 @@ def _template_text(name: str) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.filters["bound"] = bound
-    made.filters["prose"] = prose
+    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter}
+    made.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
     return made
 
 

@@ -13,8 +13,8 @@ from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
-from tollmeter.report.numbers import Figure, count, of_row, quantity, size
-from tollmeter.report.tables import SIGNS, Discarded, evidence, gaps
+from tollmeter.report.numbers import count, size
+from tollmeter.report.tables import Discarded, gaps
 from tollmeter.root import typed
 
 RUN_FACTS = ("id", "suite", "started", "status", "seed", "tollmeter", "folder")
@@ -31,38 +31,22 @@ HINTS = (
 
 
 @dataclass(frozen=True)
-class RowLine:
-    parameters: tuple[str, ...]
-    abi: str
-    place: str
-    metric: str
-    median: Figure | str
-    least: str
-    samples: str
-    set_aside: str
-
-
-@dataclass(frozen=True)
-class MissingRows:
-    status: str
-    reason: str
-    rows: str
-
-
-@dataclass(frozen=True)
 class Dossier:
-    """A probe's question, what was seen of it, what is missing, its own charts, and all its rows."""
+    """A probe's question, what was seen of it, what is missing, its own charts, and its rows with a number.
+
+    gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks."""
 
     name: str
     anchor: str
     question: str
     seen: tuple[str, ...]
-    gaps: tuple[MissingRows, ...]
+    gaps: list[tuple[str, str, int]]
     shown: tuple[Chart, ...]
     charts: tuple[Chart, ...]
     parameters: tuple[str, ...]
+    sizes: frozenset[str]
     places: bool
-    rows: tuple[RowLine, ...]
+    rows: list[Row]
 
 
 @dataclass(frozen=True)
@@ -73,19 +57,6 @@ class Family:
     probes: tuple[Dossier, ...]
     charts: tuple[Chart, ...]
     extent: str
-
-
-@dataclass(frozen=True)
-class Linked:
-    """A finding in words, with the chart that shows it."""
-
-    name: str
-    severity: str
-    sign: str
-    claim: str
-    evidence: tuple[str, ...]
-    remedy: str
-    chart: Chart | None
 
 
 def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
@@ -124,15 +95,13 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
         anchor=_anchor(name),
         question=probe.question if probe else "",
         seen=tuple(filter(None, seen)),
-        gaps=tuple(
-            MissingRows(status.replace("_", " "), reason, f"{number} row{'' if number == 1 else 's'}")
-            for status, reason, number in gaps(rows)
-        ),
+        gaps=gaps(rows),
         shown=tuple(chart for chart in drawn if chart.general and name in chart.probes),
         charts=tuple(chart for chart in drawn if not chart.general and name in chart.probes),
         parameters=parameters,
+        sizes=sizes_of(probe),
         places=len({(row.target, row.clock) for row in with_number}) > 1,
-        rows=tuple(_line(row, parameters, sizes_of(probe)) for row in with_number),
+        rows=with_number,
     )
 
 
@@ -140,22 +109,9 @@ def _anchor(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)
 
 
-def _line(row: Row, parameters: Sequence[str], sizes: frozenset[str]) -> RowLine:
-    """least: the extreme on the better side, a minimum of times and a maximum of rates."""
-    values = []
-    for name in parameters:
-        value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
-        values.append(str(size(value)) if name in sizes and isinstance(value, int) else str(value))
-    return RowLine(
-        parameters=tuple(values),
-        abi=row.abi,
-        place=f"{row.target}, {row.clock}",
-        metric=row.metric,
-        median=of_row(row),
-        least=str(quantity(row.minimum, row.unit).bare),
-        samples=f"{count(row.samples)} in {row.visits}",
-        set_aside=count(row.set_aside) if row.set_aside else "",
-    )
+def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
+    value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
+    return str(size(value)) if name in sizes and isinstance(value, int) else str(value)
 
 
 def _discarded(taken: int, why: Counter[str]) -> str:
@@ -166,15 +122,7 @@ def _discarded(taken: int, why: Counter[str]) -> str:
     return f"{count(why.total())} of {count(taken)} samples discarded: {reasons}"
 
 
-def linked(results: Results, findings: Iterable[Finding], drawn: Sequence[Chart]) -> tuple[Linked, ...]:
-    return tuple(
-        Linked(finding.name, finding.severity, SIGNS[finding.severity], finding.claim,
-               tuple(evidence(item, results) for item in finding.evidence), finding.remedy, _chart_of(finding, drawn))
-        for finding in findings
-    )  # fmt: skip
-
-
-def _chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
+def chart_of(finding: Finding, drawn: Sequence[Chart]) -> Chart | None:
     """The chart of a probe that the evidence names, else of what the finding's own name is about."""
     what = " ".join(item.what for item in finding.evidence)
     named = [chart for chart in drawn if any(re.search(rf"\b{re.escape(probe)}\b", what) for probe in chart.probes)]
@@ -224,21 +172,3 @@ def _list(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class ExecutableFacts:
-    probe: str
-    abi: str
-    compiler: str
-    flags: str
-    size: str
-    sha256: str
-
-
-def executables(results: Results) -> tuple[ExecutableFacts, ...]:
-    return tuple(
-        ExecutableFacts(build.probe, build.abi, build.compiler, build.flags,
-                        str(size(build.size_bytes)) if build.size_bytes else "", build.sha256)
-        for build in sorted(results.builds, key=lambda build: (build.probe, build.abi))
-    )  # fmt: skip
