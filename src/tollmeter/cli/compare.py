@@ -191,13 +191,12 @@ def _gate_written(gated_runs: Gated, form: str) -> str:
 def _print_gate(gated_runs: Gated) -> None:
     from tollmeter.report.gated import failures
     from tollmeter.report.gated import sentences as of_runs
-    from tollmeter.report.text_layout import print_table, width_of, wrapped
+    from tollmeter.report.text_layout import print_table, wrapped
 
     console = terminal()
-    width = width_of(console)
     for sentence in of_runs(gated_runs):
-        wrapped(console, sentence, width, hanging=2)
+        wrapped(console, sentence, hanging=2)
     table = None if gated_runs.unlike else failures(gated_runs.decision)
     if table:
         console.print()
-        print_table(table, console, width)
+        print_table(table, console)

@@ -78,16 +78,15 @@ def terminal() -> Console:
 
 def print_blocks(blocks: Iterable[str | Table]) -> Console:
     """Sentences and tables to standard output."""
-    from tollmeter.report.text_layout import print_table, width_of, wrapped
+    from tollmeter.report.text_layout import print_table, wrapped
 
     console = terminal()
-    width = width_of(console)
     for block in blocks:
         if isinstance(block, str):
-            wrapped(console, block, width, hanging=2)
+            wrapped(console, block, hanging=2)
         else:
             console.print()
-            print_table(block, console, width)
+            print_table(block, console)
             console.print()
     return console
 

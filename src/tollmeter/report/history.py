@@ -34,25 +34,24 @@ def print_history(
     series: Sequence[RowSeries], labels: Mapping[Key, str], runs: int, console: Console, *, asked: bool
 ) -> None:
     """asked: for single rows, of which each gets a table where they are few; else one line for each that changed."""
-    width = width_of(console)
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
         by_machine.setdefault(machine_key(row_series.machine), []).append(row_series)
     for of_machine in by_machine.values():
-        wrapped(console, _machine_line(of_machine), width, style="bold")
+        wrapped(console, _machine_line(of_machine), style="bold")
         console.print()
         if asked and len(of_machine) <= MOST_TABLES:
             for row_series in of_machine:
-                _print_series(row_series, console, width)
+                _print_series(row_series, console)
             continue
         changed = [row_series for row_series in of_machine if row_series.steps]
         if asked or changed:
-            _print_overview(of_machine if asked else changed, labels, console, width)
+            _print_overview(of_machine if asked else changed, labels, console)
         longest = max(len(row_series.readings) for row_series in of_machine)
         tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {longest} run"
-        wrapped(console, f"{tally}{'' if longest == 1 else 's'}.", width)
+        wrapped(console, f"{tally}{'' if longest == 1 else 's'}.")
     if runs == 1:
-        wrapped(console, "There is one run, and one point has no change.", width)
+        wrapped(console, "There is one run, and one point has no change.")
 
 
 def _machine_line(series: Sequence[RowSeries]) -> str:
@@ -68,14 +67,14 @@ def _machine_line(series: Sequence[RowSeries]) -> str:
 # ---- one line a series ----------------------------------------------------------------------------------------------
 
 
-def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console, width: int) -> None:
+def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console) -> None:
     columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
     lines = []
     for each in series:
         cells = (named(each, labels), str(len(each.readings)), _blocks(each, NARROW), _figure(each.row))
         dated = ((each.readings[step.place].source.started.date(), step) for step in each.steps)
         lines.append(Line(cells, "; ".join(f"{day.isoformat()} {_change_text(each, step)}" for day, step in dated)))
-    print_table(Table(columns, lines), console, width)
+    print_table(Table(columns, lines), console)
     console.print()
 
 
@@ -91,17 +90,17 @@ def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
 # ---- one series -----------------------------------------------------------------------------------------------------
 
 
-def _print_series(series: RowSeries, console: Console, width: int) -> None:
+def _print_series(series: RowSeries, console: Console) -> None:
     many = len(series.readings)
     closing = [] if series.steps else [f"No change in {many} runs." if many > 1 else "1 run: one point has no change."]
     if series.left_out:
         several = f"{series.left_out} more runs have" if series.left_out > 1 else "1 more run has"
         lacking = f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} layouts"
         closing.append(f"{several} this row without an interval ({lacking}).")
-    wrapped(console, named(series), width, style="bold", hanging=INDENT)
-    wrapped(console, _blocks(series, min(WIDEST, width - INDENT)), width, first=INDENT)
-    print_table(_series_table(series), console, width)
-    wrapped(console, " ".join(closing), width)
+    wrapped(console, named(series), style="bold", hanging=INDENT)
+    wrapped(console, _blocks(series, min(WIDEST, width_of(console) - INDENT)), first=INDENT)
+    print_table(_series_table(series), console)
+    wrapped(console, " ".join(closing))
     console.print()
 
 

@@ -37,50 +37,48 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
     """Prints the answer in a screen and a half of 80 x 24: sentence, verdict, a study's own answer, memory, the best
     known tolls or a small run's rows, findings, what to do next. whole: every line of every table instead. page:
     where one is about to be written."""
-    width = width_of(console)
-    _opening(results, console, width)
+    _opening(results, console)
     for sentence in below_the_headline(results):
-        wrapped(console, sentence, width, hanging=INDENT)
+        wrapped(console, sentence, hanging=INDENT)
         console.print()
     facts = (*tables.facts_of(results.index.machine), duration(results.index.run.seconds))
-    wrapped(console, " · ".join(facts), width, style="dim")
+    wrapped(console, " · ".join(facts), style="dim")
     console.print()
     if no_levels := tables.no_levels(results):
-        wrapped(console, no_levels, width)
+        wrapped(console, no_levels)
         console.print()
     for sentence in of_kinds(results):
-        wrapped(console, sentence, width, hanging=INDENT)
+        wrapped(console, sentence, hanging=INDENT)
     if results.index.kinds:
         console.print()
     shown = machine_tables.all_tables(results, listing(results, whole=True)) if whole else _few_tables(results)
     for table in shown:
-        print_table(table, console, width)
+        print_table(table, console)
         console.print()
     if not whole:
-        _left_out(results, console, width)
-    _findings(results, console, width, whole)
+        _left_out(results, console)
+    _findings(results, console, whole)
     if whole:
-        _closing(results, console, width)
-    _ending(results, console, width, page or tables.report_path(results))
+        _closing(results, console)
+    _ending(results, console, page or tables.report_path(results))
 
 
 def machine(shown: Machine, console: Console) -> None:
     """The machine's parts within parts, its memory nodes, and what limits a process on it."""
-    width = width_of(console)
-    wrapped(console, " · ".join(tables.facts_of(shown)), width, style="bold")
+    wrapped(console, " · ".join(tables.facts_of(shown)), style="bold")
     console.print()
     lines = list(machine_tables.lines(machine_tables.parts_of(shown)))
     for line in lines or ["The system does not report how its CPUs relate."]:
         depth = len(line) - len(line.lstrip())
-        wrapped(console, line.lstrip(), width, first=depth, hanging=depth + 2 * INDENT)
+        wrapped(console, line.lstrip(), first=depth, hanging=depth + 2 * INDENT)
     console.print()
     for table in (machine_tables.node_table(shown), machine_tables.limits(shown)):
         if table is not None:
-            print_table(table, console, width)
+            print_table(table, console)
             console.print()
 
 
-def _opening(results: Results, console: Console, width: int) -> None:
+def _opening(results: Results, console: Console) -> None:
     """What it is, whether it is set up right, how much that is worth, and whether it is an answer; a study's own."""
     run = results.index.run
     for line, style in (
@@ -92,7 +90,7 @@ def _opening(results: Results, console: Console, width: int) -> None:
         (run.reused, "dim"),
     ):
         if line:
-            wrapped(console, line, width, style=style)
+            wrapped(console, line, style=style)
     console.print()
     if results.suite is not None and results.suite.published:
         study(results, results.suite, console)
@@ -110,59 +108,55 @@ def _few_tables(results: Results) -> list[Table]:
     return [table for table in shown if table is not None]
 
 
-def _left_out(results: Results, console: Console, width: int) -> None:
+def _left_out(results: Results, console: Console) -> None:
     """How much more there is, and what has no number."""
     numbered = sum(row.status == "ok" for row in results.index.rows)
     if numbered:
         all_numbers = f"All numbers ({numbered})" if numbered > 1 else "Details of the number"
-        with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), width, first=INDENT)
+        with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), first=INDENT)
     if missing := tables.missing(results):
-        wrapped(console, f"{missing}.", width, first=INDENT, hanging=INDENT * 2)
+        wrapped(console, f"{missing}.", first=INDENT, hanging=INDENT * 2)
     lost = [row for row in results.index.rows if row.status != "unsupported" or not numbered]
     gaps = tables.gaps(lost)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
     for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
-        wrapped(
-            console,
-            f"{count(number)} row{'' if number == 1 else 's'}: {reason}",
-            width,
-            first=INDENT * 2,
-            hanging=INDENT * 3,
-        )
+        rows = f"{count(number)} row{'' if number == 1 else 's'}"
+        wrapped(console, f"{rows}: {reason}", first=INDENT * 2, hanging=INDENT * 3)
 
 
-def _findings(results: Results, console: Console, width: int, whole: bool) -> None:
+def _findings(results: Results, console: Console, whole: bool) -> None:
     """Each with its remedy where all is shown; else the gravest in a line or two."""
     findings, held = tables.findings(results), run_verdict.held_back(results)
     indent, dim = " " * (INDENT + 3), "dim"
+    room = width_of(console) - len(indent)
     if findings or held:
         out(console, Text("Findings", style="bold"))
     for finding in findings if whole else findings[:FEW_FINDINGS]:
         sign = f"{'':{INDENT}}{tables.SIGNS[finding.severity]:<3}"
-        first, *others = wrap(clean(finding.claim), width - len(sign)) or [""]
+        first, *others = wrap(clean(finding.claim), room) or [""]
         out(console, Text(sign, style=SIGN_STYLES[finding.severity]).append(first, style="not bold default"))
         for line in others:
             out(console, Text(f"{indent}{line}"))
-        for line in wrap(clean(finding.remedy), width - len(sign)) if whole else ():
+        for line in wrap(clean(finding.remedy), room) if whole else ():
             out(console, Text(f"{indent}{line}", style=dim))
     if len(findings) > FEW_FINDINGS and not whole:
         out(console, Text(f"{indent}and {len(findings) - FEW_FINDINGS} more findings with --all", style=dim))
     if held:
-        wrapped(console, held, width, first=INDENT, hanging=INDENT * 2, style=dim)
+        wrapped(console, held, first=INDENT, hanging=INDENT * 2, style=dim)
     if findings or held:
         console.print()
 
 
-def _closing(results: Results, console: Console, width: int) -> None:
+def _closing(results: Results, console: Console) -> None:
     """All that is known of the run as a whole, and every reason for a gap."""
     of_run = (tables.unfinished(results), results.index.run.summary, tables.sureness(results), tables.missing(results))
     for sentence in filter(None, (*tables.unread(results), *of_run)):
-        wrapped(console, tables.upper(sentence), width)
+        wrapped(console, tables.upper(sentence))
     for status, reason, number in tables.gaps(results.index.rows):
-        wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", width, hanging=INDENT * 2, first=INDENT)
+        wrapped(console, f"{status.replace('_', ' ')} ({number}): {reason}", hanging=INDENT * 2, first=INDENT)
 
 
-def _ending(results: Results, console: Console, width: int, page: str | None) -> None:
+def _ending(results: Results, console: Console, page: str | None) -> None:
     """Where the page is, or how it is written: into the run's folder, or where that is another user's into this one;
     and what to do next."""
     folder = results.index.run.folder
@@ -171,13 +165,13 @@ def _ending(results: Results, console: Console, width: int, page: str | None) ->
     else:
         foreign = Path(folder).is_dir() and not os.access(folder, os.W_OK)
         command = typed("report", folder, *(("--out", tables.PAGE) if foreign else ()))
-        with_command(console, "Page  not written yet:", command, width, hanging=6)
+        with_command(console, "Page  not written yet:", command, hanging=6)
     step = run_verdict.next_step(results)
     if step.command:
         out(console, Text(f"Next  {clean(step.command)}"))
-        wrapped(console, step.when, width, first=6, hanging=6)
+        wrapped(console, step.when, first=6, hanging=6)
     elif step.when:
-        wrapped(console, f"Next  {step.when}", width, hanging=6)
+        wrapped(console, f"Next  {step.when}", hanging=6)
 
 
 # ---- terminal studies -----------------------------------------------------------------------------------------------
@@ -185,40 +179,38 @@ def _ending(results: Results, console: Console, width: int, page: str | None) ->
 
 def study(results: Results, suite: Suite, console: Console) -> None:
     """Prints a study's question, what it published, what this machine says, a sentence for each gap, and its curves."""
-    width = width_of(console)
-    wrapped(console, suite.question, width, style="bold")
+    wrapped(console, suite.question, style="bold")
     if suite.source:
-        wrapped(console, f"Source: {suite.source}", width, style="dim")
+        wrapped(console, f"Source: {suite.source}", style="dim")
     answered = answers_of(results, suite)
     for sentence in answered.sentences:
-        wrapped(console, sentence, width)
+        wrapped(console, sentence)
     if answered.answers:
         console.print()
-        print_table(claims_table(answered.answers), console, width)
+        print_table(claims_table(answered.answers), console)
         console.print()
     for number, remark in remarks(answered.answers):
-        wrapped(console, f"{number:<4} {remark}", width, hanging=5)
+        wrapped(console, f"{number:<4} {remark}", hanging=5)
     blocks([*listings(results), *(Block(tables=(table,)) for table in program_tables(results))], console)
     attribution(largest(results), console)
     for sentence in program_remarks(results):
-        wrapped(console, sentence, width, hanging=INDENT)
+        wrapped(console, sentence, hanging=INDENT)
     blocks(programs.answer(results, suite), console)
-    _lengths(results, console, width)
+    _lengths(results, console)
 
 
 def attribution(attributions: Sequence[Attribution], console: Console) -> None:
     """Prints what differences are made of; nothing where there is none."""
     if not attributions:
         return
-    width = width_of(console)
     console.print()
-    print_table(attribution_table(attributions), console, width)
+    print_table(attribution_table(attributions), console)
     for sentence in (*map(in_words, attributions), *why_not(attributions)):
-        wrapped(console, sentence, width, hanging=INDENT)
+        wrapped(console, sentence, hanging=INDENT)
     console.print()
 
 
-def _lengths(results: Results, console: Console, width: int) -> None:
+def _lengths(results: Results, console: Console) -> None:
     """Of each place where there is something to compare the kernel that was swept most; the others by name."""
     every = sections(results)
     shown = [section for section in every if section.first and section.several]
@@ -229,17 +221,16 @@ def _lengths(results: Results, console: Console, width: int) -> None:
         more |= dict.fromkeys(name for section in every if (name := getattr(section, part)) and name not in seen)
     if shown and more:
         console.print()
-        wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", width, hanging=INDENT)
+        wrapped(console, f"More of these on the page and with --format md: {'; '.join(more)}.", hanging=INDENT)
 
 
 def blocks(parts: Sequence[Block], console: Console) -> None:
     """Prints titles, tables and sentences that belong together."""
-    width = width_of(console)
     for block in parts:
         console.print()
         for title in block.titles:
-            wrapped(console, title, width, style="bold")
+            wrapped(console, title, style="bold")
         for table in block.tables:
-            print_table(table, console, width)
+            print_table(table, console)
         for sentence in block.sentences:
-            wrapped(console, sentence, width, first=INDENT, hanging=INDENT * 2)
+            wrapped(console, sentence, first=INDENT, hanging=INDENT * 2)

@@ -65,16 +65,17 @@ def width_of(console: Console) -> int:
     return max(NARROWEST, min(WIDEST, console.width))
 
 
-def wrapped(console: Console, text: str, width: int, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
+def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, first: int = 0) -> None:
     """Words wrapped at the width; a path longer than a line is left whole, so that it can be copied."""
-    for line in wrap(clean(text), width, first=first, hanging=hanging):
+    for line in wrap(clean(text), width_of(console), first=first, hanging=hanging):
         out(console, Text(line, style=style))
 
 
-def with_command(console: Console, words: str, command: str, width: int, *, first: int = 0, hanging: int = 4) -> None:
+def with_command(console: Console, words: str, command: str, *, first: int = 0, hanging: int = 4) -> None:
     """Words and a command behind them; on a line of its own where both are too long for one. It is never broken."""
     line = f"{'':{first}}{words} {clean(command)}"
-    for printed in [line] if len(line) <= width else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
+    fits = len(line) <= width_of(console)
+    for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:
         out(console, Text(printed))
 
 
@@ -85,8 +86,8 @@ def out(console: Console, line: Text) -> None:
 # ---- tables -----------------------------------------------------------------------------------------------------
 
 
-def print_table(table: Table, console: Console, width: int) -> None:
-    for line in table_lines(table, width):
+def print_table(table: Table, console: Console) -> None:
+    for line in table_lines(table, width_of(console)):
         out(console, line)
 
 
