@@ -31,7 +31,7 @@ class Watched:
     def visit(self, share: float, left: float) -> str:
         """What one more visit adds to what was seen."""
         before = len(self.stream.getvalue())
-        self.progress.visit(POINT, share, 1.0, left)
+        self.progress.visit(POINT, share, left)
         return self.stream.getvalue()[before:]
 
 

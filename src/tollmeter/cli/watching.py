@@ -46,7 +46,7 @@ class Watching:
 
     def visit(self, visit: Visit, fraction: float, seconds_left: float) -> None:
         self.print_numbers()
-        self._progress.visit(visit.point, fraction, 1.0, seconds_left)
+        self._progress.visit(visit.point, fraction, seconds_left)
 
     def print_numbers(self) -> None:
         """Prints the numbers of the visits since the last call, where they will be seen."""
@@ -92,10 +92,10 @@ def follow(folder: Path) -> None:
 def _show(streams: Iterable[Stream], seen: Watching, progress: Progress, request: Request) -> None:
     """What has come since the last look."""
     elapsed = (datetime.now(UTC) - datetime.fromisoformat(request.started)).total_seconds()
-    share = min(1.0, elapsed / request.budget_seconds)
+    share = elapsed / request.budget_seconds
     for stream in streams:
         if stream.is_visit:
             visited = Outcomes().of_text(stream.text)
             seen.outcome(visited)
             seen.print_numbers()
-            progress.visit(visited.point, share, 1.0, max(0.0, request.budget_seconds - elapsed))
+            progress.visit(visited.point, share, max(0.0, request.budget_seconds - elapsed))

@@ -70,10 +70,10 @@ class Progress:
         else:
             self._print(f"{' · '.join(self._heads)}, measuring for at most {duration(budget_seconds)}")
 
-    def visit(self, point: Point, done: float, total: float, seconds_left: float) -> None:
-        """Before each visit. done of total in any one unit; a share of one will do."""
+    def visit(self, point: Point, share: float, seconds_left: float) -> None:
+        """Before each visit."""
         self._place = self._named(point)
-        self._share = min(1.0, max(0.0, done / total)) if total > 0 else 0.0
+        self._share = min(1.0, max(0.0, share))
         self._left = seconds_left
         self._draw()
 
