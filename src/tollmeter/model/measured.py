@@ -11,26 +11,31 @@ import msgspec
 from tollmeter.model.base import PRECISION, Clock, Portion, Priority, Record, RunVerdict, StateName, Status, Value
 from tollmeter.model.requested import Point
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Negative where it is unknown."""
+
 
 class Witness(Record, frozen=True, gc=False):
     """Evidence beside one sample. control_hz, control_before_hz: dependent additions a second after and before it;
     width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of the worker.
     None: the system does not report it."""
 
-    involuntary: int | None = 0
-    voluntary: int | None = 0
-    minor_faults: int | None = 0
-    major_faults: int | None = 0
-    cpu_before: int = -1
-    cpu_after: int = -1
-    steal_ticks: int | None = 0
-    frequency_khz: int = 0
-    control_hz: float = 0.0
-    control_before_hz: float = 0.0
-    width_hz: float = 0.0
-    width_before_hz: float = 0.0
-    width_between_hz: float = 0.0
-    delay_ns: int | None = None
+    involuntary: Count | None = 0
+    voluntary: Count | None = 0
+    minor_faults: Count | None = 0
+    major_faults: Count | None = 0
+    cpu_before: CpuNumber = -1
+    cpu_after: CpuNumber = -1
+    steal_ticks: Count | None = 0
+    frequency_khz: Count = 0
+    control_hz: float | None = 0.0
+    control_before_hz: float | None = 0.0
+    width_hz: float | None = 0.0
+    width_before_hz: float | None = 0.0
+    width_between_hz: float | None = 0.0
+    delay_ns: Count | None = None
 
 
 class Sample(Record, frozen=True, gc=False):
@@ -38,13 +43,13 @@ class Sample(Record, frozen=True, gc=False):
     the body's. lanes: of each background companion, iterations and ns during the 2n batch. at_ns: its start by the
     machine's raw clock; 0 if unknown."""
 
-    iterations: int
-    body: tuple[int, int]
-    control: tuple[int, int] | None = None
-    lanes: tuple[tuple[int, int], ...] = ()
+    iterations: Positive
+    body: tuple[Count, Count]
+    control: tuple[Count, Count] | None = None
+    lanes: tuple[tuple[Count, Count], ...] = ()
     witness: Witness = Witness()
-    control_iterations: int = 0
-    at_ns: int = 0
+    control_iterations: Count = 0
+    at_ns: Count = 0
 
 
 class Work(Record, frozen=True):
@@ -58,7 +63,7 @@ class Work(Record, frozen=True):
     footprint_bytes: float = 0.0
 
 
-class Counted(Record, frozen=True):
+class Counted(Record, frozen=True, tag_field="k", tag="count"):
     """What the system counted of two batches, of so many iterations and of twice as many: system calls, instructions,
     of the control likewise. None: not counted. most_steps: both had more instructions than this, which were not
     counted. long_calls, long_instructions: iterations of a longer batch, and what it made. entered: iterations, and the
@@ -87,7 +92,7 @@ class Counted(Record, frozen=True):
     hugetlb_bytes: int = 0
 
 
-class ClockReading(Record, frozen=True):
+class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
     """The clock that timed a visit, its resolution, and the time that one reading of it takes."""
 
     source: str = "monotonic_raw"
@@ -96,7 +101,7 @@ class ClockReading(Record, frozen=True):
     cost_ns: float = 0.0
 
 
-class Marks(Record, frozen=True):
+class Marks(Record, frozen=True, tag_field="k", tag="marks"):
     """Marks of a visit over a line whose other end has the clock. empty_ns: between two marks with nothing between.
     own_ratio: the target's own time over the line's. ratio_error: relative deviation of the halves' ratios."""
 

@@ -87,7 +87,7 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
         came=len(came.ns), lost=came.lost, doubled=came.doubled, inserted=came.inserted,
         empty_ns=median(empty) if empty else None, own_ratio=1 / by_line.value, ratio_error=by_line.error,
     )  # fmt: skip
-    timed.append({"k": "marks", **msgspec.to_builtins(marks)})
+    timed.append(msgspec.to_builtins(marks))
     end = {**records[-1], "records": len(timed)}
     return joined(sealed(record, number) for number, record in enumerate([*timed, end]))
 

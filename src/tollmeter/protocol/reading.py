@@ -10,7 +10,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -28,20 +28,18 @@ from tollmeter.model import (
     Probe,
     Record,
     Room,
+    Sample,
     Samples,
     Status,
     Value,
+    Witness,
     Work,
 )
 from tollmeter.model.former_names import has_former_names, present_metric, present_parameters, present_probe
+from tollmeter.model.measured import Count, Positive
 from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines, lines_of
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Some = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
-Pair = tuple[Count, Count]
-Cpu = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 T = TypeVar("T")
-R = TypeVar("R", bound=Record)
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
@@ -80,53 +78,21 @@ class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
 
 
 class _Control(Record, frozen=True, gc=False, tag_field="k", tag="control"):
-    adds: Some
-    ns: Some
+    adds: Positive
+    ns: Positive
 
 
-class _Sample(Record, frozen=True, gc=False, tag_field="k", tag="sample"):
+class _Sample(Sample, frozen=True, kw_only=True, gc=False, tag_field="k", tag="sample"):
     i: Count
-    iterations: Some
-    body: Pair
-    control: Pair | None = None
-    lanes: tuple[Pair, ...] = ()
-    control_iterations: Count = 0
-    at_ns: Count = 0
 
 
-class _Witness(Record, frozen=True, gc=False, tag_field="k", tag="witness"):
+class _Witness(Witness, frozen=True, kw_only=True, gc=False, tag_field="k", tag="witness"):
     i: Count
-    involuntary: Count | None = 0
-    voluntary: Count | None = 0
-    minor_faults: Count | None = 0
-    major_faults: Count | None = 0
-    cpu_before: Cpu = -1
-    cpu_after: Cpu = -1
-    steal_ticks: Count | None = 0
-    frequency_khz: Count = 0
-    control_hz: float | None = 0.0
-    control_before_hz: float | None = 0.0
-    width_hz: float | None = 0.0
-    width_before_hz: float | None = 0.0
-    width_between_hz: float | None = 0.0
-    delay_ns: Count | None = None
 
 
 class _Gauge(Record, frozen=True, gc=False, tag_field="k", tag="gauge"):
     metric: str
     value: float | None
-
-
-class _Clock(ClockReading, frozen=True, tag_field="k", tag="clock"):
-    pass
-
-
-class _Count(Counted, frozen=True, tag_field="k", tag="count"):
-    pass
-
-
-class _Marks(Marks, frozen=True, tag_field="k", tag="marks"):
-    pass
 
 
 class _Skip(Record, frozen=True, tag_field="k", tag="skip"):
@@ -145,16 +111,13 @@ class _End(Record, frozen=True, gc=False, tag_field="k", tag="end"):
 
 
 class _Protocol(Record, frozen=True):
-    protocol: Some = PROTOCOL
+    protocol: Positive = PROTOCOL
 
 
-_FORMS: dict[str, type[Record]] = {
-    "visit": _Visit, "clock": _Clock, "control": _Control, "sample": _Sample, "witness": _Witness, "gauge": _Gauge,
-    "count": _Count, "marks": _Marks, "skip": _Skip, "fail": _Fail, "end": _End,
-}  # fmt: skip
 _ANY = msgspec.json.Decoder(
-    _Visit | _Clock | _Control | _Sample | _Witness | _Gauge | _Count | _Marks | _Skip | _Fail | _End
+    _Visit | ClockReading | _Control | _Sample | _Witness | _Gauge | Counted | Marks | _Skip | _Fail | _End
 )
+_FORMS: dict[str, type[Record]] = {form.__struct_config__.tag: form for form in get_args(_ANY.type)}
 _NO_GAUGES: dict[str, float] = {}
 """One for all visits: 200,000 empty ones take 16 MB."""
 _ByForm = Mapping[type, Sequence[Any]]
@@ -209,15 +172,6 @@ class Outcomes:
         except (ValueError, RecursionError):
             records = None
         return _outcome(records, self) if records else self.of(lines_of(stream))
-
-    def bare(self, record: R | None, form: type[R]) -> R | None:
-        """The record as the model has it, without its kind."""
-        if record is None:
-            return None
-        known: R | None = self._same.get(record)
-        if known is None:
-            known = self._same[record] = form(**{name: getattr(record, name) for name in form.__struct_fields__})
-        return known
 
     def same(self, value: T) -> T:
         """The value that is equal to it and was there first."""
@@ -355,11 +309,11 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
         cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=known.same(visit.seed), at_ns=visit.at_ns,
         pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
-        clock=known.bare(_only(by_form[_Clock], "clock"), ClockReading) or ClockReading(kind="none"),
+        clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
         samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),
-        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.bare(_only(by_form[_Marks], "marks"), Marks),
-        counted=known.bare(_only(by_form[_Count], "count"), Counted),
+        gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.same(_only(by_form[Marks], "marks")),
+        counted=known.same(_only(by_form[Counted], "count")),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
     )  # fmt: skip
 
