@@ -22,8 +22,8 @@ from model.measured import (
 from tollmeter.inference.answers import InferredNumber, YesOrNo
 from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.inference.properties import Reach, prefetching, translation, write_allocate, write_back
-from tollmeter.model import Level
+from tollmeter.inference.properties import prefetching, translation, write_allocate, write_back
+from tollmeter.model import Inference, Level
 
 WITHIN = log(1.1)
 PROBES = described()
@@ -37,10 +37,10 @@ class Recovery:
     levels: tuple[Level, ...]
     line: InferredNumber
     ways: dict[str, InferredNumber]
-    reach: Reach
+    translations: list[Inference]
     write_back: YesOrNo
     write_allocate: YesOrNo
-    prefetch: tuple[YesOrNo, YesOrNo]
+    prefetch: list[float | bool | None]
 
     def ways_right(self) -> list[bool]:
         """Of the levels that were told, each at its own place."""
@@ -52,8 +52,9 @@ class Recovery:
     def translations_right(self) -> list[bool]:
         """Of the buffers that were told, whether one of the machine's holds as many."""
         return [
-            any((buffer.entries.low or 0) <= tlb.entries <= (buffer.entries.high or 0) for tlb in self.machine.tlbs)
-            for buffer in self.reach.buffers
+            any((buffer.low or 0) <= tlb.entries <= (buffer.high or 0) for tlb in self.machine.tlbs)
+            for buffer in self.translations
+            if buffer.kind == "translations" and buffer.value is not None
         ]
 
 
@@ -77,14 +78,14 @@ def recovered(machine: Machine) -> Recovery:
     levels = hierarchy(latency, PROBES, told)
     policy = policy_rows(machine, noise)
     line = line_bytes(line_rows(machine, noise), PROBES)
-    forward, backward = prefetching(stride_rows(machine, noise) + latency, PROBES, machine.line_bytes)
+    strides = prefetching(stride_rows(machine, noise) + latency, PROBES, machine.line_bytes)
     return Recovery(
         machine=machine,
         levels=levels,
         line=line,
         ways=associativity(conflict_rows(machine, noise), PROBES, levels),
-        reach=translation(translation_rows(machine, noise), PROBES, levels, line_bytes=machine.line_bytes),
+        translations=[*translation(translation_rows(machine, noise), PROBES, levels, line_bytes=machine.line_bytes)],
         write_back=write_back(policy, PROBES, levels),
         write_allocate=write_allocate(policy, PROBES, levels),
-        prefetch=(forward.verdict, backward.verdict),
+        prefetch=[gain.value for gain in strides if gain.kind == "prefetched"],
     )

@@ -85,7 +85,7 @@ def test_allocation(machines: list[Recovery], capsys: pytest.CaptureFixture[str]
 
 def test_prefetching(machines: list[Recovery], capsys: pytest.CaptureFixture[str]) -> None:
     truth = [(one.machine.prefetch_forward, one.machine.prefetch_backward) for one in machines]
-    told = [verdict.holds for one in machines for verdict in one.prefetch]
+    told = [holds for one in machines for holds in one.prefetch]
     hold((holds is true for holds, true in zip(told, sum(truth, ()), strict=True)), 0.99, "prefetching", capsys)
 
 

@@ -80,24 +80,26 @@ def test_the_line_ends_at_the_first_rise() -> None:
 
 def test_efficiency_is_of_so_many_times_one() -> None:
     rows = [of("bandwidth-of-instances", 10.0 * gain, instances=n, size=KIB) for n, gain in ((1, 1), (2, 2), (4, 3))]
-    assert [(share.instances, share.of_one.value) for share in efficiency(rows, PROBES)] == [(2, 1.0), (4, 0.75)]
-    assert efficiency(rows[1:], PROBES) == ()
+    assert [(share.parameters["instances"], share.value) for share in efficiency(rows, PROBES)] == [(2, 1.0), (4, 0.75)]
+    assert not [*efficiency(rows[1:], PROBES)]
     slower = [of("latency-of-instances", 100.0 * n, instances=n, size=KIB) for n in (1, 2)]
-    assert slowdown(slower, PROBES)[0].of_one.value == 2
+    assert [share.value for share in slowdown(slower, PROBES)] == [2]
 
 
 def test_the_knee_of_a_load_curve_is_at_half_as_much_latency_again() -> None:
     probes = {"loaded": LOADED}
     points = {0: (300.0, 9e9), 64: (120.0, 6e9), 128: (100.0, 1e9)}
     rows = [one for delay, (ns, rate) in points.items() for one in _loaded(delay, ns, rate)]
-    (curve,) = load_curves(rows, probes)
-    assert curve.rise.value == 3
-    assert curve.knee.value == pytest.approx(6e9 + 3e9 * 30 / 180)
-    assert curve.knee.low is not None
-    assert curve.knee.low < curve.knee.value
-    (flat,) = load_curves([one for delay in points for one in _loaded(delay, 100.0, 1e9 * (9 - delay / 64))], probes)
-    assert flat.knee.value is None
-    assert flat.knee.why
+    curve = {inference.kind: inference for inference in load_curves(rows, probes)}
+    assert (curve["idle_latency"].value, curve["loaded_latency"].value, curve["latency_rise"].value) == (100, 300, 3)
+    knee = curve["latency_knee"]
+    assert knee.value == pytest.approx(6e9 + 3e9 * 30 / 180)
+    assert knee.low is not None
+    assert knee.low < knee.value
+    level_rows = [one for delay in points for one in _loaded(delay, 100.0, 1e9 * (9 - delay / 64))]
+    flat = [*load_curves(level_rows, probes)][-1]
+    assert flat.value is None
+    assert flat.reason
 
 
 def _loaded(delay: int, ns: float, rate: float) -> list[Row]:
@@ -108,11 +110,11 @@ def _loaded(delay: int, ns: float, rate: float) -> list[Row]:
 
 def test_reading_is_held_against_ports_for_the_first_cache_and_lines_under_way_behind_it() -> None:
     levels = [level("L1d", 32 * KIB, 1.0, read=100e9), level("memory", None, 100.0, parallelism=10.0, read=3.2e9)]
-    first, memory = yardsticks(levels, 4e9, 16, 64)
-    assert first.bytes_per_second == 128e9
-    assert memory.bytes_per_second == pytest.approx(6.4e9)
-    assert memory.share == pytest.approx(0.5)
-    assert [held.level for held in yardsticks(levels, None, 16, 64)] == ["memory"]
+    first, _, memory, share = yardsticks(levels, 4e9, 16, 64)
+    assert first.value == 128e9
+    assert memory.value == pytest.approx(6.4e9)
+    assert share.value == pytest.approx(0.5)
+    assert {held.level for held in yardsticks(levels, None, 16, 64)} == {"memory"}
     kernels = [of("read-bandwidth-of-size", 1e9, kernel=name, size=KIB) for name in ("portable", "avx2", "what")]
     assert widest_load_bytes(kernels, PROBES) == 32
 
@@ -120,10 +122,10 @@ def test_reading_is_held_against_ports_for_the_first_cache_and_lines_under_way_b
 def test_no_rows_give_reasons_and_no_numbers() -> None:
     levels = [level("L1d", 32 * KIB, 1.0), level("memory", None, 100.0)]
     assert line_bytes([], PROBES).why
-    assert translation([], PROBES).why
+    assert [buffer.reason for buffer in translation([], PROBES)] == ["too few numbers of small pages were timed"]
     assert write_back([], PROBES, levels).why
     assert write_allocate([], PROBES, levels).why
-    assert all(help_.verdict.why for help_ in prefetching([], PROBES))
+    assert all(gain.reason for gain in prefetching([], PROBES))
     assert all(ways.why for ways in associativity([], PROBES, levels).values())
 
 
@@ -131,9 +133,8 @@ def test_a_translation_step_that_may_be_a_caches_is_excluded() -> None:
     levels = [level("L1d", 32 * KIB, 1.0), level("L2", 512 * KIB, 4.0)]
     costs = {16: 0.01, 32: 0.01, 64: 0.01, 96: 2.0, 128: 2.0, 256: 2.0, 512: 4.0, 1024: 4.0, 2048: 4.0}
     rows = [of("translation-of-pages", cost, 0.05, count=count, pages="small") for count, cost in costs.items()]
-    found = translation(rows, PROBES, levels)
-    assert [buffer.entries.value for buffer in found.buffers] == [64]
-    assert [buffer.entries.value for buffer in found.set_aside] == [256]
+    assert [buffer.value for buffer in translation(rows, PROBES, levels) if buffer.kind == "translations"] == [64]
+    assert [buffer.value for buffer in translation(rows, PROBES) if buffer.kind == "translations"] == [64, 256]
 
 
 def test_no_length_in_a_memory_probe_is_an_int() -> None:

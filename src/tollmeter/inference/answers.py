@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp, hypot, log
+from typing import Any
 
-from tollmeter.model import Probe, Record, Row, Value
+from tollmeter.model import Inference, InferenceKind, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.numbers.stats import Estimate
 
@@ -32,6 +33,18 @@ class YesOrNo(Record, frozen=True):
     holds: bool | None = None
     ratio: Estimate | None = None
     why: str | None = None
+
+
+def of_number(name: str, kind: InferenceKind, answer: InferredNumber | Estimate, unit: str, **more: Any) -> Inference:
+    reason = answer.why if isinstance(answer, InferredNumber) and answer.value is None else None
+    return Inference(
+        name=name, kind=kind, value=answer.value, low=answer.low, high=answer.high, unit=unit, reason=reason, **more
+    )
+
+
+def of_verdict(name: str, kind: InferenceKind, answer: YesOrNo, **more: Any) -> Inference:
+    reason = answer.why if answer.holds is None else None
+    return Inference(name=name, kind=kind, value=answer.holds, low=None, high=None, unit=None, reason=reason, **more)
 
 
 def middle(row: Row) -> float:

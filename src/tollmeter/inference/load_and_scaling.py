@@ -8,79 +8,72 @@ one exceeds the noise. Latencies in ns, traffic in bytes a second."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
-
-from tollmeter.inference.answers import InferredNumber, Parameters, middle, number, ratio, rows_meaning, series
+from tollmeter.inference.answers import (
+    InferredNumber,
+    Parameters,
+    middle,
+    number,
+    of_number,
+    ratio,
+    rows_meaning,
+    series,
+)
 from tollmeter.maths.fits import nearest_rising
-from tollmeter.model import Probe, Record, Row
+from tollmeter.model import Inference, Probe, Row, Value
 from tollmeter.numbers.stats import Estimate
+from tollmeter.numbers.units import short
 
 KNEE_RISE = 1.5
 LEAST_POINTS = 3
 
 
-class LoadPoint(Record, frozen=True):
-    """One pace of the traffic."""
-
-    traffic: float
-    latency_ns: float
-    low: float
-    high: float
-
-
-class LoadCurve(Record, frozen=True):
-    """points: by rising traffic. rise: latency beside the most traffic over that beside the least."""
-
-    parameters: Parameters
-    points: tuple[LoadPoint, ...]
-    rise: Estimate
-    knee: InferredNumber
-
-
-def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[LoadCurve, ...]:
-    """One curve for each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and
-    target. A curve needs three paces."""
+def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
+    """Of each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and target:
+    nothing of less than three paces."""
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
     traffic = {_place(row): row for row in rows_meaning(rows, probes, "traffic-beside")}
     for row in rows_meaning(rows, probes, "latency-of-traffic"):
         if beside := traffic.get(_place(row)):
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
             groups.setdefault(others, []).append((beside, row))
-    return tuple(
-        _curve(others, groups[others]) for others in sorted(groups, key=str) if len(groups[others]) >= LEAST_POINTS
-    )
+    for others in sorted(groups, key=str):
+        if len(groups[others]) < LEAST_POINTS:
+            continue
+        of, pairs = dict(others), sorted(groups[others], key=lambda pair: middle(pair[0]))
+        mix, (_, idle), (most, loaded) = f"mix {of.get('mix', '')}", pairs[0], pairs[-1]
+        least_ns, most_ns = (
+            InferredNumber(value=row.median, low=row.low or row.median, high=row.high or row.median)
+            for row in (idle, loaded)
+        )
+        yield of_number(f"latency beside the least traffic, {mix}", "idle_latency", least_ns, "ns", parameters=of)
+        yield of_number(f"latency beside the most traffic, {mix}", "loaded_latency", most_ns, "ns", parameters=of)
+        name = f"latency under full traffic, {mix}, against idle"
+        yield of_number(name, "latency_rise", ratio(loaded, idle), "ratio", parameters=of)
+        name = f"most traffic, {mix}"
+        yield of_number(name, "most_traffic", InferredNumber(value=most.median), "B/s", parameters=of)
+        name = f"traffic at which latency turns up, {mix}"
+        yield of_number(name, "latency_knee", _knee(pairs), "B/s", parameters=of)
 
 
 def _place(row: Row) -> tuple[str, Parameters]:
     return row.probe, tuple(sorted(row.parameters.items()))
 
 
-def _curve(parameters: Parameters, pairs: Sequence[tuple[Row, Row]]) -> LoadCurve:
-    """pairs: the traffic and the latency of each pace."""
-    ordered = sorted(pairs, key=lambda pair: middle(pair[0]))
-    points = tuple(
-        LoadPoint(
-            traffic=middle(beside), latency_ns=middle(row), low=row.low or middle(row), high=row.high or middle(row)
-        )
-        for beside, row in ordered
-    )
-    rise = ratio(ordered[-1][1], ordered[0][1])
-    return LoadCurve(parameters=parameters, points=points, rise=rise, knee=_knee(points))
-
-
-def _knee(points: Sequence[LoadPoint]) -> InferredNumber:
-    """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do."""
-    traffic = [point.traffic for point in points]
-    limit = points[0].latency_ns * KNEE_RISE
-    at = _crossing(traffic, [point.latency_ns for point in points], limit)
+def _knee(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
+    """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do. pairs: the
+    traffic and the latency of each pace, by rising traffic."""
+    traffic = [middle(beside) for beside, _ in pairs]
+    latency = [middle(row) for _, row in pairs]
+    limit = latency[0] * KNEE_RISE
+    at = _crossing(traffic, latency, limit)
     if at is None:
-        most = max(point.latency_ns for point in points) / points[0].latency_ns
+        most = max(latency) / latency[0]
         return InferredNumber(why=f"the traffic that was made makes a load {most:.2f} times as long, and no longer")
-    early = _crossing(traffic, [point.high for point in points], limit)
-    late = _crossing(traffic, [point.low for point in points], limit)
+    early = _crossing(traffic, [row.high or middle(row) for _, row in pairs], limit)
+    late = _crossing(traffic, [row.low or middle(row) for _, row in pairs], limit)
     return InferredNumber(value=at, low=min(early or at, at), high=max(late or traffic[-1], at))
 
 
@@ -98,35 +91,36 @@ def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) 
 # ---- scaling ---------------------------------------------------------------------------------------------------------
 
 
-class ScalingShare(Record, frozen=True):
-    """So many instances at one point. of_one: efficiency BW(N) / (N BW(1)) for bandwidth, latency(N) / latency(1) for
-    latency."""
-
-    parameters: Parameters
-    instances: int
-    of_one: Estimate
-
-
-def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
-    """Of each number of instances above one, from rows that mean `bandwidth-of-instances`, of one ABI and target.
-    Nothing where one instance alone was not timed."""
-    shares = []
-    for share in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
-        value, low, high = (end / share.instances for end in (share.of_one.value, share.of_one.low, share.of_one.high))
-        shares.append(msgspec.structs.replace(share, of_one=Estimate(value=value, low=low, high=high)))
-    return tuple(shares)
+def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
+    """BW(N) / (N BW(1)) of each number of instances N above one, from rows that mean `bandwidth-of-instances`, of one
+    ABI and target. Nothing where one instance alone was not timed."""
+    for of, times in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
+        instances = int(of["instances"])
+        value, low, high = (end / instances for end in (times.value, times.low, times.high))
+        name = f"bandwidth of each of {instances}, {_where(of)}, against one"
+        yield of_number(name, "efficiency", Estimate(value=value, low=low, high=high), "ratio", parameters=of)
 
 
-def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> tuple[ScalingShare, ...]:
+def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
     """How many times as long a load takes among so many chases, from rows that mean `latency-of-instances`."""
-    return _times_of_one(rows_meaning(rows, probes, "latency-of-instances"))
+    for of, times in _times_of_one(rows_meaning(rows, probes, "latency-of-instances")):
+        name = f"latency of {of['instances']} walks at once, {_where(of)}, against one"
+        yield of_number(name, "slowdown", times, "ratio", parameters=of)
 
 
-def _times_of_one(rows: Sequence[Row]) -> tuple[ScalingShare, ...]:
-    return tuple(
-        ScalingShare(parameters=others, instances=number(row, "instances"), of_one=ratio(row, alone))
-        for others, points in series(rows, "instances").items()
-        if (alone := next((row for row in points if number(row, "instances") == 1), None)) is not None
-        for row in points
-        if row is not alone
-    )
+def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estimate]]:
+    """The parameters of each row of several instances, and its ratio to that of one instance."""
+    for others, points in series(rows, "instances").items():
+        alone = next((row for row in points if number(row, "instances") == 1), None)
+        if alone is not None:
+            yield from (
+                ({**dict(others), "instances": number(row, "instances")}, ratio(row, alone))
+                for row in points
+                if row is not alone
+            )
+
+
+def _where(of: Mapping[str, Value]) -> str:
+    """The kernel and the size, as people write it."""
+    size = int(of.get("size", 0))
+    return ", ".join(filter(None, (str(of.get("operation", "")), short(size, "B") if size else "")))

@@ -4,7 +4,7 @@ reading could be. Sizes in bytes, costs in ns, rates in bytes a second."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import exp, inf, log, sqrt
 from statistics import median
@@ -16,12 +16,14 @@ from tollmeter.inference.answers import (
     absolute_error,
     middle,
     number,
+    of_number,
+    of_verdict,
     ratio,
     relative_error,
     rows_meaning,
 )
 from tollmeter.inference.curves import Jump, jumps
-from tollmeter.model import Level, Probe, Record, Row
+from tollmeter.model import Inference, Level, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.stats import Estimate
 
@@ -43,30 +45,21 @@ NEAR_CAPACITY = (0.3, 2.1)
 HIGHER = 1.2
 
 
-class Buffer(Record, frozen=True):
-    """One level of translation buffers: how many pages it reaches, and what a load pays once it must look further."""
-
-    entries: InferredNumber
-    miss_ns: InferredNumber
-
-
-class Reach(Record, frozen=True):
-    """The buffers found for one page mode, nearest first; none, and why, where they are not resolved."""
-
-    buffers: tuple[Buffer, ...] = ()
-    set_aside: tuple[Buffer, ...] = ()
-    why: str | None = None
-
-
 def translation(
     rows: Sequence[Row],
     probes: Mapping[str, Probe],
     levels: Sequence[Level] = (),
     pages: str = "small",
     line_bytes: float = USUAL_LINE,
-) -> Reach:
-    """From rows that mean `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero
-    counts as none."""
+) -> Iterator[Inference]:
+    """How many translations each buffer holds, nearest first, and what a load pays once it must look further; from rows
+    that mean `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero counts as none.
+    """
+
+    def unresolved(why: str) -> Inference:
+        name = f"translations kept, {pages} pages"
+        return of_number(name, "translations", InferredNumber(why=why), "count", parameters={"pages": pages})
+
     points = [
         row
         for row in rows
@@ -77,26 +70,28 @@ def translation(
     points.sort(key=lambda row: number(row, "count"))
     known = [absolute_error(row) for row in points if row.median is not None]
     if len(points) < LEAST_POINTS or not known:
-        return Reach(why=f"too few numbers of {pages} pages were timed")
+        yield unresolved(f"too few numbers of {pages} pages were timed")
+        return
     usual = median(known)
     values = [0.0 if row.median is None else middle(row) for row in points]
     errors = [usual if row.median is None else max(absolute_error(row), usual / 4) for row in points]
     counts = [number(row, "count") for row in points]
     steps = [step for step in jumps(values, errors) if step.after - step.before > LEAST_STEP_NS]
     if not steps:
-        return Reach(why=f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
-    kept: list[Buffer] = []
-    aside: list[Buffer] = []
-    for step in steps:
+        yield unresolved(f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
+        return
+    kept = [step for step in steps if not _may_be_cache(step, counts[step.at] * line_bytes, levels)]
+    if not kept:
+        yield unresolved("every step may be a cache's that overflowed")
+    for place, step in enumerate(kept, start=1):
         entries, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
         half = 1.96 * max(errors[step.at - 1], errors[step.at])
-        buffer = Buffer(
-            entries=InferredNumber(value=float(entries), low=float(low), high=float(high)),
-            miss_ns=InferredNumber(value=step.after, low=step.after - half, high=step.after + half),
-        )
-        (aside if _may_be_cache(step, counts[step.at] * line_bytes, levels) else kept).append(buffer)
-    why = None if kept else "every step may be a cache's that overflowed"
-    return Reach(buffers=tuple(kept), set_aside=tuple(aside), why=why)
+        kept_entries = InferredNumber(value=float(entries), low=float(low), high=float(high))
+        miss_ns = InferredNumber(value=step.after, low=step.after - half, high=step.after + half)
+        of = {"pages": pages, "buffer": place}
+        name = f"translations kept, level {place}, {pages} pages"
+        yield of_number(name, "translations", kept_entries, "count", parameters=of)
+        yield of_number(f"a miss of level {place}, {pages} pages", "translation_miss", miss_ns, "ns", parameters=of)
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
@@ -127,6 +122,17 @@ THROUGH_BESIDE_LOAD = 1.75
 NOT_FETCHED = 0.75
 WELL_INSIDE, JUST_INSIDE = 0.75, 1.1
 FAR_BEYOND = 2
+
+
+def write_policies(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> Iterator[Inference]:
+    """Both policies, each with the ratio that it rests on, where there is one."""
+    back, allocate = write_back(rows, probes, levels), write_allocate(rows, probes, levels)
+    yield of_verdict("the caches are write-back", "write_back", back)
+    if back.ratio is not None:
+        yield of_number("a store that fits, against one that does not", "store_that_fits", back.ratio, "ratio")
+    yield of_verdict("a store that misses allocates its line (write-allocate)", "write_allocate", allocate)
+    if allocate.ratio is not None:
+        yield of_number("a chase after stores, against one elsewhere", "reload_after_store", allocate.ratio, "ratio")
 
 
 def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
@@ -211,38 +217,33 @@ STRIDES_IN_LINES = (2, 8)
 LIKE_SIZE = 0.7
 
 
-class Help(Record, frozen=True):
-    """holds: whether strides in this direction are prefetched; ratio: random order over it, at `stride` bytes."""
-
-    direction: str
-    verdict: YesOrNo
-    stride: int | None = None
-
-
-def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE) -> tuple[Help, Help]:
-    """Forward and backward, from rows that mean `latency-of-stride`, of one ABI and target."""
-    return _help(rows, probes, "forward", line_bytes), _help(rows, probes, "backward", line_bytes)
-
-
-def _help(rows: Sequence[Row], probes: Mapping[str, Probe], direction: str, line_bytes: int) -> Help:
-    """The best gain over the strides that any prefetcher follows."""
+def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE) -> Iterator[Inference]:
+    """Whether strides are prefetched, forward and backward, and the ratio of random order over them, at the best of the
+    strides that any prefetcher follows; from rows that mean `latency-of-stride`, of one ABI and target."""
     least, most = (lines * line_bytes for lines in STRIDES_IN_LINES)
-    walks = [
-        row
-        for row in rows_meaning(rows, probes, "latency-of-stride", order=direction)
-        if least <= number(row, "stride") <= most
-    ]
-    pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
-    if not pairs:
-        why = f"no walk {direction} by a few lines was timed beside one in random order"
-        return Help(direction=direction, verdict=YesOrNo(why=why))
-    largest = max(number(row, "size") for row, _ in pairs)
-    gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
-    best, stride = max(gains, key=lambda gain: gain[0].value)
-    if best.low <= LEAST_GAIN <= best.high:
-        why = f"random order takes {best.low:.2f} to {best.high:.2f} times as long: open memory pages might gain that"
-        return Help(direction=direction, verdict=YesOrNo(ratio=best, why=why), stride=stride)
-    return Help(direction=direction, verdict=YesOrNo(holds=best.value > LEAST_GAIN, ratio=best), stride=stride)
+    for direction in ("forward", "backward"):
+        walks = [
+            row
+            for row in rows_meaning(rows, probes, "latency-of-stride", order=direction)
+            if least <= number(row, "stride") <= most
+        ]
+        pairs = [(row, other) for row in walks if (other := _unhelped(rows, probes, row)) is not None]
+        of: dict[str, Value] = {"direction": direction}
+        name = f"walks {direction} are prefetched"
+        if not pairs:
+            why = f"no walk {direction} by a few lines was timed beside one in random order"
+            yield of_verdict(name, "prefetched", YesOrNo(why=why), parameters=of)
+            continue
+        largest = max(number(row, "size") for row, _ in pairs)
+        gains = [(ratio(other, row), number(row, "stride")) for row, other in pairs if number(row, "size") == largest]
+        best, stride = max(gains, key=lambda gain: gain[0].value)
+        verdict = YesOrNo(holds=best.value > LEAST_GAIN)
+        if best.low <= LEAST_GAIN <= best.high:
+            times = f"{best.low:.2f} to {best.high:.2f} times"
+            verdict = YesOrNo(why=f"random order takes {times} as long: open memory pages might gain that")
+        yield of_verdict(name, "prefetched", verdict, parameters=of)
+        at = of | {"stride": stride}
+        yield of_number(f"a prefetcher's help, {direction}", "prefetch_gain", best, "ratio", parameters=at)
 
 
 def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
@@ -270,33 +271,24 @@ LOADS_PER_CYCLE = 2
 WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32, "avx512": 64}
 
 
-class Yardstick(Record, frozen=True):
-    """by: in words, what it is derived from. share: of it that reading reached."""
-
-    level: str
-    by: str
-    bytes_per_second: float
-    share: float
-
-
 def yardsticks(
-    levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: float
-) -> tuple[Yardstick, ...]:
-    """Of each level that was read, where its yardstick is known. load_bytes: of the widest load that was timed here;
-    None where it is not known."""
-    made = []
+    levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: int
+) -> Iterator[Inference]:
+    """Of each level that was read, where its yardstick is known, and the share of it that reading reached. load_bytes:
+    of the widest load that was timed here; None where it is not known."""
     for level in levels:
         rate = 0.0
         if level.level == "L1d" and clock_hz is not None and load_bytes is not None:
-            by = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle"
+            by, of = f"{LOADS_PER_CYCLE} loads of {load_bytes} bytes a cycle", {"load_bytes": load_bytes}
             rate = clock_hz * LOADS_PER_CYCLE * load_bytes
         elif level.level != "L1d" and level.parallelism and level.latency_ns:
-            by = "its load misses alone (parallelism x line / latency)"
+            by, of = "its load misses alone (parallelism x line / latency)", {"line_bytes": line_bytes}
             rate = level.parallelism * line_bytes / (level.latency_ns * 1e-9)
         if rate and level.read_bytes_per_second:
-            share = level.read_bytes_per_second / rate
-            made.append(Yardstick(level=level.level, by=by, bytes_per_second=rate, share=share))
-    return tuple(made)
+            name, share = f"reading {level.level} by {by}", level.read_bytes_per_second / rate
+            more = {"level": level.level, "parameters": of}
+            yield of_number(name, "yardstick", InferredNumber(value=rate), "B/s", **more)
+            yield of_number(f"{name}, reached", "reading_share", InferredNumber(value=share), "ratio", **more)
 
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
