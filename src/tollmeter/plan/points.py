@@ -75,14 +75,10 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
         return Entry()
     if select.nodes > 1 and len(memory_nodes(machine.topology)) < select.nodes:
         return Entry()
-    matching = chosen(select, catalog.probes())
-    probes = {name: probe for name, probe in matching.items() if accepts(probe, select.parameters)}
-    if matching and not probes:
-        raise refusal(select.probe, select.parameters, list(matching.values()))
     points: dict[Point, None] = {}
     curves: list[SweepCurve] = []
     gaps: dict[Point, str] = {}
-    for name, probe in probes.items():
+    for name, probe in accepting(select, catalog.probes()).items():
         for abi in _abis(ground.abis or select.abi, catalog, name):
             executable = catalog.executables.get((name, abi))
             if executable is None:
@@ -121,6 +117,15 @@ def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
     }
 
 
+def accepting(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
+    """Of these, the ones that accept its parameters. Raises Failure (2) where none does."""
+    matching = chosen(select, probes)
+    accepted = {name: probe for name, probe in matching.items() if accepts(probe, select.parameters)}
+    if matching and not accepted:
+        raise refusal(select.probe, select.parameters, list(matching.values()))
+    return accepted
+
+
 def _targets(executable: Executable, select: Select) -> list[str]:
     """Where the person wants it to run, or it runs of itself; of a selection for some places, those of all it could."""
     wanted = (executable.target, *executable.also)
@@ -137,14 +142,19 @@ Axis = tuple[Parameter, tuple[Value, ...], bool]
 def _axis(parameter: Parameter, select: Select, machine: Machine, scope: Scope) -> Axis:
     written = select.parameters.get(parameter.name)
     if written is None:
-        is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
-        if select.others == "typical" or (is_narrowed and parameter.typical is not None):
+        if is_only_typical(parameter, select, scope):
             return parameter, (values.typical(parameter, machine),), False
         return parameter, values.sweep(parameter, machine), True
-    several = _several(written)
+    several = several_of(written)
     read = [value for text in several for value in values.read(parameter, text, machine)]
     is_sweep = any(isinstance(text, str) and ".." in text for text in several)
     return parameter, tuple(dict.fromkeys(read)), is_sweep
+
+
+def is_only_typical(parameter: Parameter, select: Select, scope: Scope) -> bool:
+    """Whether a parameter that the selection leaves free has only its typical value."""
+    is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
+    return select.others == "typical" or (is_narrowed and parameter.typical is not None)
 
 
 def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
@@ -188,12 +198,12 @@ def accepts(probe: Probe, parameters: Mapping[str, Value | Sequence[Value]]) -> 
     """Whether the probe has each of these parameters and, of a choice, each of these values."""
     own = {parameter.name: parameter for parameter in probe.parameters}
     return all(
-        name in own and (own[name].kind != "choice" or set(_several(written)) <= set(own[name].choices))
+        name in own and (own[name].kind != "choice" or set(several_of(written)) <= set(own[name].choices))
         for name, written in parameters.items()
     )
 
 
-def _several(written: Value | Sequence[Value]) -> Sequence[Value]:
+def several_of(written: Value | Sequence[Value]) -> Sequence[Value]:
     return written if isinstance(written, list | tuple) else (written,)
 
 
@@ -205,7 +215,7 @@ def refusal(of: str, parameters: Mapping[str, Value | Sequence[Value]], probes: 
             known = sorted({parameter.name for probe in probes for parameter in probe.parameters})
             return unknown("parameter", name, known, place=f"of {of}")
         choices = list(dict.fromkeys(choice for parameter in having for choice in parameter.choices))
-        for value in _several(written):
+        for value in several_of(written):
             if having[0].kind == "choice" and value not in choices:
                 return unknown("value", str(value), choices, place=f"for {name} of {of}")
     return Failure(f"no probe of {of} has all of {', '.join(parameters)} with these values")

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from tollmeter.catalog import Catalog
 from tollmeter.model import Parameter, Select, Suite, Value
 from tollmeter.plan.placement import layout_of
-from tollmeter.plan.points import accepts, chosen, refusal
+from tollmeter.plan.points import Scope, accepting, is_only_typical, several_of
 from tollmeter.plan.values import portable
 
-_SCOPES = ("all", "curves", "typical")
+_SCOPES: tuple[Scope, ...] = ("all", "curves", "typical")
 _ANY = "*"
 
 
@@ -29,7 +29,7 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
             _line("metric", metric.name, metric.unit, metric.source, metric.means or "-", metric.toll or "")
             for metric in probe.metrics
         ]
-    for scope, _ in enumerate(_SCOPES):
+    for scope in _SCOPES:
         for select in suite.select:
             lines += _select_lines(select, catalog, abis, scope)
     return "".join(lines)
@@ -37,43 +37,31 @@ def plan_text(suite: Suite, catalog: Catalog, abis: Sequence[str], budget_s: flo
 
 def used_probes(suite: Suite, catalog: Catalog) -> set[str]:
     """Names of the probes that its selections mean. Raises Failure (2) where none accepts a selection's parameters."""
-    used = set()
-    for select in suite.select:
-        several = chosen(select, catalog.probes())
-        accepting = {name for name, probe in several.items() if accepts(probe, select.parameters)}
-        if several and not accepting:
-            raise refusal(select.probe, select.parameters, [*several.values()])
-        used |= accepting
-    return used
+    return {name for select in suite.select for name in accepting(select, catalog.probes())}
 
 
 def _line(*words: str) -> str:
     return "\t".join(" ".join(word.split()) for word in words) + "\n"
 
 
-def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: int) -> Iterator[str]:
-    for name, probe in chosen(select, catalog.probes()).items():
-        if not accepts(probe, select.parameters):
-            continue
-        axes = [_axis(parameter, select, _SCOPES[scope]) for parameter in probe.parameters]
+def _select_lines(select: Select, catalog: Catalog, abis: Iterable[str], scope: Scope) -> Iterator[str]:
+    for name, probe in accepting(select, catalog.probes()).items():
+        axes = [_axis(parameter, select, scope) for parameter in probe.parameters]
         for abi in abis:
             if (name, abi) in catalog.executables:
-                yield _line("select", f"{scope}", name, ",".join(select.cpu) or _ANY, f"{select.nodes}", abi, *axes)
+                place = f"{_SCOPES.index(scope)}", name, ",".join(select.cpu) or _ANY, f"{select.nodes}", abi
+                yield _line("select", *place, *axes)
 
 
-def _axis(parameter: Parameter, select: Select, scope: str) -> str:
-    written = select.parameters.get(parameter.name)
-    if written is None:
-        is_narrowed = select.narrows and (scope == "typical" or (scope == "curves" and not parameter.refine))
-        is_typical = select.others == "typical" or (is_narrowed and parameter.typical is not None)
-        listed = _sweep(parameter)
-        if is_typical:
-            listed = [_value(parameter, parameter.typical)] if parameter.typical is not None else listed[:1]
+def _axis(parameter: Parameter, select: Select, scope: Scope) -> str:
+    usual = None if parameter.typical is None else _value(parameter, parameter.typical)
+    if parameter.name in select.parameters:
+        listed = [_value(parameter, value) for value in several_of(select.parameters[parameter.name])]
+    elif is_only_typical(parameter, select, scope):
+        listed = _sweep(parameter)[:1] if usual is None else [usual]
     else:
-        several = written if isinstance(written, list | tuple) else (written,)
-        listed = [_value(parameter, value) for value in several]
-    usual = _ANY if parameter.typical is None else _value(parameter, parameter.typical)
-    return ";".join((parameter.name, parameter.kind, usual, ",".join(listed)))
+        listed = _sweep(parameter)
+    return ";".join((parameter.name, parameter.kind, _ANY if usual is None else usual, ",".join(listed)))
 
 
 def _sweep(parameter: Parameter) -> list[str]:
