@@ -52,8 +52,9 @@ def test_many_probes_compared_points_and_studies_have_other_sentences() -> None:
 
 
 def test_a_run_whose_question_has_no_answer_says_so_first_on_terminal_page_and_in_markdown() -> None:
-    results = with_run(of(UNKNOWN[0]), unanswered="1 of the 5 layouts that a ratio needs; --budget 40s would do")
-    said = "This run did not produce the requested numbers: 1 of the 5 layouts that a ratio needs; --budget 40s would do."
+    why = "1 of the 5 layouts that a ratio needs; --budget 40s would do"
+    results = with_run(of(UNKNOWN[0]), unanswered=why)
+    said = f"This run did not produce the requested numbers: {why}."
     assert headline(results).startswith(said)
     terminal, text, page = screens(results)
     assert terminal.startswith(said) and said in text and f'<p class="lead">{said}' in page
