@@ -59,6 +59,9 @@ class Estimate(Record, frozen=True):
         """Half of the interval as a share of the value; infinite where the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
 
+    half_width = share_half_width
+    """The former name, until the next minor version."""
+
 
 class Scatter(Record, frozen=True):
     """What is known before a point's own visits are read, as standard deviations of logarithms. visits_sd: of visits of

@@ -295,7 +295,9 @@ def find_run(name: str) -> Path:
         ended = (last / JOURNAL).stat().st_mtime
         earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
         if number > len(earlier):
-            raise Failure(f"there is no run {LAST}~{number}; {LAST} has {len(earlier)} older runs")
+            raise Failure(
+                f"there is no run {LAST}~{number}; {LAST} has {len(earlier)} older run{'s' * (len(earlier) != 1)}"
+            )
         return shown(earlier[-number].resolve()) if number else shown(last)
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
