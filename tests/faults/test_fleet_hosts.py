@@ -135,7 +135,7 @@ def test_a_name_that_leaves_the_folder_is_refused(shared: Path, capsys: pytest.C
     submission = json.loads((shared / "fleet.json").read_text())
     (shared / "fleet.json").write_text(json.dumps({**submission, "nodes": ["one", "../../other"]}))
     assert main(["fleet", "collect", str(shared)]) == 5
-    assert "no name of a node" in capsys.readouterr().err
+    assert "is not a node name" in capsys.readouterr().err
 
 
 def test_wrong_words_end_with_a_sentence(

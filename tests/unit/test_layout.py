@@ -75,5 +75,5 @@ def test_words_of_a_double_have_three_orders() -> None:
 
 def test_a_foreign_file_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "layout.o").write_bytes(b"\x7fELF no more")
-    with pytest.raises(Failure, match="no object file"):
+    with pytest.raises(Failure, match="is not an object file"):
         read_layout(tmp_path / "layout.o")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import resource
 import subprocess
@@ -68,7 +69,7 @@ def test_a_short_run_detects_interference_by_cpu_pressure(system: Path, monkeypa
     (system / "PROC/pressure").mkdir()
     waits = system / "PROC/pressure/cpu"
     waits.write_text("some avg10=9.00 avg60=9.00 avg300=9.00 total=5000000\nfull avg10=0 avg60=0 avg300=0 total=0\n")
-    monkeypatch.setattr(time, "monotonic", iter((100.0, 100.2)).__next__)
+    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(100.2)).__next__)
     watch = Watch([0])
     waits.write_text(waits.read_text().replace("5000000", "5150000"))
     seen = watch.seen()
