@@ -88,7 +88,7 @@ def measured(tree: Path, out: Path, *words: str) -> None:
 def judge(folder: Path) -> None:
     judge_rows(sorted(folder.glob("points-*")))
     for runs in (1, 4):
-        told(folder, runs)
+        count_found(folder, runs)
     in_turns(folder / "turns")
 
 
@@ -168,20 +168,20 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def in_turns(path: Path) -> None:
-    """How often each is told from none by so many layouts of one run, drawn anew each time."""
+    """How often each is distinguished from none by so many layouts of one run, drawn anew each time."""
     results = open_run(path)
     known = known_of(results.outcomes, results.probes)
-    layouts = list(dict.fromkeys(told.seed for told in results.outcomes))
+    layouts = list(dict.fromkeys(outcome.seed for outcome in results.outcomes))
     for size, pair in itertools.product(BLOCKS, read_request(path).pairs):
         rng, found = random.Random(size), Counter[str]()
         for _ in range(DRAWN):
             drawn = set(rng.sample(layouts, size))
-            visits = [told for told in results.outcomes if told.seed in drawn]
-            found.update(told.verdict for told in opposed(visits, {pair.point: pair.against}, results.probes, known))
+            visits = [outcome for outcome in results.outcomes if outcome.seed in drawn]
+            found.update(ratio.verdict for ratio in opposed(visits, {pair.point: pair.against}, results.probes, known))
         print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
 
 
-def told(folder: Path, count: int) -> None:
+def count_found(folder: Path, count: int) -> None:
     """How often a planted change is found by so many runs of 7 s on either side, drawn anew each time."""
     rng = random.Random(count)
     runs = {planted: [open_run(path) for path in sorted(folder.glob(f"planted-{planted}-*"))] for planted in PLANTED}
@@ -196,7 +196,7 @@ def told(folder: Path, count: int) -> None:
 
 def pooled(runs: Sequence[Results]) -> Row:
     """The one row of several runs' visits, by what the machine's earlier runs had taught the latest."""
-    outcomes = [told for results in runs for told in results.outcomes]
+    outcomes = [outcome for results in runs for outcome in results.outcomes]
     latest = max(runs, key=lambda results: results.index.run.started)
     before = learned(read_request(Path(latest.index.run.folder)))
     (row,) = rows(outcomes, latest.probes, known_of(outcomes, latest.probes, before))

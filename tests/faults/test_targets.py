@@ -99,7 +99,7 @@ def test_a_probe_that_hangs_is_ended_at_its_deadline_with_all_that_it_started(
 
 def test_the_budget_ends_what_would_last_longer(stand: Stand) -> None:
     if stand.is_a_machine:
-        pytest.skip("it would be booted again; tests/unit/test_guests.py asks that of an emulator that is none")
+        pytest.skip("the guest would boot once more for this; tests/unit/test_guests.py tests it with a fake emulator")
     asked = msgspec.structs.replace(visit(stand), wall_ms=400)
     back = outcome(stand.target.run(str(stand.make("hang")), asked, 1))
     assert (back.status, back.reason) == ("interrupted", "the budget ended before it did")

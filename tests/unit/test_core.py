@@ -65,20 +65,20 @@ def test_the_width_of_one_mode_is_its_median() -> None:
 
 
 def test_more_readings_of_a_mode_do_not_move_its_median() -> None:
-    """A heap's upper end grows with the number of its readings, and is not its middle."""
+    """A mode's upper end grows with the number of its readings, and is not its middle."""
     many = np.random.default_rng(1).normal(4.0, 0.01, 2000)
     assert core_seen([visit(*many)]).width == pytest.approx(4.0, rel=0.002)
 
 
 def test_the_width_of_two_modes_is_the_upper_ones_however_small() -> None:
-    """Neighbours had the core for 36 samples of 40, and two odd readings stand above both heaps."""
+    """Neighbours had the core for 36 samples of 40, and two odd readings stand above both modes."""
     shared = [2.4 + 0.01 * (i % 5) for i in range(36)]
     found = core_seen([visit(*shared), visit(3.98, 4.00, 4.02, 4.00, number=1), visit(5.5, number=2)]).width
     assert found == pytest.approx(4.0)
 
 
 def test_too_few_readings_have_no_width() -> None:
-    """Three samples have six readings, and a heap has eight."""
+    """Three samples have six readings, and a mode has eight."""
     assert core_seen([visit(4.0, 4.0, 4.0)]).width is None
     assert core_seen([visit(4.0, 4.0, 4.0, 4.0)]).width == pytest.approx(4.0)
     assert core_seen([outcome([sample(1)] * 20)]).width is None

@@ -201,10 +201,10 @@ def test_a_ratio_without_an_interval_is_a_guess() -> None:
 
 
 def test_one_of_two_costs_by_turns_makes_no_ratio() -> None:
-    heaps = tuple(
+    modes = tuple(
         State(state=name, share=0.5, median=ns, low=ns, high=ns) for name, ns in (("first", 9.0), ("second", 20.0))
     )
-    line = tolls((_with_tolls(example_runs.small(), states=heaps), example_runs.another_machine()))["system call"]
+    line = tolls((_with_tolls(example_runs.small(), states=modes), example_runs.another_machine()))["system call"]
     assert line.cells[3] == DASH and line.note
 
 

@@ -480,7 +480,7 @@ def test_a_row_that_was_seen_to_differ_by_more_between_runs_is_known_less_well()
 
 
 def test_two_modes_are_separated_where_each_visit_saw_both() -> None:
-    """Visits whose medians lie in either heap or between; the state with most batches is the row's."""
+    """Visits whose medians lie in either mode or between; the state with most batches is the row's."""
     told = probe(metric())
     (row,) = rows(visits_of(*[[10.0] * 12 + [15.0] * 8, [10.0] * 8 + [15.0] * 12] * 3), {told.probe: told})
     assert [(state.state, round(state.median, 3), state.share) for state in row.states] == [

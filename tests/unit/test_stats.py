@@ -103,7 +103,7 @@ def test_turning_the_comparison_turns_the_ratio(old: list[float], new: list[floa
 
 
 def dearer(*costs: float) -> list[bool] | None:
-    """Which visits of one batch each lie in the upper heap."""
+    """Which visits of one batch each lie in the upper mode."""
     cut = bimodal_split([np.log([cost]) for cost in costs])
     return None if cut is None else [bool(np.log(cost) > cut) for cost in costs]
 
@@ -148,8 +148,8 @@ def test_chance_alone_seldom_looks_like_two(spread: float, alarms_allowed: float
 @pytest.mark.parametrize("visits", [6, 8, 12, 20])
 def test_two_modes_that_differ_by_a_third_are_nearly_always_found(visits: int) -> None:
     generator = np.random.default_rng(4)
-    heaps = np.where(np.arange(visits) % 3, 0.0, 0.3)
-    seen = [bimodal_split((heaps + generator.normal(0, 0.02, visits))[:, None]) is not None for _ in range(200)]
+    modes = np.where(np.arange(visits) % 3, 0.0, 0.3)
+    seen = [bimodal_split((modes + generator.normal(0, 0.02, visits))[:, None]) is not None for _ in range(200)]
     assert np.mean(seen) > 0.95
 
 

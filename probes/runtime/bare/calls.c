@@ -109,7 +109,7 @@ static intptr_t call_prctl(registers *core) {
   return ARGUMENT(core, 0) == PR_SET_PDEATHSIG || ARGUMENT(core, 0) == PR_SET_NAME ? 0 : -EINVAL;
 }
 
-/* Nobody else is there to wake this one. */
+/* There is no other thread to wake this one. */
 static intptr_t call_futex(registers *core) {
   enum { WAIT, WAKE, PRIVATE = 128, REALTIME = 256, WAIT_BITS = 9, WAKE_BITS = 10 };
   const uintptr_t command = ARGUMENT(core, 1) & ~(uintptr_t)(PRIVATE | REALTIME);

@@ -29,8 +29,8 @@ def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
     """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
     included, stay at or below; 0 where none ran.
 
-    Nothing makes a chain of additions faster than the clock; whoever shares the core makes it slower by one or two
-    percent, so that their median shows the neighbour as well.
+    Nothing makes a chain of additions faster than the clock; a busy sibling hyperthread makes it slower by one or
+    two percent, so that the median of the loops shows the sibling as well.
     """
     each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
     return np.concatenate([np.empty(0), *each])

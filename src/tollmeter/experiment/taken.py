@@ -30,7 +30,7 @@ def parts(visits: Sequence[V], at_once: int = _AT_ONCE) -> Iterator[Sequence[V]]
 
 
 class Taken:
-    """counts: samples of each visit; starts: where each visit's begin, and the end behind them."""
+    """counts: samples of each visit; starts: where each visit's begin, and the end after the last."""
 
     def __init__(self, visits: Iterable[Sequence[Sample]]) -> None:
         self.visits = [Samples.of(samples) for samples in visits]

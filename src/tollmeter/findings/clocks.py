@@ -13,7 +13,7 @@ from tollmeter.findings import Claim, counted, is_separate, of_row, own_rows, ra
 from tollmeter.model import Evidence, Outcome, Results
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
-from tollmeter.numbers.units import in_percent
+from tollmeter.numbers.units import in_percent, in_words
 
 SLOW_SHARE = 0.6
 """Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""
@@ -145,10 +145,7 @@ def trap_is_intercepted(results: Results) -> Iterator[Claim]:
     usual = traps[(len(traps) - 1) // 2]
     for trap in traps:
         if (trap.median or 0.0) > EXPENSIVE_TRAP * (usual.median or 0.0) and is_separate(usual, trap):
-            kind, other = (
-                str(row.parameters.get("trap", row.probe)).replace("non_", "non-").replace("_", " ")
-                for row in (trap, usual)
-            )
+            kind, other = (in_words(row.parameters.get("trap", row.probe)) for row in (trap, usual))
             more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
             words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) intercepts it"
             yield Claim(words, [of_row(trap), of_row(usual)])

@@ -150,7 +150,7 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
 
 
 def _without_unseen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> CurveFit:
-    """With no level between others that is nowhere a size's typical latency: such a one is made by sizes that are now
+    """With no level between others that is nowhere a size's typical latency: it comes from sizes that are now
     served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
     fit = fit_levels(to_fit(rows), most, page_bytes)
     while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):

@@ -24,7 +24,7 @@ from tollmeter.numbers.units import span
 
 LEAST_FOR_SCATTER = 6
 """Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
-the scatter, and such a point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
+the scatter, so that the point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")

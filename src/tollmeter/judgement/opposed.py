@@ -42,8 +42,8 @@ MOST_P, MOST_P_WHEN_PRECISE = 0.002, 0.0007
 ratio that its budget ended, and of one that is as precise as it was to be. Blocks that scatter little by luck end a run
 early, and their scatter then understates the error (decision 14)."""
 LEAST_DIFFERENCE = 0.001
-"""What is less is nobody's: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is an estimate
-of each side's own. A run of 143 layouts distinguished two executables of one source, by 0.001 %."""
+"""A smaller difference is not resolved: a batch is read to the clock's step, some 1e-4 of it, and what it pays once is
+an estimate of each side's own. A run of 143 layouts distinguished two executables of one source, by 0.001 %."""
 _LEAST_VALUES = 4
 _LEAST_WHOLE = 1 / 3
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
 _TEACH = ("quiet", "unknown")
-"""Verdicts of runs whose rows say by how much runs differ; of a short or stopped one nobody asked how busy it was."""
+"""Verdicts of runs whose rows say by how much runs differ; of a short or stopped run the load is not known."""
 
 
 def open_index(folder: Path) -> Index:

@@ -41,7 +41,7 @@ _COMPLETE = ("settled", "budget")
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SUSPENDED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING")
 _UNWELL = ("down", "drained", "draining", "fail", "unknown")
-"""States of a node, without Slurm's marks behind them."""
+"""States of a node, without the marks that Slurm appends."""
 _ATTEMPT = re.compile(r"([0-9]{1,10})\.([0-9]{1,6})")
 _SKEW_S = 30.0
 """More than a slow node takes to unpack the bundle."""

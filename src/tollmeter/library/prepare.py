@@ -218,7 +218,7 @@ def budget_of(options: Options, suite: Suite, before: float | None = None) -> fl
 
 
 def seconds_for_visits(request: Request) -> float:
-    """Seconds for visits, less what is kept for whatever the suite wants looked at behind them."""
+    """Seconds for visits, less those for the profiles and looks that the suite wants after them."""
     suite = request.suite
     looks = bool(suite.profile or suite.modelled or suite.worth)
     return for_measuring(request.budget_seconds) * (1 - _LOOKING_SHARE * looks)

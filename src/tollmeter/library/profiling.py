@@ -120,7 +120,7 @@ def read_profile(ended: Ended) -> tuple[Sampled, Work]:
     records = _read(lines, "profile", Sampled)
     troubles = [*_read(lines, "skip", _Trouble), *_read(lines, "fail", _Trouble)]
     if troubles or not records:
-        raise Damaged(troubles[0].reason if troubles else "it was ended before it told where it was")
+        raise Damaged(troubles[0].reason if troubles else "it ended before it reported the addresses of its code")
     return records[-1], _read(lines, "visit", _ProfiledVisit)[0].work
 
 

@@ -148,7 +148,7 @@ class Reused(NamedTuple):
         points = len({outcome.point for outcome in self.outcomes})
         when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
         return (
-            f"{len(self.outcomes)} visits of {points} points are taken over from {self.run}, which measured them on "
+            f"{len(self.outcomes)} visits of {points} points are reused from {self.run}, which measured them on "
             f"this machine and build {when}."
         )
 

@@ -173,7 +173,7 @@ def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
 
 
 def _check_known(word: Word, rows: Sequence[Row], folders: Sequence[Path]) -> None:
-    """Raises Failure (2) with the nearest names where no run has such a row."""
+    """Raises Failure (2) with the nearest names where no run has the row."""
     if any(fnmatchcase(row.probe, word.name) for row in rows):
         return
     every = [row for _, excerpt in _excerpts(folders, _EVERY) for row in excerpt.rows]

@@ -47,10 +47,10 @@ INDEX_FORMAT = 2
 """Of what `toll show RUN --format json` prints. 2 has `inferred` and `tolls`."""
 
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
-LEAST_CHANGE = 0.01
-"""Share of a value from which a change between runs matters, where no other is asked for."""
 """Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by
 default."""
+LEAST_CHANGE = 0.01
+"""The smallest change between runs that is reported by default, as a share."""
 
 
 class Failure(Exception):

@@ -14,6 +14,11 @@ def in_percent(share: float, decimals: int = 0, sign: str = "") -> str:
     return f"{share:{sign}.{decimals}%}".replace("%", " %")
 
 
+def in_words(name: object) -> str:
+    """The name of a choice or a state as text: non_canonical_store is "non-canonical store"."""
+    return str(name).replace("non_", "non-").replace("_", " ")
+
+
 Steps = tuple[tuple[float, str], ...]
 
 TIMES: Steps = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
+from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import of_row, size
 from tollmeter.report.tables import Column, Line, Table
 from tollmeter.root import typed
@@ -105,4 +106,4 @@ def value_in_words(results: Results, row: Row, name: str) -> str:
     value = row.parameters[name]
     if isinstance(value, int) and name in sizes_of(results.probes.get(row.probe)):
         return str(size(value))
-    return str(value).replace("_", " ")
+    return in_words(value)

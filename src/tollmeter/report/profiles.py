@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from tollmeter.model import Profile, Share
+from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.report.tables import Block, Column, Line, Table
 
@@ -42,7 +43,7 @@ def side_by_side(
 def title_of(profile: Profile, beside: Sequence[Profile] = ()) -> str:
     """With its parameters; among several profiles, with those that differ between them. beside: all of them."""
     parameters = ", ".join(
-        str(value).replace("_", " ")
+        in_words(value)
         for name, value in profile.parameters.items()
         if not beside or any(other.parameters.get(name) != value for other in beside)
     )

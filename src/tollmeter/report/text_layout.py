@@ -72,7 +72,7 @@ def wrapped(console: Console, text: str, *, style: str = "", hanging: int = 0, f
 
 
 def with_command(console: Console, words: str, command: str, *, first: int = 0, hanging: int = 4) -> None:
-    """Words and a command behind them; on a line of its own where both are too long for one. It is never broken."""
+    """Words, then a command; on a line of its own where both are too long for one. It is never broken."""
     line = f"{'':{first}}{words} {clean(command)}"
     fits = len(line) <= width_of(console)
     for printed in [line] if fits else [f"{'':{first}}{words}", f"{'':{hanging}}{clean(command)}"]:

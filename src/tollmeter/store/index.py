@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""index.sqlite: what a run's journal comes to, for whoever would rather ask in SQL. Derived, and made again whenever
+"""index.sqlite: what is derived from a run's journal, for queries in SQL. It is made again whenever
 the journal or the code that derives it has changed; not kept where the folder cannot be written.
 
 Tables: `about` (key, value), `documents` (name, json: `run`, `machine`, `study`, `held_back`, `opposed`,

@@ -6,12 +6,12 @@ A program's time is taken to be
     c I  +  p F  +  a W  +  b S  +  the rest
 
 with I instructions and F page faults of one operation; p is the run's own price of a fault, W what its loads would wait
-for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees. Where nobody
-saw how far apart its loads lie, W is I times the latency of a load anywhere in its footprint, and S is nothing. What is
-not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of relative errors: c, the
-time of an instruction that waits for no memory; a and b, how much of the waiting is not hidden behind other work, each
-no more than all. So a part is reported only where its numbers were measured, and the parts are never forced to add up:
-what they leave is `unexplained`."""
+for memory if each waited alone, and S what it takes to read from end to end what a prefetcher foresees. Where the
+distances between its loads were not measured, W is I times the latency of a load anywhere in its footprint, and S is
+nothing. What is not known beforehand is fitted to all sizes of the program under both ABIs, by least squares of
+relative errors: c, the time of an instruction that waits for no memory; a and b, how much of the waiting is not hidden
+behind other work, each no more than all. So a part is reported only where its numbers were measured, and the parts are
+never forced to add up: what they leave is `unexplained`."""
 
 from __future__ import annotations
 

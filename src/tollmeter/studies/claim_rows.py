@@ -206,7 +206,7 @@ def _of_one_place(rows: Sequence[Row]) -> list[Row]:
 
 def _why(results: Results, claim: Published, wanted: RowOf) -> str:
     """The row's own reason where there is a row; then the claim's; else that the probe was not run there at all."""
-    named = wanted.probe or wanted.means or "such a row"
+    named = wanted.probe or wanted.means or "the row"
     where = f" for {wanted.abi}" if wanted.abi and wanted.abi != "native" else ""
     return own_reason(results, wanted) or claim.missing or f"This run has no row of {named}{where}."
 

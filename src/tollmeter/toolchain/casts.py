@@ -179,7 +179,7 @@ def _is(diagnostic: Diagnostic, option: str) -> bool:
 # `-Wcast-align=strict` warns of each pointer that is cast to a type of a larger alignment, whatever the CPU. No
 # compiler can know whether the bytes are misaligned in fact, or how often the line runs: a profile shows the latter.
 #
-# No compiler warns of casts through a `void *` either: it assumes that such an address is aligned. So it reads the
+# No compiler warns of casts through a `void *` either: it assumes that the address is aligned. So it reads the
 # preprocessed file once more with each `void *` of the tree as `char *`, and then warns of these casts as of any other.
 # A conversion without a cast becomes an incompatible pointer; a further line for each type shows whether a cast to it
 # would be warned of. System headers stay as they are: what malloc returns is aligned.

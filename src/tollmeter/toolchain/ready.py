@@ -5,7 +5,7 @@ themselves. What stands in build/ besides what a build leaves in build/ABI:
     ABI.target    of an ABI that this machine runs only with help: where its visits run unless another place is asked
                   for. It is the first that its file names and this machine has, whatever its probes described
                   themselves on
-    ABI.gap       why an ABI that nobody named could not be built: it is not tried again until packages come"""
+    ABI.gap       why an ABI that was not named could not be built: it is not tried again until packages come"""
 
 from __future__ import annotations
 

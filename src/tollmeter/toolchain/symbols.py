@@ -150,7 +150,7 @@ def _functions(elf: ELFFile) -> list[Span]:
             if (-span.end, len(span.name), span.name) < (-known.end, len(known.name), known.name):
                 named[begin] = span
     spans = sorted(named.values())
-    # Code behind the last section is the kernel's (its vDSO), and has no symbol here.
+    # Code past the last section is the kernel's (its vDSO), and has no symbol here.
     code = (section for section in elf.iter_sections() if section["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
     code_end = max((section["sh_addr"] + section["sh_size"] for section in code), default=0)
     nexts = [*(span.begin for span in spans[1:]), code_end]
@@ -203,7 +203,7 @@ def _files(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
 
 
 def _lines(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[tuple[int, str, int]]:
-    """Where each stretch of code begins, with its file's name and line; an empty name behind the last of a sequence."""
+    """Where each stretch of code begins, with its file's name and line; an empty name past the last of a sequence."""
     program = dwarf.line_program_for_CU(unit)
     files = _files(dwarf, unit)
     for entry in program.get_entries() if program else ():

@@ -139,7 +139,7 @@
     drawn.set(plot, { result, width });
   }
 
-  // A chart in a part that is folded waits until it is opened: it may have a width, and nobody sees it.
+  // A chart in a part that is folded waits until it is opened: it has no width before.
   const isSeen = (plot) => plot.clientWidth && !plot.closest("details:not([open])");
   async function drawAll() {
     delete document.documentElement.dataset.drawnFor;
