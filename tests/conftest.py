@@ -64,8 +64,9 @@ def own_compiler(own_abi: Abi) -> str:
 def _built_tree(tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, own_compiler: str) -> Path:
     tree = tmp_path_factory.mktemp("tree with blanks") / "toll meter"
     (tree / "probes/kernel").mkdir(parents=True)
+    (tree / "requirements").mkdir()
     shutil.copytree(ROOT / "abis", tree / "abis", ignore=shutil.ignore_patterns("*.toml"))
-    for name in ("toll", "Makefile", "requirements.lock", "probes/probes.mk", "probes/kernel/loop.c"):
+    for name in ("toll", "Makefile", "requirements/run.lock", "probes/probes.mk", "probes/kernel/loop.c"):
         shutil.copy2(ROOT / name, tree / name)
     shutil.copy2(ROOT / f"abis/{own_abi.name}.toml", tree / "abis")
     shutil.copytree(ROOT / "probes/runtime", tree / "probes/runtime")

@@ -121,13 +121,13 @@ schema:
 	@$(PYTHON) -m tollmeter.store.document >docs/show.schema.json
 
 # Each file takes the versions of those before it, where it names them with -c.
-LOCKED := pyproject.toml $(foreach one,charts parquet serial zig dev,requirements-$(one).in)
+LOCKED := pyproject.toml $(foreach one,charts parquet serial zig dev,requirements/$(one).in)
 lock:
 	python3 -m venv build/pip-tools
 	build/pip-tools/bin/pip install -q pip-tools
 	for one in $(LOCKED); do build/pip-tools/bin/pip-compile -q --generate-hashes --strip-extras --allow-unsafe --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  -o $$(echo $$one | sed 's/pyproject/requirements/; s/\.[a-z]*$$/.lock/') $$one || exit; done
+	  -o $$(echo $$one | sed 's/pyproject/requirements\/run/; s/\.[a-z]*$$/.lock/') $$one || exit; done
 
 # ---- the runtime's unit tests -----------------------------------------------------------------------------------
 

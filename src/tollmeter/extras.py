@@ -40,9 +40,9 @@ class Extra(NamedTuple):
         return f"`{shlex.join([sys.executable, *_PIP, self.lock])}`"
 
 
-CHARTS = Extra("requirements-charts.lock", "vl_convert", "drawing charts into files")
-SERIAL = Extra("requirements-serial.lock", "serial", "a serial line")
-PARQUET = Extra("requirements-parquet.lock", "duckdb", "writing Parquet")
+CHARTS = Extra("requirements/charts.lock", "vl_convert", "drawing charts into files")
+SERIAL = Extra("requirements/serial.lock", "serial", "a serial line")
+PARQUET = Extra("requirements/parquet.lock", "duckdb", "writing Parquet")
 
 
 def is_installed(extra: Extra) -> bool:

@@ -56,8 +56,7 @@ def _set_up(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFact
     tree = tmp_path_factory.mktemp("set up") / "toll meter"
     shutil.copytree(_built_tree, tree)
     shutil.copytree(root / "src", tree / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for path in root.glob("requirements-*.lock"):
-        shutil.copy2(path, tree)
+    shutil.copytree(root / "requirements", tree / "requirements", dirs_exist_ok=True)
     for script in root.glob("build/vega-*.js"):
         shutil.copy2(script, tree / "build")
     (tree / ".venv").symlink_to(root / ".venv")
@@ -85,7 +84,7 @@ def echoing(ready: Path) -> Path:
 def hollow(tree: Path) -> Path:
     """A checkout whose virtual environment only notes what it is asked to do, on a machine without packages."""
     program(tree / ".venv/bin/python", PYTHON)
-    shutil.copy(tree / "requirements.lock", tree / ".venv")
+    shutil.copy(tree / "requirements/run.lock", tree / ".venv")
     (tree / "src/tollmeter").mkdir(parents=True)
     (tree / "src/tollmeter/__main__.py").touch()
     return tree
@@ -214,18 +213,18 @@ def test_a_read_only_checkout_works_once_it_is_set_up(ready: Path, own_abi_name:
 
 
 def test_a_changed_lock_file_is_installed_by_hash_and_only_once(hollow: Path) -> None:
-    with (hollow / "requirements.lock").open("a") as lock:
+    with (hollow / "requirements/run.lock").open("a") as lock:
         lock.write("# newer\n")
     for _ in range(2):
         assert start(hollow, "list", **fakes(hollow, 1000)).returncode == 0
     (install,) = (call for call in calls(hollow) if "installer" in call)
-    assert install.endswith("--require-hashes -r requirements.lock")
+    assert install.endswith("--require-hashes -r requirements/run.lock")
     assert [call for call in calls(hollow) if call.endswith("tollmeter list")] == ["-I -m tollmeter list"] * 2
 
 
 def test_packages_that_cannot_be_fetched_stop_the_command_each_time(hollow: Path) -> None:
     (hollow / "pip-fails").touch()
-    (hollow / ".venv/requirements.lock").write_text("older\n")
+    (hollow / ".venv/run.lock").write_text("older\n")
     for _ in range(2):
         done = start(hollow, "list", **fakes(hollow, 1000))
         assert done.returncode == INFRASTRUCTURE
@@ -242,7 +241,7 @@ def test_a_python_without_venv_is_one_sentence(hollow: Path) -> None:
 
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
-    (hollow / "requirements-dev.lock").touch()
+    (hollow / "requirements/dev.lock").touch()
     for abi in ("arm-soft", "arm-hard", "x32"):
         shutil.copy(ROOT / f"abis/{abi}.toml", hollow / "abis")
     done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
@@ -258,7 +257,7 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
 
 
 def test_a_step_says_how_much_was_fetched(hollow: Path) -> None:
-    (hollow / ".venv/requirements.lock").write_text("older\n")
+    (hollow / ".venv/run.lock").write_text("older\n")
     (line,) = start(hollow, "list", **fakes(hollow, 1000)).stderr.splitlines()
     assert re.fullmatch(r"toll: installing the Python packages \.\.\. \d s, 1\.8 MB in 2 packages", line)
     fetch = start(hollow, "--install", "qemu-user", **fakes(hollow, 0)).stderr.splitlines()[1]

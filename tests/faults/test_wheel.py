@@ -60,9 +60,9 @@ def wheel(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _whole(built: Path, tree: Path) -> Path:
     """The small tree, with what a wheel takes from the checkout."""
     shutil.copytree(built, tree)
-    for name in ("src", "suites", "emulator", "packaging"):
-        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", *(path.name for path in ROOT.glob("requirements-*.lock"))):
+    for name in ("src", "suites", "emulator", "packaging", "requirements"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, tree)
     return tree
 

@@ -40,12 +40,12 @@ PIP = """if True:
     (package / "__init__.py").touch()
 """
 LOCKED = re.compile(r"^([a-z0-9-]+)==", re.MULTILINE)
-NOWHERE = Extra("requirements-nowhere.lock", "no_such_module", "doing nothing")
+NOWHERE = Extra("requirements/nowhere.lock", "no_such_module", "doing nothing")
 
 
 def test_what_is_there_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(extras, "install")
-    extras.bring(tmp_path, Extra("requirements-json.lock", "json", "reading"))
+    extras.bring(tmp_path, Extra("requirements/json.lock", "json", "reading"))
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -59,7 +59,7 @@ def test_a_missing_package_is_installed_unless_that_is_forbidden(
         extras.bring(tmp_path, NOWHERE)
         assert "no_such_module" in capsys.readouterr().err
     else:
-        with pytest.raises(Failure, match=r"--require-hashes -r requirements-nowhere.lock"):
+        with pytest.raises(Failure, match=r"--require-hashes -r requirements/nowhere.lock"):
             extras.bring(tmp_path, NOWHERE)
     assert brought == ([NOWHERE] if allowed else [])
 
@@ -91,7 +91,7 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
 
 def test_what_a_set_up_imports_is_in_the_lock_file(root: Path) -> None:
     """A verb that imports another package would fail only there. Here nothing else can be imported."""
-    locked = {found[1].replace("-", "_") for found in LOCKED.finditer((root / "requirements.lock").read_text())}
+    locked = {found[1].replace("-", "_") for found in LOCKED.finditer((root / "requirements/run.lock").read_text())}
     named = importlib.metadata.packages_distributions()
     others = [name for name, of in named.items() if not {one.lower().replace("-", "_") for one in of} & locked]
     script = """if True:

@@ -23,7 +23,7 @@ Words = str | Sequence[str]
 """A compiler's alternative in an ABI file."""
 
 ZIG, MUSL = "ziglang", "musl-sparc"
-ZIG_EXTRA = Extra("requirements-zig.lock", ZIG, "compiling with zig")
+ZIG_EXTRA = Extra("requirements/zig.lock", ZIG, "compiling with zig")
 MUSL_COMPILER = "sparc64-linux-gnu-gcc-12"
 MUSL_SPECS = "sparc/gcc.specs"
 """What make makes of musl in build/emulator."""
