@@ -5,16 +5,16 @@
 --
 -- The paths are relative: SET file_search_path = 'DIR' does the same without cd.
 
-CREATE OR REPLACE VIEW rows AS
-  FROM read_parquet('rows/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
-CREATE OR REPLACE VIEW samples AS
-  FROM read_parquet('samples/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
-CREATE OR REPLACE VIEW tolls AS
-  FROM read_parquet('tolls/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
-CREATE OR REPLACE VIEW findings AS
-  FROM read_parquet('findings/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
-CREATE OR REPLACE VIEW machines AS
-  FROM read_parquet('machines/*/*/*.parquet', hive_partitioning = true, union_by_name = true);
+-- Whose a file is stands in its last two folders. DuckDB would also take a folder above the dataset for a column.
+CREATE OR REPLACE MACRO of_table(files) AS TABLE
+  SELECT * EXCLUDE (filename), regexp_extract(filename, '/machine=([^/]*)/day=[^/]*/[^/]*$', 1) AS machine,
+    TRY_CAST(regexp_extract(filename, '/day=([^/]*)/[^/]*$', 1) AS DATE) AS day
+  FROM read_parquet(files, hive_partitioning = false, union_by_name = true, filename = true);
+CREATE OR REPLACE VIEW rows AS FROM of_table('rows/*/*/*.parquet');
+CREATE OR REPLACE VIEW samples AS FROM of_table('samples/*/*/*.parquet');
+CREATE OR REPLACE VIEW tolls AS FROM of_table('tolls/*/*/*.parquet');
+CREATE OR REPLACE VIEW findings AS FROM of_table('findings/*/*/*.parquet');
+CREATE OR REPLACE VIEW machines AS FROM of_table('machines/*/*/*.parquet');
 
 -- The rows that have a number, of the last run of each machine that has the row in the same state of the core.
 CREATE OR REPLACE VIEW latest AS

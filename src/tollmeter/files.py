@@ -64,6 +64,19 @@ def write_whole(path: Path, content: bytes | Iterable[bytes]) -> None:
         raise
 
 
+def own_folder(folder: Path, below: str = "") -> Path:
+    """Makes folders below one that the person named, and returns the last. Raises OSError where one of them is a link:
+    a folder from elsewhere may hold one that leads out of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in filter(None, below.split("/")):
+        folder /= name
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            raise OSError(errno.EEXIST, f"{folder} is a link or a file, and nothing is written through it", str(folder))
+    return folder
+
+
 def plain(text: str) -> str:
     """The text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"

@@ -59,6 +59,14 @@ def test_what_means_nothing_is_a_short_line_and_measures_nothing(
     assert not list(Path().glob("**/journal.jsonl"))
 
 
+@pytest.mark.parametrize(
+    "words", [["run", "--out", "x"], ["show"], ["fleet", "report"], ["time", "-n", "1", "true"], ["import"]]
+)
+def test_a_word_that_is_not_utf_8_is_a_short_line(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, os.fsdecode(b"a\xff")]) == 2
+    assert "a\ufffd is not UTF-8" in capfd.readouterr().err
+
+
 def test_a_dry_run_of_resume_prints_the_remaining_plan_and_measures_nothing(
     root: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -138,6 +138,34 @@ def medians(views: duckdb.DuckDBPyConnection) -> tuple[float, int]:
     return float(found[0]), int(found[1])
 
 
+@pytest.mark.parametrize("link", ["rows", "samples", "rows/machine=a", "machines/machine=a*/day"])
+def test_nothing_is_written_through_a_link_of_a_dataset(tmp_path: Path, link: str) -> None:
+    one, elsewhere = results("a", "first"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    put(tmp_path / "whole", one)
+    place = next((tmp_path / "whole").glob(f"{link}*"))
+    there = tmp_path / "dataset" / place.relative_to(tmp_path / "whole")
+    there.parent.mkdir(parents=True)
+    there.symlink_to(elsewhere)
+    with pytest.raises(Failure, match="is a link"):
+        put(tmp_path / "dataset", one)
+    assert not [*elsewhere.iterdir()]
+
+
+def test_a_folder_above_a_dataset_is_no_column_of_its_views(dataset: Path, tmp_path: Path, root: Path) -> None:
+    there = tmp_path / "median=1" / "machine=x" / "data"
+    shutil.copytree(dataset, there)
+    db = duckdb.connect()
+    db.execute(f"SET file_search_path = '{there}'")
+    db.execute((root / "docs/views.sql").read_text())
+    assert medians(db) == pytest.approx(medians_of(dataset))
+
+
+def medians_of(folder: Path) -> tuple[float, int]:
+    frame = polars.scan_parquet(folder / "rows", hive_partitioning=True).collect()
+    return frame["median"].sum(), frame["machine"].n_unique()
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Failure, match="file") as caught:

@@ -203,6 +203,43 @@ def test_files_that_cannot_be_read_are_named_and_the_others_are_judged(written: 
     assert many.named[0].nodes[0].startswith("n7-")
 
 
+@pytest.mark.parametrize("above", ["cpu=any", "kernel=6.1", "status=ok", "median=1", "key=1", "machine=x", "st*r [a]"])
+def test_no_folder_above_a_dataset_means_anything(written: Path, tmp_path: Path, above: str) -> None:
+    there = tmp_path / above / "data*set"
+    shutil.copytree(written, there)
+    for had, found in zip(report([str(written)]), report([str(there)]), strict=True):
+        assert (found.model.name, found.model.nodes) == (had.model.name, had.model.nodes)
+        assert np.array_equal(found.model.values, had.model.values, equal_nan=True)
+
+
+def test_a_name_with_a_star_is_a_name(written: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(written, copy)
+    path = next(copy.glob("rows/machine=n2-*/*/*"))
+    shutil.copy2(path, path.with_name("*.parquet"))
+    had, found = report([str(written)])[0], report([str(copy)])[0]
+    assert np.allclose(found.model.values, had.model.values, equal_nan=True)
+
+
+def test_a_file_that_contradicts_its_own_folders_is_named_and_left_out(written: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(written, copy)
+    day, host, model = (next(copy.glob(f"rows/machine=n{at}-*/*/*")) for at in (3, 4, 5))
+    (wrong_day := day.parents[1] / "day=1999-01-01").mkdir()
+    day = day.rename(wrong_day / day.name)
+    host = host.rename(next(copy.glob("rows/machine=n6-*/*")) / "other.parquet")
+    lines = f"SELECT * REPLACE ('another' AS cpu) FROM read_parquet('{model}', hive_partitioning = false)"
+    duckdb.execute(f"COPY ({lines}) TO '{model}'")
+    record = next(copy.glob("machines/machine=n8-*"))
+    record.rename(record.with_name("machine=n8-00000000"))
+    said: list[str] = []
+    listen(said.append)
+    many, _ = report([str(copy)])
+    assert len(many.model.nodes) == 23 and sum(~np.isnan(many.costs[0])) == 20
+    for path in (day, host, model, record.with_name("machine=n8-00000000")):
+        assert sum(str(path) in line for line in said) == 1, path
+
+
 def test_what_is_no_fleet_ends_with_a_sentence(tmp_path: Path) -> None:
     two = dataset(tmp_path / "two", [machine("a"), machine("b", kernel="6.12")])
     with pytest.raises(Failure, match="in common") as caught:

@@ -25,6 +25,10 @@ from tollmeter.notices import listen
 from tollmeter.root import IS_CHECKOUT, ROOT, typed
 
 USAGE, INFRASTRUCTURE, INTERRUPTED = 2, 5, 130
+_SURROGATES = "surrogates not allowed"
+"""What Python calls a path with bytes that are not UTF-8, where it is written as text."""
+_AROUND = 40
+"""Characters that are printed before and after such a byte."""
 _OUTPUT_IS_LOST = (errno.EBADF, errno.ENOSPC, errno.EIO)
 
 app = typer.Typer(
@@ -112,6 +116,12 @@ def main(words: Sequence[str] | None = None) -> int:
         # A second signal, while the first was being answered.
         print_notice("interrupted")
         return INTERRUPTED
+    except UnicodeEncodeError as error:
+        if error.reason != _SURROGATES:
+            raise
+        around = error.object[max(0, error.start - _AROUND) : error.end + _AROUND]
+        print_notice(f"a path or word is not UTF-8, and is not supported: {clean_of_bytes(around)}")
+        return USAGE
     except (Failure, TyperException, OSError, MemoryError, ImportError) as error:
         if _lost_output(error):
             starting.forget_output()
@@ -120,9 +130,17 @@ def main(words: Sequence[str] | None = None) -> int:
         return code
 
 
+def clean_of_bytes(word: str) -> str:
+    """Each byte that is not UTF-8 as a mark."""
+    return word.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def _check_whole(given: Sequence[str]) -> None:
-    """Raises Failure (2) for an empty word: a variable of a script that is not set would measure something else."""
+    """Raises Failure (2) for an empty word: a variable of a script that is not set would measure something else; and
+    for one that is not UTF-8, in which a run and what is made of it name their folder."""
     for before, word in pairwise(["", *given]):
+        if (shown := clean_of_bytes(word)) != word:
+            raise Failure(f"{shown} is not UTF-8: rename it or choose another name")
         option = word.removesuffix("=") if word.startswith("--") and word.endswith("=") else before
         if not word.strip() or option != before:
             of = f"{option} has" if option.startswith("-") else "a word has"

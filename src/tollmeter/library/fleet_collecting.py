@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.files import read_regular
+from tollmeter.files import own_folder, read_regular
 from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
 from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
@@ -114,9 +114,7 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
     capture = state.attempt.capture
     try:
         request = request_of(state.attempt.folder / JOURNAL, capture)
-        if run.parent.is_symlink():
-            raise Failure(f"{run.parent} is a link to another place", 5)
-        run.parent.mkdir(parents=True, exist_ok=True)
+        own_folder(run.parent.parent, run.parent.name)
         half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
         try:
             write_run(capture, request, half / run.name)

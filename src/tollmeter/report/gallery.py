@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from tollmeter.files import write_whole
+from tollmeter.files import own_folder, write_whole
 from tollmeter.model import Failure
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
@@ -24,11 +24,8 @@ _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 def write_site(machines: Sequence[Published], folder: Path) -> None:
     """In place of the site that is there. Raises Failure (5) where it cannot be written."""
-    inner = folder / FOLDER
-    if inner.is_symlink():
-        raise Failure(f"{inner} is a link to another place", 5)
     try:
-        inner.mkdir(parents=True, exist_ok=True)
+        inner = own_folder(folder, FOLDER)
         texts = {inner / f"{machine.id}.js": f"show({island(_whole(machine))});\n" for machine in machines}
         for path, text in texts.items():
             write_whole(path, text.encode())

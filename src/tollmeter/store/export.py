@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tollmeter.files import plain
+from tollmeter.files import own_folder, plain
 from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness
 from tollmeter.model.samples import MAYBE, NONE
 from tollmeter.store.history import machine_key
@@ -224,13 +224,25 @@ def flat_parameters(table: Table) -> Table:
 
 # ---- a dataset of many runs, partitioned by machine and day ----------------------------------------------------------
 
+DIGITS = 8
+"""Of a machine's name."""
 _STARTED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d):(\d\d):(\d\d)")
 
 
 def machine_name(machine: Machine) -> str:
     """The host's name, and digits that distinguish machines of one name."""
-    digits = hashlib.sha256("\n".join((machine.host, *machine_key(machine))).encode()).hexdigest()[:8]
-    return f"{plain(machine.host)}-{digits}"
+    return name_of(machine.host, machine_key(machine))
+
+
+def name_of(host: str, key: Sequence[str]) -> str:
+    digits = hashlib.sha256("\n".join((host, *key)).encode()).hexdigest()[:DIGITS]
+    return f"{plain(host)}-{digits}"
+
+
+def day_of(started: str) -> str:
+    """In UTC, as the run says it."""
+    moment = _STARTED.match(started)
+    return moment[1] if moment else "unknown"
 
 
 def row_key(row: Mapping[str, Any]) -> int:
@@ -252,15 +264,15 @@ def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]
     `rows/machine=NAME/day=2026-11-23/RUN.parquet` (docs/dataset.md): the name is made of the run's name and start, so
     that a run that is written again replaces its own files. Raises Failure (5)."""
     started = _STARTED.match(index.run.started)
-    day, moment = (started[1], "".join(started.groups()[1:])) if started else ("unknown", "unknown")
-    place = f"machine={machine_name(index.machine)}/day={day}/{plain(index.run.id)}-{moment}.parquet"
+    moment = "".join(started.groups()[1:]) if started else "unknown"
+    name = f"{plain(index.run.id)}-{moment}.parquet"
+    place = f"machine={machine_name(index.machine)}/day={day_of(index.run.started)}"
     try:
-        for name, table in tables:
-            path = folder / name / place
-            path.parent.mkdir(parents=True, exist_ok=True)
+        for table_name, table in tables:
+            path = own_folder(folder, f"{table_name}/{place}") / name
             with tempfile.TemporaryDirectory(prefix=".", dir=folder) as scratch:
-                made = Path(scratch, path.name)
-                write_parquet(flat_parameters(_keyed(table) if name == "rows" else table), made, metadata(index))
+                made = Path(scratch, name)
+                write_parquet(flat_parameters(_keyed(table) if table_name == "rows" else table), made, metadata(index))
                 os.replace(made, path)  # noqa: PTH105
     except OSError as error:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from glob import escape, glob
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
+from tollmeter.files import plain
 from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.root import ROOT
+from tollmeter.store.export import DIGITS, day_of, name_of
+from tollmeter.store.history import key_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,20 +38,25 @@ _USABLE = (
 )
 
 
-_MODELS = "SELECT file_index AS file, cpu, kernel, caches FROM read_parquet(?)"
+_FROM = "FROM read_parquet(?, hive_partitioning = false)"
+"""A folder such as `cpu=any` would else replace that column."""
+_OWNER = ("host", "cpu", "kernel", "started")
+_MODELS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)}, hypervisor, facts, caches {_FROM}"
+_OWNERS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)} {_FROM}"
 _ROWS = (
     "SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, (ln(high / low) / 2)::FLOAT AS half"
-    f" FROM read_parquet(?) LEFT JOIN keys USING (key) WHERE {_USABLE}"
+    f" {_FROM} LEFT JOIN keys USING (key) WHERE {_USABLE}"
 )
 """A row that is not known yet has no place."""
 _NEW_ROWS = (
     f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key"
-    f" FROM read_parquet(?) ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
+    f" {_FROM} ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
     " ORDER BY any_value(probe), any_value(metric), any_value(parameters)"
 )
 
 _Found = tuple[Sequence[str], "dict[str, NDArray[Any]]"]
 """Files, and the columns of a query of them."""
+_Owner = tuple[str, str, str, str]
 
 
 class Fleet(NamedTuple):
@@ -75,19 +83,67 @@ def read_fleet(folder: Path) -> Fleet:
     with duckdb.connect() as db:
         db.execute(f"SET memory_limit = '{_MEMORY}'; SET threads = 1; SET preserve_insertion_order = false")
         db.execute("CREATE TABLE keys (key BIGINT, place INTEGER)")
-        machines = _machines(db, folder)
+        machines, owners = _machines(db, folder)
         if not machines:
             raise Failure(f"{folder}: no file of the table machines can be read", 5)
-        return _read(db, folder, machines)
+        files = [path for path in _files(folder, "rows") if _machine(path) in machines]
+        return _read(db, _own(db, files, owners), machines)
 
 
-def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, str]:
-    """The hardware model of each."""
+def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, str], dict[str, _Owner]]:
+    """The hardware model of each; and by the place of each file whose it is."""
     by_folder: dict[str, str] = {}
+    owners: dict[str, _Owner] = {}
     for readable, read in _ahead(db, _MODELS, [*_parts(_files(folder, "machines"))]):
-        for at, cpu, kernel, caches in zip(*(column.tolist() for column in read.values()), strict=True):
-            by_folder[_machine(readable[at])] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
-    return dict(sorted(by_folder.items()))
+        for at, *owner, hypervisor, facts, caches in _lines(read):
+            path, (host, cpu, kernel, started) = readable[at], owner
+            name = name_of(host, key_of(cpu, _facts(facts), hypervisor))
+            if why := _misplaced(path, name, started):
+                notify(f"{path} is left out: {why}")
+                continue
+            owners[_place(path)] = (host, cpu, kernel, started)
+            by_folder[name] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+    return dict(sorted(by_folder.items())), owners
+
+
+def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[str, _Owner]) -> list[str]:
+    """Those whose lines are of the machine and the day that their folders name; the others are named. owners: by the
+    place of a file of machines, which is of the same run."""
+    misplaced, known_files = dict[str, str](), list[str]()
+    for readable, read in _ahead(db, _OWNERS, [*_parts(files)]):
+        known_files += readable
+        for at, *owner in _lines(read):
+            path, (host, _, _, started) = readable[at], owner
+            known = owners.get(_place(path), owner)
+            why = _misplaced(path, f"{plain(host)}-{_machine(path)[-DIGITS:]}", started)
+            others = (name for name, own, other in zip(_OWNER, owner, known, strict=True) if own != other)
+            if why := why or ", ".join(f"its {name} is not that of the run's machine" for name in others):
+                misplaced[path] = why
+    for path, why in misplaced.items():
+        notify(f"{path} is left out: {why}")
+    return [path for path in known_files if path not in misplaced]
+
+
+def _misplaced(path: str, machine: str, started: str) -> str:
+    """Which of the dataset's own partitions contradicts the lines of a file; empty where none does."""
+    partitions = {"machine": machine, "day": day_of(started)}
+    names = path.split("/")[-3:-1]
+    wrong = (f"{name}={value}" for name, value in partitions.items() if f"{name}={value}" not in names)
+    return ", ".join(f"it is in {'/'.join(names)}, and its lines are of {right}" for right in wrong)
+
+
+def _lines(read: Mapping[str, NDArray[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Text that is missing is empty."""
+    columns = (["" if cell is None else cell for cell in column.tolist()] for column in read.values())
+    return zip(*columns, strict=True)
+
+
+def _facts(text: str) -> dict[str, str]:
+    try:
+        facts = json.loads(text)
+    except ValueError:
+        return {}
+    return {name: str(value) for name, value in facts.items()} if isinstance(facts, dict) else {}
 
 
 @cache
@@ -112,6 +168,11 @@ def _machine(path: str) -> str:
     return path.split("/")[-3].removeprefix("machine=")
 
 
+def _place(path: str) -> str:
+    """The same for all tables of a run."""
+    return "/".join(path.split("/")[-3:])
+
+
 def _parts(files: Sequence[str]) -> Iterator[Sequence[str]]:
     return (files[at : at + _FILES] for at in range(0, len(files), _FILES))
 
@@ -133,8 +194,8 @@ def _readable(db: duckdb.DuckDBPyConnection, words: str, files: Sequence[str]) -
     import duckdb
 
     try:
-        yield files, db.execute(words, [files]).fetchnumpy()
-    except duckdb.Error as error:
+        yield files, db.execute(words, [[*map(escape, files)]]).fetchnumpy()
+    except (duckdb.Error, UnicodeEncodeError) as error:
         if len(files) == 1:
             notify(f"{files[0]} cannot be read and is left out: {str(error).splitlines()[0]}")
             return
@@ -151,14 +212,13 @@ def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
         yield [several[at] for several in of_machines.values() if len(several) > at]
 
 
-def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -> Fleet:
+def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, str]) -> Fleet:
     import numpy as np
 
     columns = {name: at for at, name in enumerate(models)}
     # A machine's numbers stand together, so that a file is written to one place.
     values, squares, counts = (np.zeros((len(models), 0), kind) for kind in (np.float32, np.float32, np.uint8))
     rows: list[dict[str, Any]] = []
-    files = [path for path in _files(folder, "rows") if _machine(path) in columns]
     for turn, paths in enumerate(_rounds(files)):
         # The first file alone has nearly all the rows, which are then known when the others are read.
         for readable, found in chain(_ahead(db, _ROWS, [paths[:1]]), _ahead(db, _ROWS, [*_parts(paths[1:])])):
@@ -167,7 +227,7 @@ def _read(db: duckdb.DuckDBPyConnection, folder: Path, models: dict[str, str]) -
                 more = _new_rows(db, readable, len(rows))
                 rows += more
                 values, squares, counts = (np.pad(each, ((0, 0), (0, len(more)))) for each in (values, squares, counts))
-                read = db.execute(_ROWS, [readable]).fetchnumpy()
+                read = db.execute(_ROWS, [[*map(escape, readable)]]).fetchnumpy()
             starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
             at = starts[read["file"]] + read["place"]
             for sums, each in ((values, read["value"]), (squares, read["half"] ** 2), (counts, 1)):
@@ -184,7 +244,7 @@ def _new_rows(db: duckdb.DuckDBPyConnection, paths: Sequence[str], known: int) -
     """Rows of these files that none before has, which now have a place."""
     import numpy as np
 
-    new = db.execute(_NEW_ROWS, [paths]).fetchall()
+    new = db.execute(_NEW_ROWS, [[*map(escape, paths)]]).fetchall()
     db.register("added", {"key": np.array([key for _, key in new]), "place": known + np.arange(len(new))})
     db.execute("INSERT INTO keys FROM added")
     return [row for row, _ in new]

@@ -5,7 +5,7 @@ the runs; without it the shipped values are used."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -38,8 +38,12 @@ class Remembered(Record, frozen=True):
 
 def machine_key(machine: Machine) -> tuple[str, str, str]:
     """Machines of one key differ alike between runs: CPU, family, model, stepping and hypervisor."""
-    numbers = (machine.facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
-    return machine.cpu, " ".join(numbers), machine.hypervisor or ""
+    return key_of(machine.cpu, machine.facts, machine.hypervisor)
+
+
+def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[str, str, str]:
+    numbers = (facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
+    return cpu, " ".join(numbers), hypervisor or ""
 
 
 def place_of(machine: Machine) -> str:
