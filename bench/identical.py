@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from tollmeter.library.derive import open_run
-from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, TimeOptions, gauges_of, ratios
+from tollmeter.library.options import TimeOptions
+from tollmeter.library.timed import BUDGET_S, RATIO_SHARE, gauges_of, ratios
 from tollmeter.model import PRECISION
 from tollmeter.report.timed import TIME, Wanted, verdict
 

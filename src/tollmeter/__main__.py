@@ -12,6 +12,7 @@ def main() -> int:
     """Returns the exit code. Signals wait until what answers them is there."""
     starting.hold_signals()
     starting.open_descriptors()
+    starting.restore_environment()
     starting.name_system()
     if lacking := starting.make_room() or starting.read_clock():
         starting.complain(lacking)

@@ -43,6 +43,17 @@ def open_descriptors() -> None:
     )
 
 
+_UNNAMEABLE = "TOLL_UNNAMEABLE"
+
+
+def restore_environment() -> None:
+    """Variables whose names a shell cannot have, such as the functions that bash exports: the shell that reads ./toll
+    drops them, and passes them on in one variable, a line each, \\1 in place of a line's end."""
+    for line in os.environ.pop(_UNNAMEABLE, "").splitlines():
+        name, _, value = line.partition("=")
+        os.environ[name] = value.replace("\1", "\n")
+
+
 def forget_output() -> None:
     """What is still buffered for standard output goes nowhere, so that Python does not complain of it when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -105,6 +105,18 @@ def test_words_and_folder_of_the_caller_arrive_unchanged(echoing: Path, tmp_path
     assert (told["command"], json.loads(by_link.stdout)["command"]) == (str(echoing / "toll"), str(link))
 
 
+def test_functions_that_bash_exports_are_timed(ready: Path, tmp_path: Path) -> None:
+    """The shell that reads ./toll drops variables whose names it cannot have."""
+    line = 'f() { printf "%s\\n" called; }; export -f f; exec ./toll time -S bash -r 3 --output "$1" f --beside'
+    environment = {**os.environ, "TOLL_LOCK": str(tmp_path), "a.b": "1"}
+    done = subprocess.run(
+        ["bash", "-c", line, "bash", tmp_path / "said"], cwd=ready, env=environment, capture_output=True, text=True,
+        check=False, timeout=LONG_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "said").read_text() == "called\n"
+
+
 def test_a_changed_probe_is_built_before_the_command_and_only_once(ready: Path, own_abi_name: str) -> None:
     executable = ready / "build" / own_abi_name / "kernel.loop"
     before = executable.stat().st_mtime_ns

@@ -35,7 +35,7 @@ ENDS = re.compile(r"  +(?=#|[a-z])(?!-).*$")
 """What stands behind a command, two blanks and more away."""
 
 ELSEWHERE = {
-    "toll time": ("tests/unit/test_time.py", "sleep 0.02"),
+    "toll time": ("tests/unit/test_time.py", "sleep 0.002"),
     "toll run --resume LAST": ("tests/faults/test_run.py", "--resume"),
     "toll --set-up": ("tests/faults/test_launcher.py", "--set-up"),
     "toll new probe": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),

@@ -9,11 +9,11 @@ import pytest
 
 from tollmeter.cli.main import main
 from tollmeter.library.gating import gated_commands, two_commands
-from tollmeter.library.timed import TimeOptions
+from tollmeter.library.options import TimeOptions
 from tollmeter.model import Failure, Opposed
 from tollmeter.report.gated import sentences_of_commands
 
-LIMIT = 0.05
+LIMIT = TimeOptions(precision=0.05)
 
 
 def ratio(value: float, half: float = 0.01, blocks: int = 10) -> Opposed:
@@ -46,7 +46,7 @@ class Measured:
     ids=["same", "faster", "at the limit", "slower twice", "not confirmed", "unsure"],
 )
 def test_a_command_fails_that_is_slower_twice(several: list[Opposed], outcome: str) -> None:
-    found = gated_commands("base", "new", LIMIT, None, Measured(*several))
+    found = gated_commands("base", "new", LIMIT, Measured(*several))
     assert found.outcome == outcome
     assert len(found.measured) == len(several)
     assert len(sentences_of_commands(found)) >= 1 + len(several)
@@ -57,7 +57,7 @@ def test_a_pair_without_a_ratio_is_no_pass() -> None:
         return []
 
     with pytest.raises(Failure) as raised:
-        gated_commands("base", "new", LIMIT, None, measure)
+        gated_commands("base", "new", LIMIT, measure)
     assert raised.value.exit_code == 1
 
 
@@ -77,6 +77,13 @@ def test_other_than_two_commands_is_refused(words: list[str]) -> None:
     with pytest.raises(Failure) as raised:
         two_commands(words)
     assert raised.value.exit_code == 2
+
+
+def test_options_of_time_are_for_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate", "--base", "LAST", "--warmup", "2"]) == 2
+    assert "not measured again" in capsys.readouterr().err
+    assert main(["gate", "--warmup", "-1", "--", "true", "--", "true"]) == 2
+    assert "--warmup must be" in capsys.readouterr().err
 
 
 def test_options_of_runs_are_refused_for_commands(capsys: pytest.CaptureFixture[str]) -> None:

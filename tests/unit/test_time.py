@@ -23,15 +23,14 @@ from tollmeter.findings import carried
 from tollmeter.library import places, timed
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
-from tollmeter.library.options import Options
+from tollmeter.library.options import Options, TimeOptions, statuses
 from tollmeter.library.prepare import sealed_head
 from tollmeter.library.resume import interrupted
-from tollmeter.library.timed import TimeOptions
 from tollmeter.library.typed_commands import commands_of, needs_shell, parameter_sets, scanned, words_of
-from tollmeter.model import Build, ClockReading, Failure, Results
-from tollmeter.report.timed import Shown, Wanted, lines
+from tollmeter.model import Build, ClockReading, Failure, Opposed, Results
+from tollmeter.report.timed import Shown, Wanted, lines, verdict
 from tollmeter.store.journal import Journal
-from tollmeter.targets.timer import Input, Output, Ran, Timer, Words
+from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
 from tollmeter.toolchain import workload_build
 from tollmeter.toolchain.abis import read_abi
 from tollmeter.toolchain.build import find_compiler
@@ -70,7 +69,7 @@ def test_a_missing_command_is_named_with_the_nearest(capsys: pytest.CaptureFixtu
     assert main(["time", "slepp 1"]) == 2
     assert "did you mean" in capsys.readouterr().err
     assert main(["time", "sleep", "0.0471"]) == 2
-    assert "quote" in capsys.readouterr().err
+    assert "time 'sleep 0.0471'" in capsys.readouterr().err
     with pytest.raises(Failure, match="does not exist"):
         words_of("/no/such/command", None)
     with pytest.raises(Failure, match="no closing quotation"):
@@ -99,6 +98,10 @@ def test_values_of_a_parameter_are_one_word_for_the_parser() -> None:
         "time", "-P", "n\x1f1\x1f2", "-L", "c\x1fa,b", "x {n}",
     ]  # fmt: skip
     assert joined(["time", "--", "-P", "n"]) == ["time", "--", "-P", "n"]
+    assert joined(["time", "-i=7", "-Ni", "x"]) == [
+        "time", "--ignore-failure=7", "-N", "--ignore-failure=all-non-zero", "x",
+    ]  # fmt: skip
+    assert (statuses("1,7"), statuses("all-non-zero"), statuses("")) == ({1, 7}, None, frozenset())
 
 
 # ---- runs that are numbers ------------------------------------------------------------------------------------------
@@ -135,7 +138,7 @@ class Process:
         self.now_s += took / 1e9
         return Ran(
             0, status << 8, 1 + round(self.now_s * 1e9), round(took), 600_000, 100_000, 1 << 20, 75, 0, 8, 0, 1, 2, 3,
-            output, 1_234_567, "it says why\n",
+            output, 0, 1_234_567, "it says why\n",
         )  # fmt: skip
 
 
@@ -208,6 +211,29 @@ def test_what_a_budget_leaves_open_is_said_with_the_budget_that_would_do(tmp_pat
     assert "cannot tell" in shown(results, "true", "true (2)") and "--budget" in shown(results, "true", "true (2)")
 
 
+def test_fewer_than_three_runs_have_no_interval(tmp_path: Path) -> None:
+    for runs in (1, 2, 3):
+        _, results = measured(tmp_path / f"{runs}", Process(noisy(10)), TimeOptions(runs=runs), "true")
+        assert ("95 %" in shown(results, "true")) is (runs == 3)
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ((1.014, 1.005, 1.023), "1.4 % slower (0.5 to 2.3 %), below the threshold of 3 %"),
+        ((0.986, 0.977, 0.995), "1.4 % faster (0.5 to 2.3 %), below the threshold of 3 %"),
+        ((1.004, 0.995, 1.013), "same within 3 %: +0.4 % (-0.5 to +1.3 %)"),
+    ],
+)
+def test_a_small_difference_is_not_called_the_same(ends: tuple[float, float, float], said: str) -> None:
+    ratio, low, high = ends
+    pair = Opposed(
+        metric="time", unit="ns", point="b", against="a", ratio=ratio, low=low, high=high, blocks=20,
+        verdict="cannot tell",
+    )  # fmt: skip
+    assert verdict(pair, WANTED, 10.0) == said
+
+
 @pytest.mark.parametrize(("options", "runs"), [
     (TimeOptions(), 3), (TimeOptions(budget_s=20), 1), (TimeOptions(runs=4), 4), (TimeOptions(min_runs=5), 5),
 ])  # fmt: skip
@@ -232,7 +258,7 @@ def test_a_run_that_fails_ends_it_and_what_was_measured_is_kept(tmp_path: Path) 
 
 def test_runs_that_fail_count_where_that_is_asked_for(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), lambda place, run: 3 if place and run % 4 == 1 else 0)
-    done, results = measured(tmp_path, process, TimeOptions(runs=20, ignore_failure=True))
+    done, results = measured(tmp_path, process, TimeOptions(runs=20, allowed=frozenset({2, 3})))
     failed = [*timed.gauges_of(results.outcomes, "true (2)", timed.EXIT_STATUS)]
     assert not done.trouble and failed == [3] * 5
     assert "5 of 20 runs ended with a status other than 0 (3: 5)" in shown(results, "true", "true (2)", failed=(3,) * 5)
@@ -262,10 +288,13 @@ def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
 
 def test_what_belongs_to_a_command_is_started_around_it(tmp_path: Path) -> None:
     process = Process(always(1_000_000))
-    options = TimeOptions(runs=2, warmup=1, setup="sh -c 1", prepare=("sh -c 2",), cleanup="sh -c 3", verify="sh -c 4")
+    options = TimeOptions(
+        runs=2, warmup=1, setup="sh -c 1", prepare=("sh -c 2",), conclude=("sh -c 3",), cleanup="sh -c 4",
+        verify="sh -c 5",
+    )  # fmt: skip
     measured(tmp_path, process, options, "true")
-    setup, prepare, cleanup, verify = 1, 2, 3, 4
-    one = [prepare, 0]
+    setup, prepare, conclude, cleanup, verify = range(1, 6)
+    one = [prepare, 0, conclude]
     assert process.order == [setup, *one, verify, *one, *one, verify, *one, verify, cleanup]
 
 
@@ -301,6 +330,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     for options in (
         TimeOptions(verify="true", output="null"),
         TimeOptions(prepare=("a", "b", "c")),
+        TimeOptions(conclude=("a", "b", "c")),
         TimeOptions(runs=0),
         TimeOptions(warmup=-1),
         TimeOptions(max_runs=3, min_runs=5),
@@ -412,8 +442,26 @@ def test_input_and_output_go_where_they_are_sent(process: Timer, tmp_path: Path)
     assert {ran.output_bytes for ran in large} == {1_000_000} and len({ran.output_hash for ran in large}) == 1
 
 
+def test_a_run_ends_with_its_command_though_another_process_holds_its_output(executable: Path) -> None:
+    lines_of = ["echo first; sleep 1000 & true", "echo first; yes & true", "echo first; exec >&-; true"]
+    with Timer(executable, [words("sh", "-c", line) for line in lines_of]) as timer:
+        left, busy, closed = (timer.run(place, "n", "p") for place in range(3))
+        assert [name.split(" (")[0] for name in holders(left.held_pipe)] == ["sleep 1000"]
+    assert busy.held_pipe and not closed.held_pipe
+    assert left.output_bytes == closed.output_bytes == len("first\n") and left.output_hash == closed.output_hash
+
+
+def test_a_run_longer_than_its_limit_is_ended_with_what_it_started(executable: Path) -> None:
+    stubborn = "trap '' TERM; while :; do sleep 0.05; done"
+    several = [words("sh", "-c", "sleep 1000; true"), words("sh", "-c", stubborn), words("true")]
+    with Timer(executable, several, limit_s=0.2) as timer:
+        for place in (0, 1):
+            assert "limit of one run" in timer.run(place, "n", "p").failure
+        assert timer.run(2).failure == ""
+
+
 def test_what_commands_left_behind_is_ended(executable: Path, tmp_path: Path) -> None:
-    with Timer(executable, [words("sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid")], "", "") as timer:
+    with Timer(executable, [words("sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/pid")]) as timer:
         timer.run(0)
         left = int((tmp_path / "pid").read_text())
     in_time(lambda: not Path(f"/proc/{left}").exists() or "Z" in Path(f"/proc/{left}/stat").read_text().split()[2])
@@ -430,7 +478,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     export = runs.with_name("results.json")
-    assert main(["time", "-r", "12", "sleep 0.002", "sleep 0.02", "--export-json", f"{export}"]) == 0
+    assert main(["time", "-r", "12", "sleep 0.002", "sleep 0.1", "--export-json", f"{export}"]) == 0
     assert "slower" in capsys.readouterr().out
     assert len(json.loads(export.read_text())["results"]) == 2
     (folder,) = [path for path in runs.iterdir() if path.name != "LAST"]
@@ -438,6 +486,13 @@ def test_a_real_comparison_is_an_ordinary_run(runs: Path, capsys: pytest.Capture
     assert open_run(folder).index.run.surroundings is not None
     assert main(["export", str(folder), "--format", "csv"]) == 0
     assert main(["report", str(folder), "--out", f"{runs.with_name('page.html')}"]) == 0
+
+
+def test_an_export_to_standard_output_is_all_that_is_there(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del runs
+    assert main(["time", "-r", "3", "true", "--export-json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["results"]) == 1 and "Run  " in printed.err
 
 
 def test_a_real_failure_ends_with_one(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,10 @@
  *
  * Starts commands and times them, for `toll time`: one process, linked with nothing of the runtime.
  *
- *   timer FD INPUT FILE [COUNT PATH WORD...]...
+ *   timer FD INPUT FILE LIMIT [COUNT PATH WORD...]...
  *
- * FD: where inherited output goes; INPUT: the commands' standard input; FILE: their output in mode `f`. COUNT: of the words
- * of one command, of which the first names it; PATH: what is executed. Each line of standard input is one run: the command's
+ * FD: where inherited output goes; INPUT: the commands' standard input; FILE: their output in mode `f`. LIMIT: of one run,
+ * in ms; 0 for none. COUNT: of the words of one command, of which the first names it; PATH: what is executed. Each line of standard input is one run: the command's
  * number from 0, where its input is from (`n` INPUT, `m` what the last command wrote in mode `m`), and where its output goes
  * (`n` nowhere, `m` a file in memory, `p` a pipe, `i` inherited, `f` FILE). `c` after these counts its instructions in user
  * mode. The answer is one line of numbers (`answer`).
@@ -17,22 +17,27 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../clock_ns.h"
 
-enum { MOST_SAID = 200, BLOCK = 1 << 16, NOT_STARTED = 127 };
+enum { MOST_SAID = 200, BLOCK = 1 << 16, NOT_STARTED = 127, MS_OF_S = 1000, US_OF_MS = 1000 };
 
 struct command {
   const char *path;
@@ -43,15 +48,17 @@ struct files {
   int input, output, error, from; /* from: the end of a pipe that is read; below nothing without one */
 };
 
+/* held: the inode of the pipe that another process still has open for writing, when the command has ended; 0 for none. */
 struct output {
-  uint64_t bytes, hash;
+  uint64_t bytes, hash, held;
 };
 
 static volatile pid_t running;
 static volatile int
     not_started; /* why the last command was not executed, written by its process, which shares memory */
+static volatile sig_atomic_t is_late; /* the running command exceeds its limit */
 static const char *input_name, *output_name;
-static int inherited, nowhere, memory, complaints;
+static int inherited, nowhere, memory, complaints, limit_ms, ends_of_children;
 
 static void die(const char *what) {
   fprintf(stderr, "timer: %s: %s\n", what, strerror(errno));
@@ -61,6 +68,25 @@ static void die(const char *what) {
 static void on_stop(int number) {
   (void)number;
   if (running > 0) kill(running, SIGTERM);
+}
+
+static void set_alarm(int ms) {
+  const struct itimerval once = {.it_value = {ms / MS_OF_S, ms % MS_OF_S * US_OF_MS}};
+  setitimer(ITIMER_REAL, &once, NULL);
+}
+
+/* All that this process started is in its group, and so is what the command started. SIGTERM first, so that they may tidy
+ * up; a second later the command is killed. */
+static void on_late(int number) {
+  (void)number;
+  if (running <= 0) return;
+  if (is_late) {
+    kill(running, SIGKILL);
+    return;
+  }
+  is_late = 1;
+  set_alarm(MS_OF_S);
+  kill(0, SIGTERM);
 }
 
 static uint64_t now_ns(void) {
@@ -83,20 +109,85 @@ static void hash(struct output *output, const unsigned char *bytes, size_t count
 }
 
 /* In whole blocks, so that the hash does not depend on how the bytes arrived. */
-static struct output read_all(int file) {
-  static unsigned char block[BLOCK];
-  struct output output = {0, 1};
-  size_t held = 0;
-  for (ssize_t got; (got = read(file, block + held, sizeof block - held)) != 0;) {
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) break;
-    held += (size_t)got;
-    if (held < sizeof block) continue;
-    hash(&output, block, held);
-    held = 0;
+struct reader {
+  struct output output;
+  size_t held;
+  unsigned char block[BLOCK];
+};
+
+/* Returns what read(2) does. most: bytes. */
+static ssize_t read_some(struct reader *reader, int file, size_t most) {
+  const size_t room = sizeof reader->block - reader->held;
+  ssize_t got;
+  do got = read(file, reader->block + reader->held, most < room ? most : room);
+  while (got < 0 && errno == EINTR);
+  if (got > 0) reader->held += (size_t)got;
+  if (reader->held == sizeof reader->block) {
+    hash(&reader->output, reader->block, reader->held);
+    reader->held = 0;
   }
-  hash(&output, block, held);
-  return output;
+  return got;
+}
+
+static struct output finish(struct reader *reader) {
+  hash(&reader->output, reader->block, reader->held);
+  return reader->output;
+}
+
+static struct reader *new_reader(void) {
+  static struct reader reader;
+  reader.output = (struct output){0, 1, 0};
+  reader.held = 0;
+  return &reader;
+}
+
+static struct output read_all(int file) {
+  struct reader *reader = new_reader();
+  while (read_some(reader, file, BLOCK) > 0) continue;
+  return finish(reader);
+}
+
+/* The signal stays pending until it is read, also that of an earlier command. */
+static bool forget_ends(void) {
+  struct signalfd_siginfo seen;
+  return read(ends_of_children, &seen, sizeof seen) > 0;
+}
+
+static bool has_ended(pid_t child, int options, int *status, struct rusage *used) {
+  pid_t ended;
+  do ended = wait4(child, status, options, used);
+  while (ended < 0 && errno == EINTR);
+  return ended != 0;
+}
+
+/* The rest of what the command wrote before it ended, and no more: a process that it left behind may write for ever. */
+static void read_rest(struct reader *reader, int file) {
+  struct stat pipe = {0};
+  int left = 0;
+  ioctl(file, FIONREAD, &left);
+  for (ssize_t got; left > 0 && (got = read_some(reader, file, (size_t)left)) > 0; left -= (int)got) continue;
+  struct pollfd closed = {.fd = file, .events = POLLIN};
+  const bool is_closed = poll(&closed, 1, 0) == 1 && closed.revents == POLLHUP;
+  if (!is_closed && fstat(file, &pipe) == 0) reader->output.held = pipe.st_ino;
+}
+
+/* Reads the pipe until it is closed, or the command has ended: a process that it started in the background may keep the pipe
+ * open. The kernel closes the files of a process before it sends SIGCHLD. */
+static struct output read_until_end(pid_t child, int file, int *status, struct rusage *used) {
+  struct reader *reader = new_reader();
+  struct pollfd both[] = {{.fd = file, .events = POLLIN}, {.fd = ends_of_children, .events = POLLIN}};
+  for (;;) {
+    both[0].revents = both[1].revents = 0;
+    poll(both, 2, -1);
+    if (both[0].revents && read_some(reader, file, BLOCK) == 0) {
+      has_ended(child, 0, status, used);
+      return finish(reader);
+    }
+    if (both[1].revents && forget_ends() && has_ended(child, WNOHANG, status, used)) {
+      read_rest(reader, file);
+      return finish(reader);
+    }
+  }
 }
 
 static void empty(int file) {
@@ -169,26 +260,29 @@ static void answer(int status, uint64_t at_ns, uint64_t wall_ns, const struct ru
                    int64_t instructions) {
   const uint64_t user_us = (uint64_t)used->ru_utime.tv_sec * 1000000 + (uint64_t)used->ru_utime.tv_usec,
                  system_us = (uint64_t)used->ru_stime.tv_sec * 1000000 + (uint64_t)used->ru_stime.tv_usec;
-  printf("%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, not_started, status, at_ns, wall_ns, user_us * 1000,
-         system_us * 1000);
+  printf("%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, is_late ? ETIMEDOUT : not_started, status, at_ns,
+         wall_ns, user_us * 1000, system_us * 1000);
   printf(" %ld %ld %ld %ld %ld %ld %ld", used->ru_maxrss * 1024, used->ru_minflt, used->ru_majflt, used->ru_inblock,
          used->ru_oublock, used->ru_nvcsw, used->ru_nivcsw);
-  printf(" %" PRIu64 " %" PRIu64 " %" PRId64 " ", output.bytes, output.hash >> 16, /* what a double holds exactly */
-         instructions);
+  printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " ", output.bytes,
+         output.hash >> 16, /* what a double holds exactly */
+         output.held, instructions);
   if (status) put_complaint();
   putchar('\n');
   fflush(stdout);
 }
 
-/* From before the process is started until it has ended, and a pipe was read to its end. */
+/* From before the process is started until it has ended, and what it wrote to a pipe was read. */
 static void run(const struct command *command, char input, char output, bool counts) {
   const struct files files = open_files(input, output);
-  struct output wrote = {0, 0};
+  struct output wrote = {0, 0, 0};
   struct rusage used = {0};
   int status = 0;
   not_started = 0;
   const int counter = counts ? open_counter() : -1;
   int64_t instructions = counts && counter < 0 ? -errno : 0;
+  is_late = 0;
+  set_alarm(limit_ms);
   const uint64_t began = now_ns();
   const pid_t child = vfork();
   if (child == 0) become(command, &files);
@@ -196,11 +290,13 @@ static void run(const struct command *command, char input, char output, bool cou
   running = child;
   if (files.from >= 0) {
     close(files.output);
-    wrote = read_all(files.from);
+    wrote = read_until_end(child, files.from, &status, &used);
+  } else {
+    has_ended(child, 0, &status, &used);
   }
-  while (wait4(child, &status, 0, &used) < 0 && errno == EINTR) continue;
   const uint64_t ended = now_ns();
   running = 0;
+  set_alarm(0);
   if (counter >= 0) instructions = counted(counter);
   close(files.input);
   if (files.from >= 0) close(files.from);
@@ -226,26 +322,36 @@ static struct command *commands_of(int count, char **words, int *found) {
   return commands;
 }
 
-int main(int count, char **words) {
-  struct sigaction stop = {0};
-  char line[64], input, output, counts;
-  int known = 0, number;
-  if (count < 5) return 2;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  stop.sa_handler = on_stop;
-  stop.sa_flags = SA_RESTART;
+static void answer_signals(void) {
+  const struct sigaction stop = {.sa_handler = on_stop, .sa_flags = SA_RESTART},
+                         late = {.sa_handler = on_late, .sa_flags = SA_RESTART};
+  sigset_t end_of_child;
+  sigemptyset(&end_of_child);
+  sigaddset(&end_of_child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &end_of_child, NULL);
   sigaction(SIGTERM, &stop, NULL);
+  sigaction(SIGALRM, &late, NULL);
+  ends_of_children = signalfd(-1, &end_of_child, SFD_CLOEXEC | SFD_NONBLOCK);
   signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, which may end of it */
   signal(SIGHUP, SIG_IGN);
+}
+
+int main(int count, char **words) {
+  char line[64], input, output, counts;
+  int known = 0, number;
+  if (count < 6) return 2;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  answer_signals();
   inherited = atoi(words[1]);
   fcntl(inherited, F_SETFD, FD_CLOEXEC);
   input_name = words[2];
   output_name = words[3];
+  limit_ms = atoi(words[4]);
   nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
   memory = memfd_create("output", MFD_CLOEXEC);
   complaints = memfd_create("complaints", MFD_CLOEXEC);
   if (nowhere < 0 || memory < 0 || complaints < 0) die("a file in memory");
-  const struct command *commands = commands_of(count - 4, words + 4, &known);
+  const struct command *commands = commands_of(count - 5, words + 5, &known);
   while (fgets(line, sizeof line, stdin)) {
     const int read = sscanf(line, "%d %c %c %c", &number, &input, &output, &counts);
     if (read < 3 || number < 0 || number >= known) return 2;

@@ -13,8 +13,9 @@ import typer
 
 from tollmeter.catalog import check_known
 from tollmeter.cli.printing import add_summary, print_blocks, print_notice, terminal, write
+from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain
-from tollmeter.library.options import share
+from tollmeter.library.options import TimeOptions, share
 from tollmeter.model import LEAST_CHANGE, Failure
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ GATE_FORMATS = ("table", "json", "github", "junit", "ktap")
 TRIPPED, CANNOT_TELL = 3, 4
 
 
+@takes_timing
 def gate(
     commands: Annotated[list[str] | None, typer.Argument(help="-- BASE -- NEW: two commands in place of runs")] = None,
     *,
@@ -113,7 +115,7 @@ def gate(
     new: Annotated[str, typer.Option(help="the run of the build")] = "LAST",
     limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
     limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
-    budget: Annotated[str | None, typer.Option(help="wall time for two commands [20s]")] = None,
+    how: TimeOptions,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
@@ -121,7 +123,6 @@ def gate(
     """Exit with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     check_known("format", form, GATE_FORMATS)
     from tollmeter.library.gating import gated, gated_commands, read_limits, two_commands
-    from tollmeter.library.options import seconds
 
     if commands and (base or limits):
         raise Failure(
@@ -129,13 +130,13 @@ def gate(
         )
     if commands:
         most = read_limits(limit, None).usual
-        judged = gated_commands(*two_commands(commands), most, seconds(budget) if budget else None)
+        judged = gated_commands(*two_commands(commands), how._replace(precision=most))
         _end_commands(judged, strict, form, out)
         return
     if base is None:
         raise Failure("a reference is missing: --base RUN, or two commands: `toll gate -- BASE -- NEW`")
-    if budget:
-        raise Failure("--budget is for two commands: stored runs are not measured again")
+    if how != TimeOptions():
+        raise Failure("options of `toll time` are for two commands: stored runs are not measured again")
     gated_runs = gated(base, new, read_limits(limit, limits))
     if form == "table" and out is None:
         _print_gate(gated_runs)

@@ -104,7 +104,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"tollmeter {tollmeter.__version__}{f' (commit {of})' if of else ''}", flush=True)
             return 0
         _check_whole(given)
-        given = time_.joined(given) if given[:1] == ["time"] else given
+        given = time_.joined(given) if given[:1] in (["time"], ["gate"]) else given
         code = int(app(given or ["--help"], prog_name="toll", standalone_mode=False) or 0)
         sys.stdout.flush()
         return code

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tollmeter.report.tables import Table
 
 WIDEST = 100_000
+STANDARD_OUTPUT = Path("-")
+"""As a file to write."""
 
 
 class TableColumns(NamedTuple):
@@ -111,7 +113,7 @@ def write_json(record: object) -> None:
 def write(content: bytes | Iterable[bytes], out: Path | None = None) -> None:
     """To a file, whole or not at all, or to standard output. content: or its pieces. Raises Failure (5)."""
     pieces = [content] if isinstance(content, bytes) else content
-    if out is None:
+    if out in (None, STANDARD_OUTPUT):
         sys.stdout.flush()
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()

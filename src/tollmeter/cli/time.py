@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from tollmeter.cli.printing import print_notice, write
+from tollmeter.cli.printing import STANDARD_OUTPUT, print_notice, write
+from tollmeter.library.options import TimeOptions, seconds, share, statuses
 from tollmeter.model import Failure, Results
 
 if TYPE_CHECKING:
-    from tollmeter.library.timed import TimeOptions
     from tollmeter.library.typed_commands import Command
 
 FAILED, INTERRUPTED = 1, 130
@@ -24,23 +27,68 @@ _VALUES = {"-P": 3, "--parameter-scan": 3, "-L": 2, "--parameter-list": 2}
 _BETWEEN = "\x1f"
 
 
-def time_(
-    commands: Annotated[
-        list[str] | None, typer.Argument(help="commands, each quoted as one argument; the first is the reference")
-    ] = None,
+def timing(
     *,
     warmup: Annotated[int, typer.Option("--warmup", "-w", help="untimed runs of each command")] = 0,
     runs: Annotated[int | None, typer.Option("--runs", "-r", help="exact number of runs of each command")] = None,
     min_runs: Annotated[int | None, typer.Option("--min-runs", "-m", help="minimum number of runs [10]")] = None,
     max_runs: Annotated[int | None, typer.Option("--max-runs", "-M", help="maximum number of runs")] = None,
-    budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
-    precision: Annotated[
-        str, typer.Option(help="target half-width of intervals, and the least difference reported")
-    ] = "3%",
+    budget: Annotated[str | None, typer.Option(help="total wall time of a measurement [20s]")] = None,
+    timeout: Annotated[str | None, typer.Option(help="end a run that takes longer, which fails: 5s [none]")] = None,
     prepare: Annotated[list[str] | None, typer.Option("--prepare", "-p", help="command before each run")] = None,
+    conclude: Annotated[list[str] | None, typer.Option("--conclude", "-C", help="command after each run")] = None,
     setup: Annotated[str, typer.Option("--setup", "-s", help="command before the first run of each")] = "",
     cleanup: Annotated[str, typer.Option("--cleanup", "-c", help="command after the last run of each")] = "",
     verify: Annotated[str, typer.Option(help="command that checks each run's output")] = "",
+    shell: Annotated[str | None, typer.Option("--shell", "-S", help="shell that runs every command")] = None,
+    no_shell: Annotated[bool, typer.Option("--no-shell", "-N", help="run every command without a shell")] = False,
+    ignore: Annotated[
+        str,
+        typer.Option(
+            "--ignore-failure", "-i", metavar="[=STATUS,...]", help="also count runs that fail, or with these statuses"
+        ),
+    ] = "",
+    input_: Annotated[str, typer.Option("--input", help="standard input of the commands [/dev/null]")] = "",
+    output: Annotated[str, typer.Option(help="their output: null, pipe, inherit, or a file [kept and compared]")] = "",
+    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
+) -> TimeOptions:
+    """How commands are measured: the options that `toll time` and `toll gate` share."""
+    if no_shell and shell:
+        raise Failure("--no-shell and --shell contradict each other")
+    return TimeOptions(
+        warmup=warmup, runs=runs, min_runs=min_runs, max_runs=max_runs, budget_s=seconds(budget) if budget else None,
+        timeout_s=seconds(timeout, "--timeout") if timeout else 0.0, prepare=tuple(prepare or ()),
+        conclude=tuple(conclude or ()), setup=setup, cleanup=cleanup, verify=verify,
+        shell="none" if no_shell else shell,
+        allowed=statuses(ignore), input=_input_file(input_), output=output, beside=beside,
+    )  # fmt: skip
+
+
+def takes_timing(verb: Callable[..., int | None]) -> Callable[..., int | None]:
+    """The verb with the options of `timing` in place of its parameter `how`, which is made of them."""
+    own, shared = (inspect.signature(function, eval_str=True).parameters for function in (verb, timing))
+
+    @functools.wraps(verb)
+    def taking(*args: Any, **options: Any) -> int | None:
+        how = timing(**{name: options.pop(name) for name in shared if name in options})
+        return verb(*args, how=how, **options)
+
+    before, after = [*own.values()][: [*own].index("how")], [*own.values()][[*own].index("how") + 1 :]
+    taking.__signature__ = inspect.Signature([*before, *shared.values(), *after])  # type: ignore[attr-defined]
+    taking.__annotations__ = {}
+    return taking
+
+
+@takes_timing
+def time_(
+    commands: Annotated[
+        list[str] | None, typer.Argument(help="commands, each quoted as one argument; the first is the reference")
+    ] = None,
+    *,
+    how: TimeOptions,
+    precision: Annotated[
+        str, typer.Option(help="target half-width of intervals, and the least difference reported")
+    ] = "3%",
     scan: Annotated[
         list[str] | None,
         typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values of {VAR} in the commands"),
@@ -50,47 +98,40 @@ def time_(
         list[str] | None,
         typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values of {VAR}: a,b,c"),
     ] = None,
-    shell: Annotated[str | None, typer.Option("--shell", "-S", help="shell that runs every command")] = None,
-    no_shell: Annotated[bool, typer.Option("--no-shell", "-N", help="run every command without a shell")] = False,
-    ignore: Annotated[bool, typer.Option("--ignore-failure", "-i", help="also count runs that fail")] = False,
     names: Annotated[list[str] | None, typer.Option("--command-name", "-n", help="name of a command")] = None,
-    input_: Annotated[str, typer.Option("--input", help="standard input of the commands [/dev/null]")] = "",
-    output: Annotated[str, typer.Option(help="their output: null, pipe, inherit, or a file [kept and compared]")] = "",
-    export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
-    export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them")] = None,
-    export_markdown: Annotated[Path | None, typer.Option(help="results as a table")] = None,
+    export_json: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
+    export_csv: Annotated[Path | None, typer.Option(help="results as hyperfine writes them; -: to stdout")] = None,
+    export_markdown: Annotated[Path | None, typer.Option(help="results as a table; -: to stdout")] = None,
     import_: Annotated[Path | None, typer.Option("--import", help="results of hyperfine to compare")] = None,
-    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-time]")] = None,
-    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-time]")] = None,
 ) -> int:
     """Time commands, one against the other, interleaved."""
     if import_:
         return _imported(import_, commands or [])
-    from tollmeter.library.options import seconds, share
-    from tollmeter.library.timed import TimeOptions
-    from tollmeter.library.typed_commands import NO_SHELL, commands_of, parameter_sets
+    from tollmeter.library.typed_commands import commands_of, parameter_sets
 
     if not commands:
         raise Failure("a command is missing: `toll time 'sleep 0.1'`")
-    if no_shell and shell:
-        raise Failure("--no-shell and --shell contradict each other")
-    by = NO_SHELL if no_shell else shell
-    typed = commands_of(commands, names or [], parameter_sets(_split(scan, 3), step, _split(lists, 2)), by)
-    options = TimeOptions(
-        tuple(sys.argv[2:]), warmup, runs, min_runs, max_runs, seconds(budget) if budget else None, share(precision),
-        tuple(prepare or ()), setup, cleanup, verify, by, ignore, _input_file(input_), output, out, beside,
-    )  # fmt: skip
+    sets = parameter_sets(_split(scan, 3), step, _split(lists, 2))
+    options = how._replace(words=tuple(sys.argv[2:]), precision=share(precision), out=out)
     exports = {"json": export_json, "csv": export_csv, "markdown": export_markdown}
+    typed = commands_of(commands, names or [], sets, options.shell)
     return _measured(typed, options, {form: path for form, path in exports.items() if path})
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """The command line with the values of -P and -L in one word each: typer has no such repeated option."""
+    """The command line of `time` and `gate` in words that typer reads: the values of -P and -L in one word each, and -i
+    with its value."""
     left, made = [*words], []
     while left:
         word = left.pop(0)
         values = _VALUES.get(word, 0)
-        made += [word, _BETWEEN.join(left[:values])] if values and left else [word]
+        if values and left:
+            made += [word, _BETWEEN.join(left[:values])]
+        elif match := re.fullmatch(r"(?:-(N?)i|--ignore-failure)(?:=(.*))?", word):
+            made += [*(["-N"] if match[1] else []), f"--ignore-failure={match[2] or 'all-non-zero'}"]
+        else:
+            made.append(word)
         del left[:values]
         if word == "--":
             return made + left
@@ -130,10 +171,12 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         done = timed(commands, options, stopping, _progress())
         places.remember(done.folder)
         results = open_run(done.folder)
-        _print(results, commands, options)
+        # An export to standard output is read by a program.
+        answer = sys.stderr if STANDARD_OUTPUT in exports.values() else sys.stdout
+        _print(results, commands, options, answer)
         if done.uncounted:
-            print(f"Instructions were not counted: {done.uncounted}")
-        print(f"Run  {done.folder}")
+            print(f"Instructions were not counted: {done.uncounted}", file=answer)
+        print(f"Run  {done.folder}", file=answer)
         _export(results, commands, exports)
     if done.trouble:
         print_notice(done.trouble)
@@ -158,7 +201,7 @@ def _progress() -> Callable[[int, float], None]:
     return show
 
 
-def _print(results: Results, commands: Sequence[Command], options: TimeOptions) -> None:
+def _print(results: Results, commands: Sequence[Command], options: TimeOptions, answer: TextIO) -> None:
     from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
     from tollmeter.library.timed import BUDGET_S, EXIT_STATUS, RATIO_SHARE, gauges_of
     from tollmeter.report.text_layout import clean
@@ -179,7 +222,7 @@ def _print(results: Results, commands: Sequence[Command], options: TimeOptions) 
         for command in commands
     ]  # fmt: skip
     for line in lines(results, shown, Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S)):
-        print(clean(line))
+        print(clean(line), file=answer)
 
 
 def _export(results: Results, commands: Sequence[Command], exports: dict[str, Path]) -> None:

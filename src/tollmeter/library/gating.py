@@ -13,8 +13,8 @@ from pathlib import Path
 from tollmeter.judgement.compare import machine_differences
 from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
 from tollmeter.library.comparing import compared, known_runs, runs_sd_of
-from tollmeter.library.options import share
-from tollmeter.library.timed import TimeOptions, ratios
+from tollmeter.library.options import TimeOptions, share
+from tollmeter.library.timed import ratios
 from tollmeter.model import Failure, Opposed, Results
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.gated import Gated, GatedCommands
@@ -124,20 +124,18 @@ def two_commands(words: Sequence[str]) -> tuple[str, str]:
     return base_line, new_line
 
 
-def gated_commands(
-    base: str, new: str, limit: float, budget_s: float | None, measure: Measure = ratios
-) -> GatedCommands:
-    """limit: how much more time NEW may take, as a share. It fails where two measurements find it slower: processes
-    that start anew have other memory layouts. Raises Failure as `timed`, and 1 where the two cannot be compared."""
-    options = TimeOptions(budget_s=budget_s, precision=limit)
+def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure = ratios) -> GatedCommands:
+    """options.precision: the limit, how much more time NEW may take, as a share. It fails where two measurements find
+    it slower: processes that start anew have other memory layouts. Raises Failure as `timed`, and 1 where the two
+    cannot be compared."""
     measured: list[Opposed] = []
     decision = decide([])
     for _ in range(MEASURED_AT_MOST):
         measured.append(_ratio(measure([base, new], options)))
-        decision = decide([of_pair(measured[-1], new, limit)])
+        decision = decide([of_pair(measured[-1], new, options.precision)])
         if decision.passes:
             break
-    return GatedCommands(base, new, limit, tuple(measured), decision)
+    return GatedCommands(base, new, options.precision, tuple(measured), decision)
 
 
 def _ratio(several: Sequence[Opposed]) -> Opposed:

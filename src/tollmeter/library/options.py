@@ -50,6 +50,32 @@ class Options(NamedTuple):
         return self.priority != "normal"
 
 
+class TimeOptions(NamedTuple):
+    """What was typed; None for what was not. prepare, conclude: for all commands, or one for each. allowed: the exit
+    statuses other than 0 of a run that counts; None: all of them. output: null, pipe, inherit, or a file; empty: kept
+    in memory and compared. timeout_s: of one run; 0 for none. words: the command line."""
+
+    words: tuple[str, ...] = ()
+    warmup: int = 0
+    runs: int | None = None
+    min_runs: int | None = None
+    max_runs: int | None = None
+    budget_s: float | None = None
+    precision: float = PRECISION
+    prepare: tuple[str, ...] = ()
+    conclude: tuple[str, ...] = ()
+    setup: str = ""
+    cleanup: str = ""
+    verify: str = ""
+    shell: str | None = None
+    allowed: frozenset[int] | None = frozenset()
+    input: str = ""
+    output: str = ""
+    timeout_s: float = 0.0
+    out: Path | None = None
+    beside: bool = False
+
+
 # ---- values ---------------------------------------------------------------------------------------------------------
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "ms": 1e-3}
@@ -57,14 +83,26 @@ _LONGEST_S = 30 * 86400
 _LONGEST_QUOTED = 60
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "--budget") -> float:
     """30, 30s, 500ms, 2m, 1h. Raises Failure (2)."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", text.strip(), re.IGNORECASE)
     unit = _SECONDS.get(match[2].lower()) if match else None
     asked_s = float(match[1]) * unit if match and unit else 0.0
     if not 0 < asked_s <= _LONGEST_S:
-        raise Failure(f"--budget {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
+        raise Failure(f"{option} {_short(text)}: expected a time such as 30s or 2m, at most {_LONGEST_S // 86400} days")
     return asked_s
+
+
+_EVERY = "all-non-zero"
+
+
+def statuses(text: str) -> frozenset[int] | None:
+    """The exit statuses that --ignore-failure names, as 1,7; None: all of them. Raises Failure (2)."""
+    if text == _EVERY:
+        return None
+    if not re.fullmatch(r"([0-9]{1,3}(,[0-9]{1,3})*)?", text):
+        raise Failure(f"--ignore-failure={_short(text)}: expected exit statuses such as 1,7, or {_EVERY}")
+    return frozenset(int(part) for part in text.split(",") if part)
 
 
 def _short(text: str) -> str:

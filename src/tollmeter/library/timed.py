@@ -30,11 +30,11 @@ from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
+from tollmeter.library.options import TimeOptions
 from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.typed_commands import Command, commands_of, fill, parameter_sets, words_of
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import (
-    PRECISION,
     Build,
     ClockReading,
     Failure,
@@ -59,7 +59,7 @@ from tollmeter.protocol import Outcomes
 from tollmeter.report.timed import COMMAND, TIME
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
-from tollmeter.targets.timer import Output, Ran, Timer, Words
+from tollmeter.targets.timer import Output, Ran, Timer, Words, holders
 from tollmeter.targets.ways import LOCAL
 from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.proven import fingerprint
@@ -102,29 +102,6 @@ METRICS = (
 )
 
 
-class TimeOptions(NamedTuple):
-    """What was typed; None for what was not. prepare: for all commands, or one for each. output: null, pipe, inherit,
-    or a file; empty: kept in memory and compared. words: the command line."""
-
-    words: tuple[str, ...] = ()
-    warmup: int = 0
-    runs: int | None = None
-    min_runs: int | None = None
-    max_runs: int | None = None
-    budget_s: float | None = None
-    precision: float = PRECISION
-    prepare: tuple[str, ...] = ()
-    setup: str = ""
-    cleanup: str = ""
-    verify: str = ""
-    shell: str | None = None
-    ignore_failure: bool = False
-    input: str = ""
-    output: str = ""
-    out: Path | None = None
-    beside: bool = False
-
-
 class Timed(NamedTuple):
     """A run of commands. session: how it ended. trouble: what ended it early, in a sentence; empty where nothing did.
     uncounted: why there are no instructions; empty where there are."""
@@ -164,7 +141,10 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         head = sealed_head(base.machine, base.clock, [base.probe(commands)], [base.build])
         journal = open_.enter_context(Journal.create(options.out or places.RUNS / request.id, request, head))
         watch = Watch(os.sched_getaffinity(0), company=company)
-        with Timer(base.path, started, options.input, _file_of(options.output)) as process, no_collections():
+        with (
+            Timer(base.path, started, options.input, _file_of(options.output), options.timeout_s) as process,
+            no_collections(),
+        ):
             stopping.reach([process])
             open_.callback(stopping.reach, ())
             done = _Timing(jobs, options, process, journal, base, stopping=stopping).to_the_end(report)
@@ -174,8 +154,9 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
 
 
 def _check(options: TimeOptions, commands: int) -> None:
-    if len(options.prepare) not in (0, 1, commands):
-        raise Failure(f"{len(options.prepare)} times --prepare for {commands} commands: expected one, or one for each")
+    for name in ("prepare", "conclude"):
+        if (count := len(getattr(options, name))) not in (0, 1, commands):
+            raise Failure(f"{count} times --{name} for {commands} commands: expected one, or one for each")
     if options.verify and options.output:
         raise Failure("--verify and --output exclude each other: both take the output")
     if any(count is not None and count < 1 for count in (options.runs, options.min_runs, options.max_runs)):
@@ -229,7 +210,7 @@ def _base() -> _Base:
     build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path)}, Build)
     machine, clock = machine_of(catalog, ())
     # The executable without commands is the shortest command there is.
-    with Timer(path, [Words(f"{path}", ("timer",))], "", "") as process:
+    with Timer(path, [Words(f"{path}", ("timer",))]) as process:
         instructions = process.run(0, counts=True).instructions
     return _Base(path, abi, build, machine, clock, "" if instructions > 0 else _why_uncounted(-instructions))
 
@@ -265,8 +246,8 @@ def _request(commands: Sequence[Command], options: TimeOptions, abi: str) -> Req
 
 
 class _Job(NamedTuple):
-    """A command by its place among all that is started, and the places of its setup, prepare, cleanup and verify, of
-    those that were typed."""
+    """A command by its place among all that is started, and the places of its hooks (setup, prepare, conclude, cleanup,
+    verify), of those that were typed."""
 
     command: Command
     place: int
@@ -276,12 +257,14 @@ class _Job(NamedTuple):
 def _jobs(commands: Sequence[Command], options: TimeOptions) -> tuple[list[_Job], list[Words]]:
     """The jobs, and all that is started."""
     started = [command.words for command in commands]
-    prepare = options.prepare * len(commands) if len(options.prepare) == 1 else options.prepare
+    prepare, conclude = (
+        several * len(commands) if len(several) == 1 else several for several in (options.prepare, options.conclude)
+    )
     jobs = []
     for place, command in enumerate(commands):
         texts = {
-            "setup": options.setup, "prepare": prepare[place] if prepare else "", "cleanup": options.cleanup,
-            "verify": options.verify,
+            "setup": options.setup, "prepare": prepare[place] if prepare else "",
+            "conclude": conclude[place] if conclude else "", "cleanup": options.cleanup, "verify": options.verify,
         }  # fmt: skip
         hooks = {}
         for name, text in texts.items():
@@ -322,6 +305,7 @@ class _Timing:
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
         self._instructions: dict[int, int] = {}
         """Of the first run of each command, by its place, until they are stored."""
+        self._held: set[int] = set()
         self._next_look = 0
         self._rounds_of_block = 1
 
@@ -363,7 +347,16 @@ class _Timing:
         if self._is_stopped():
             return None
         ran = self._process.run(job.place, "n", sink, counts=counts)
+        self._name_holders(job, ran)
+        self._start_hook(job, "conclude")
         return None if self._is_stopped() and ran.failure else ran
+
+    def _name_holders(self, job: _Job, ran: Ran) -> None:
+        """Notes once for each command which processes keep its output open."""
+        if ran.held_pipe and job.place not in self._held:
+            self._held.add(job.place)
+            names = ", ".join(holders(ran.held_pipe)) or "a process that has ended since"
+            notify(f"{job.command.name} has ended, and {names} still holds its output: what that writes is not read")
 
     def _prove_commands(self) -> Output:
         """Runs each command once, then for its warm-up. Returns where its output goes when it is timed."""
@@ -385,7 +378,8 @@ class _Timing:
             rounds = min(rounds, options.runs or options.max_runs or inf)
             self._rounds_of_block = max(1, min(LAYOUT_SERVES, int(rounds / _LEAST_PARTS)))
         if not options.verify and not options.output:
-            sink = "m" if most_bytes <= _MOST_KEPT else "n"
+            # A process that a command left behind would go on writing to the memory of the next run.
+            sink = "p" if self._held else "m" if most_bytes <= _MOST_KEPT else "n"
         if most_bytes > _MOST_KEPT and sink == "n":
             size = f"{most_bytes >> 20} MiB"
             notify(f"the output of a command has {size}: it is discarded while timed, and not compared")
@@ -452,7 +446,8 @@ class _Timing:
             raise _Failed(f"{job.command.name} failed {before}: {reason}")
 
     def _judged(self, job: _Job, ran: Ran) -> tuple[Status, str]:
-        if ran.error or (ran.status and not self._options.ignore_failure):
+        allowed = self._options.allowed
+        if ran.error or (ran.status and allowed is not None and ran.exit_code not in allowed):
             return "failed", ran.failure
         if "verify" in job.hooks and (checked := self._process.run(job.hooks["verify"], "m")).failure:
             return "wrong_answer", f"--verify: {checked.failure}"

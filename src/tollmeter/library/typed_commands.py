@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tollmeter.catalog import unknown
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
+from tollmeter.root import typed
 from tollmeter.targets.timer import Words
 
 SHELL = "/bin/sh"
@@ -76,7 +77,7 @@ def _path(name: str) -> str:
     for folder in os.get_exec_path():
         if os.path.isdir(folder) and os.access(folder, os.R_OK):  # noqa: PTH112  Path.is_dir raises where it is denied
             known += os.listdir(folder)  # noqa: PTH208  the names alone
-    raise unknown("command", name, sorted(known), "quote a command with its words: 'sleep 0.1'")
+    raise unknown("command", name, sorted(known))
 
 
 def commands_of(
@@ -84,22 +85,33 @@ def commands_of(
 ) -> list[Command]:
     """Each text once for each set of the parameters that it names. names: of the texts, which may name parameters too,
     or of the commands that these make. Raises Failure (2)."""
-    typed = [
+    filled = [
         (fill(text, some), some, fill(names[place], some) if len(names) == len(texts) else "")
         for place, text in enumerate(texts)
         for some in dict.fromkeys(tuple(pair for pair in every if f"{{{pair[0]}}}" in text) for every in parameters)
     ]
-    if len(names) > len(typed) or len(typed) > _MOST_COMMANDS:
+    if len(names) > len(filled) or len(filled) > _MOST_COMMANDS:
         raise Failure(
-            f"{len(typed)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no more names than commands"
+            f"{len(filled)} commands and {len(names)} names: at most {_MOST_COMMANDS}, and no more names than commands"
         )
     left = [] if len(names) == len(texts) else [*names]
-    shown = unique([clean(name or (left.pop(0) if left else text)) for text, _, name in typed])
-    read = [words_of(text, shell) for text, *_ in typed]
+    shown = unique([clean(name or (left.pop(0) if left else text)) for text, _, name in filled])
+    read = [_words_after(texts, text, shell) for text, *_ in filled]
     return [
         Command(name, text, words, by, some)
-        for name, (text, some, _), (words, by) in zip(shown, typed, read, strict=True)
+        for name, (text, some, _), (words, by) in zip(shown, filled, read, strict=True)
     ]
+
+
+def _words_after(texts: Sequence[str], text: str, shell: str | None) -> tuple[Words, str]:
+    """As `words_of`. texts: all that were typed: where each is one word, they may be the words of one command."""
+    try:
+        return words_of(text, shell)
+    except Failure as failure:
+        if text == texts[0] or any(" " in word for word in texts):
+            raise
+        whole = typed("time", " ".join(texts))
+        raise Failure(f"{clean(text)} is not a command. Quote a command with its words: {whole}") from failure
 
 
 def fill(text: str, parameters: Iterable[tuple[str, str]]) -> str:

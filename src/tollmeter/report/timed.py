@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf, log, log1p
 from typing import NamedTuple
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.judgement.opposed import is_same, named
 from tollmeter.judgement.verdict import MOST_OTHERS
@@ -69,9 +70,7 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
     if row is None or row.median is None:
         yield f"no time: {row.reason if row and row.reason else 'it was not run'}"
         return
-    ends = f"{time(row.low)} to {time(row.high)}"
-    spread = f"min {time(row.minimum)}   {row.visits} runs"
-    yield f"time       {time(row.median)} {plus_minus(row.median, row.low, row.high)} ({ends}, 95 %)   {spread}"
+    yield f"time       {_time_of_runs(row, row.median)}"
     value = {name: metric.median or 0.0 for name, metric in rows.items()}
     cpu = f"user {time(command.user_ns)}   system {time(command.system_ns)}"
     yield f"CPU        {cpu}   peak resident {size(float(round(value['peak'])))}"
@@ -89,10 +88,20 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
         yield f"output     differs from the first run's in {different} of {len(command.outputs)} runs"
 
 
+def _time_of_runs(row: Row, median: float) -> str:
+    if row.visits < LEAST_VISITS:
+        several = f"{row.visits} run{'s' * (row.visits != 1)}"
+        return f"{time(median)}   min {time(row.minimum)}   {several}: an interval takes {LEAST_VISITS}"
+    interval = f"{plus_minus(median, row.low, row.high)} ({time(row.low)} to {time(row.high)}, 95 %)"
+    return f"{time(median)} {interval}   min {time(row.minimum)}   {row.visits} runs"
+
+
 def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
     """seconds: that the run took."""
     if pair.verdict != "cannot tell":
         return f"{pair.verdict}: {_by(pair)}"
+    if is_same(pair, wanted.precision) and not pair.low <= 1 <= pair.high:
+        return f"{_small(pair)}, below the threshold of {percent(wanted.precision)}"
     if is_same(pair, wanted.precision):
         return f"same within {percent(wanted.precision)}: {_by(pair)}"
     half, enough = log(pair.high / pair.low) / 2, log1p(wanted.precision * wanted.ratio_share)
@@ -100,6 +109,12 @@ def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:
     return (
         f"cannot tell: {_by(pair)}; --budget {budget_text(int(budget_beyond(wanted.budget_s, needed_s)))} would decide"
     )
+
+
+def _small(pair: Opposed) -> str:
+    """Of a pair whose interval excludes 1."""
+    change, *ends = (100 * abs(end - 1) for end in (pair.ratio, pair.low, pair.high))
+    return f"{change:.1f} % {'slower' if pair.low > 1 else 'faster'} ({min(ends):.1f} to {max(ends):.1f} %)"
 
 
 def _by(pair: Opposed) -> str:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -29,7 +31,8 @@ class Words(NamedTuple):
 
 class Ran(NamedTuple):
     """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
-    reports it. output_hash: 0 where the output was not read. instructions: in user mode; 0 where they were not
+    reports it. output_hash: 0 where the output was not read. held_pipe: inode of the output's pipe if another process
+    kept it open after the command ended, else 0. instructions: in user mode; 0 where they were not
     to be counted, and below 0 the error for which they could not be. stderr: the end of its standard error, if it
     failed."""
 
@@ -48,6 +51,7 @@ class Ran(NamedTuple):
     involuntary: int
     output_bytes: int
     output_hash: int
+    held_pipe: int
     instructions: int
     stderr: str = ""
 
@@ -59,6 +63,8 @@ class Ran(NamedTuple):
     @property
     def failure(self) -> str:
         """How it failed; empty where it did not."""
+        if self.error == errno.ETIMEDOUT:
+            return f"it was ended after {self.wall_ns / 1e9:.3g} s, the limit of one run"
         if self.error:
             return f"it cannot be executed: {os.strerror(self.error)}"
         if not self.status:
@@ -72,17 +78,25 @@ class Ran(NamedTuple):
 class Timer:
     """Starts commands one after the other. On leaving, all that they left behind is ended."""
 
-    def __init__(self, executable: Path, several: Sequence[Words], input_file: str, output_file: str) -> None:
+    def __init__(
+        self,
+        executable: Path,
+        several: Sequence[Words],
+        input_file: str = "",
+        output_file: str = "",
+        limit_s: float = 0.0,
+    ) -> None:
+        """limit_s: of one run; 0 for none."""
         self._executable = executable
         self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
-        self._files = [input_file or os.devnull, output_file or os.devnull]
+        self._common = [input_file or os.devnull, output_file or os.devnull, str(ceil(1000 * limit_s))]
 
     def __enter__(self) -> Timer:
         inherited = os.dup(1)
         environment = {name: value for name, value in os.environ.items() if name != "TOLL_COMMAND"}
         try:
             self._process = commands.start(
-                "typed", [self._executable, str(inherited), *self._files, *self._own], stdin=commands.PIPE,
+                "typed", [self._executable, str(inherited), *self._common, *self._own], stdin=commands.PIPE,
                 stdout=commands.PIPE, pass_fds=[inherited], env=environment, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -115,3 +129,15 @@ class Timer:
     def __exit__(self, *_: object) -> None:
         self._signal(signal.SIGKILL)
         self._process.communicate()
+
+
+def holders(pipe: int) -> Iterator[str]:
+    """Names of the processes that have a pipe open, by its inode; of other users' processes nothing is known."""
+    link = f"pipe:[{pipe}]"
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            if any(os.readlink(file) == link for file in (process / "fd").iterdir()):  # noqa: PTH115  it is no path
+                words = (process / "cmdline").read_bytes().rstrip(b"\0").replace(b"\0", b" ")
+                yield f"{clean(words.decode(errors='replace'))} (process {process.name})"
