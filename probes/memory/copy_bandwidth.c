@@ -9,12 +9,13 @@
 
 static enum toll_status prepare(struct toll_run *r) {
   struct bandwidth *b = r->state;
-  if (bandwidth_prepare(r, copy_kernels, 2) != TOLL_OK) return toll_refused(r);
+  if (bandwidth_prepare(r, KERNELS(copy_kernels), 2) != TOLL_OK) return toll_refused(r);
   b->source = bandwidth_buffer(r, b->span.bytes, 0);
   if (!b->source) return toll_refused(r);
   b->span.source = b->source;
   b->span.target = bandwidth_buffer(r, b->span.bytes, 1);
   if (!b->span.target) return toll_refused(r);
+  kernel_try(r, KERNELS(copy_kernels));
   span_mark(b->source, b->span.bytes);
   return TOLL_OK;
 }
@@ -35,8 +36,9 @@ static void work(const struct toll_run *r, struct toll_work *work) {
   bandwidth_work(r, work, ((const struct bandwidth *)r->state)->kernel->no_allocate ? 2 : 3);
 }
 
+static const char *const kernel_names[] = {COPY_KERNELS(KERNEL_NAME) "best", NULL};
 static const struct toll_parameter parameters[] = {
-    BANDWIDTH_PARAMETERS("bytes of source and target together", copy_kernel_names), {0}};
+    BANDWIDTH_PARAMETERS("bytes of source and target together", kernel_names), {0}};
 static const struct toll_metric metrics[] = {{.name = "copy",
                                               .unit = "B/s",
                                               .better = TOLL_MORE,

@@ -9,7 +9,7 @@
 #ifndef MEMORY_COPY_KERNELS_H
 #define MEMORY_COPY_KERNELS_H
 
-#include "kernels.h"
+#include "scalable.h"
 
 #define COPY_WORD(place) \
   value = from[place];   \
@@ -94,6 +94,9 @@ COPY_KERNEL(copy_avx512_nt, TARGET_AVX512, 64, NT_AVX512, NT_DONE)
 #if defined(__ARM_NEON)
 COPY_KERNEL(copy_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
 #endif
+#if defined(__VSX__)
+COPY_KERNEL(copy_vsx, TARGET_VSX, 16, STORE, TOLL_MEMORY)
+#endif
 #if defined(__aarch64__)
 TOLL_NOINLINE static void copy_neon_nt(struct span *span, uint64_t passes) {
   typedef uint64_t lanes __attribute__((vector_size(16), may_alias));
@@ -105,6 +108,46 @@ TOLL_NOINLINE static void copy_neon_nt(struct span *span, uint64_t passes) {
       NT_NEON_PAIR(to + 2, from[2], from[3]);
     }
     TOLL_MEMORY();
+  }
+}
+#endif
+
+#if defined(__aarch64__)
+TOLL_NOINLINE static void copy_sve(struct span *span, uint64_t passes) {
+  const struct turns n = sve_turns(span->bytes);
+  for (; passes; passes--) {
+    const char *from = span->source;
+    char *to = span->target;
+    uint64_t left = n.turns;
+    __asm__ volatile(SVE("ptrue p0.d\n\t"
+                         "cbz %[left], 3f\n"
+                         "2:\n\t" SVE_8("ld1d", "p0/z", "%[from]") SVE_8(
+                             "st1d", "p0", "%[to]") "addvl %[from], %[from], #8\n\taddvl %[to], %[to], #8\n\t"
+                                                    "subs %[left], %[left], #1\n\tb.ne 2b\n"
+                                                    "3:\n\twhilelo p1.d, %[left], %[rest]\n\tb.none 5f\n"
+                                                    "4:\n\tld1d {z16.d}, p1/z, [%[from], %[left], lsl #3]\n\t"
+                                                    "st1d {z16.d}, p1, [%[to], %[left], lsl #3]\n\t"
+                                                    "incd %[left]\n\twhilelo p1.d, %[left], %[rest]\n\tb.first 4b\n"
+                                                    "5:")
+                     : [from] "+r"(from), [to] "+r"(to), [left] "+r"(left)
+                     : [rest] "r"(n.rest)
+                     : SVE_CLOBBERED);
+  }
+}
+#endif
+#if defined(__riscv) && __riscv_xlen == 64
+TOLL_NOINLINE static void copy_rvv(struct span *span, uint64_t passes) {
+  for (; passes; passes--) {
+    const char *from = span->source;
+    char *to = span->target;
+    uint64_t left = span->bytes / 8, lanes;
+    __asm__ volatile(RVV("2:\n\tvsetvli %[lanes], %[left], e64, m8, ta, ma\n\t"
+                         "vle64.v v0, (%[from])\n\tvse64.v v0, (%[to])\n\t"
+                         "sub %[left], %[left], %[lanes]\n\tslli %[lanes], %[lanes], 3\n\t"
+                         "add %[from], %[from], %[lanes]\n\tadd %[to], %[to], %[lanes]\n\tbnez %[left], 2b")
+                     : [from] "+r"(from), [to] "+r"(to), [left] "+r"(left), [lanes] "=&r"(lanes)
+                     :
+                     : "memory");
   }
 }
 #endif
@@ -122,7 +165,10 @@ TOLL_NOINLINE static void copy_neon_nt(struct span *span, uint64_t passes) {
   ENTRY(avx512, "avx512f", ON_X86(copy_avx512), 8, 8, false)              \
   ENTRY(avx512_nt, "avx512f", ON_X86(copy_avx512_nt), 8, 8, true)         \
   ENTRY(neon, "neon", ON_NEON(copy_neon), 8, 8, false)                    \
-  ENTRY(neon_nt, "neon", ON_AARCH64(copy_neon_nt), 8, 8, true)
+  ENTRY(neon_nt, "neon", ON_AARCH64(copy_neon_nt), 8, 8, true)            \
+  ENTRY(sve, "sve", ON_AARCH64(copy_sve), 8, 8, false)                    \
+  ENTRY(rvv, "rvv", ON_RVV(copy_rvv), 8, 8, false)                        \
+  ENTRY(vsx, NULL, ON_VSX(copy_vsx), 8, 8, false)
 static const char *const copy_kernel_names[] = {COPY_KERNELS(KERNEL_NAME) NULL};
 static const struct kernel copy_kernels[] = {COPY_KERNELS(KERNEL_ROW)};
 

@@ -7,9 +7,12 @@
  *   sparse     plain C on one 32-bit word in every 16 bytes, as lmbench's rd, wr, cp and rdwr do; lmbench counts all 16,
  *              here the 4 that are touched are counted, and the lines that travel are the bus bytes
  *   libc       what the C library makes of it
- *   string     x86's own string instruction
+ *   string     x86's own string instruction: rep stosb, rep movsb
  *   sse2 ...   one source for every vector width; asked of the CPU at run time, all in one executable
- *   ..._nt     the same with non-temporal stores
+ *   sve rvv    vectors as long as the CPU has them (scalable.h)
+ *   ..._nt     the same with non-temporal stores; of those that read, with non-temporal loads
+ *   dc_zva     aarch64's own instruction that zeroes a block; it writes nothing else
+ *   best       the one of these that is fastest here, of this size, in a trial before the first sample
  *
  * lmbench's nine operations of bw_mem are here: rd wr cp rdwr are sparse, frd fwr fcp portable, bzero is libc's write and
  * bcopy libc's copy.
@@ -19,8 +22,10 @@
 #ifndef MEMORY_KERNELS_H
 #define MEMORY_KERNELS_H
 
+#include <float.h>
 #include <string.h>
 
+#include "clock_ns.h"
 #include "large.h"
 
 /* source and target: `bytes` each, whole lines of 64 bytes, apart from each other. */
@@ -45,6 +50,10 @@ struct kernel {
   size_t lane, step;
   bool no_allocate; /* its stores fetch no line first: they fill lines whole, or are non-temporal */
 };
+
+static inline bool kernel_zeroes(const struct kernel *kernel) {
+  return kernel->feature && strcmp(kernel->feature, "dczva") == 0;
+}
 
 #if defined(__x86_64__) || defined(__i386__)
 #define ON_X86(kernel)       kernel
@@ -80,14 +89,44 @@ struct kernel {
 #define ON_AARCH64(kernel) NULL
 #endif
 
+#if defined(__VSX__)
+#define ON_VSX(kernel) kernel
+#define TARGET_VSX
+#else
+#define ON_VSX(kernel) NULL
+#endif
+
+#if defined(__riscv) && __riscv_xlen == 64
+#define ON_RVV(kernel) kernel
+#else
+#define ON_RVV(kernel) NULL
+#endif
+
+#define LOAD(at)         (*(at))
 #define STORE(at, value) (*(at) = (value))
+/* Non-temporal loads; GNU C's statement expressions make a value of them. */
+#define NT_LOAD_AVX(at)                                               \
+  ({                                                                  \
+    lanes loaded;                                                     \
+    __asm__ volatile("vmovntdqa %1, %0" : "=v"(loaded) : "m"(*(at))); \
+    loaded;                                                           \
+  })
 
 /* The lists of kernels are written once, as ENTRY(name, feature, function, lane, step, fetches no line). */
+struct kernels {
+  const struct kernel *first;
+  size_t count;
+};
+#define KERNELS(list)                                           ((struct kernels){list, sizeof list / sizeof list[0]})
 #define KERNEL_NAME(name, ...)                                  #name,
 #define KERNEL_ROW(name, feature, run, lane, step, no_allocate) {#name, feature, run, lane, step, no_allocate},
 
 static inline size_t whole_lines(size_t bytes) {
   return bytes & ~(size_t)63;
+}
+
+static inline bool kernel_is_ready(const struct kernel *kernel) {
+  return kernel->run && (!kernel->feature || toll_cpu_has(kernel->feature));
 }
 
 static inline enum toll_status kernel_ready(struct toll_run *r, const struct kernel *kernel) {
@@ -96,14 +135,17 @@ static inline enum toll_status kernel_ready(struct toll_run *r, const struct ker
   return TOLL_OK;
 }
 
+/* Only one that does to the whole span what any program may want. */
+static inline bool kernel_may_be_best(const struct kernel *kernel) {
+  return kernel_is_ready(kernel) && kernel->lane == kernel->step && !kernel_zeroes(kernel);
+}
+
 /* The widest kernel with ordinary stores that this CPU runs; what an architecture has not is passed over. */
 static inline const struct kernel *kernel_widest(const struct kernel *kernels, size_t count) {
-  static const char *const names[] = {"avx512", "avx2", "sse2", "neon", "portable"};
+  static const char *const names[] = {"avx512", "avx2", "sse2", "sve", "neon", "rvv", "vsx", "portable"};
   for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
     for (size_t k = 0; k < count; k++)
-      if (strcmp(kernels[k].name, names[n]) == 0 && kernels[k].run &&
-          (!kernels[k].feature || toll_cpu_has(kernels[k].feature)))
-        return &kernels[k];
+      if (strcmp(kernels[k].name, names[n]) == 0 && kernel_is_ready(&kernels[k])) return &kernels[k];
   return &kernels[0];
 }
 
@@ -144,14 +186,53 @@ static inline char *bandwidth_buffer(struct toll_run *r, size_t bytes, unsigned 
   return memory;
 }
 
-/* Chooses the kernel and the size of each of `sides` equal parts. */
-static inline enum toll_status bandwidth_prepare(struct toll_run *r, const struct kernel *kernels, unsigned sides) {
+/* Chooses the kernel and the size of each of `sides` equal parts. `best`, which follows the last of the list, is found
+ * by kernel_try() once there is memory. */
+static inline enum toll_status bandwidth_prepare(struct toll_run *r, struct kernels list, unsigned sides) {
   struct bandwidth *b = (struct bandwidth *)r->state;
-  b->kernel = &kernels[toll_choice(r, "kernel")];
+  const unsigned choice = toll_choice(r, "kernel");
   if (asked(r, "size", &b->span.bytes) != TOLL_OK) return toll_refused(r);
   b->span.bytes = whole_lines(b->span.bytes / sides);
   if (!b->span.bytes) return toll_fail(r, "a size below %u bytes holds no line", 64 * sides);
+  if (choice == list.count) return toll_prepare_in_place(r);
+  b->kernel = &list.first[choice];
   return kernel_ready(r, b->kernel);
+}
+
+/* The least time of a pass; a short span is passed often enough for the clock. */
+static inline double pass_ns(const struct kernel *kernel, struct span *span) {
+  const size_t enough = (size_t)1 << 20;
+  const uint64_t passes = span->bytes < enough ? enough / span->bytes : 1;
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC_RAW);
+  kernel->run(span, passes);
+  return (double)(toll_clock_ns(CLOCK_MONOTONIC_RAW) - began) / (double)passes;
+}
+
+/* Of kernels that are not clearly apart the last of the list, where the widest ones are, or chance would choose. */
+static inline const struct kernel *fastest_of(struct kernels list, struct span *span) {
+  enum { ROUNDS = 6, ROUNDS_OF_LARGE = 3, LARGE = 16 << 20, MOST_KERNELS = 32 };
+  const double clearly = 0.95;
+  const unsigned rounds = span->bytes < LARGE ? ROUNDS : ROUNDS_OF_LARGE;
+  double least[MOST_KERNELS];
+  size_t best = list.count;
+  for (unsigned round = 0; round < rounds; round++)
+    for (size_t k = 0; k < list.count; k++) {
+      const double took = kernel_may_be_best(&list.first[k]) ? pass_ns(&list.first[k], span) : DBL_MAX;
+      if (!round || took < least[k]) least[k] = took;
+    }
+  for (size_t k = list.count; k-- > 0;)
+    if (least[k] < (best < list.count ? clearly * least[best] : DBL_MAX)) best = k;
+  return &list.first[best];
+}
+
+/* For prepare, before anything is marked: finds the best kernel where it was asked for. Where the clock counts
+ * instructions, none is fast or slow, and the widest is taken. */
+static inline void kernel_try(struct toll_run *r, struct kernels list) {
+  struct bandwidth *b = (struct bandwidth *)r->state;
+  if (b->kernel) return;
+  struct span tried = b->span;
+  b->kernel = toll_clock_is_real() ? fastest_of(list, &tried) : kernel_widest(list.first, list.count);
+  toll_chose(r, "kernel", b->kernel->name);
 }
 
 static inline void bandwidth_body(struct toll_run *r) {

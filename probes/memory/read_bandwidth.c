@@ -6,11 +6,12 @@
 
 static enum toll_status prepare(struct toll_run *r) {
   struct bandwidth *b = r->state;
-  if (bandwidth_prepare(r, read_kernels, 1) != TOLL_OK) return toll_refused(r);
+  if (bandwidth_prepare(r, KERNELS(read_kernels), 1) != TOLL_OK) return toll_refused(r);
   b->source = bandwidth_buffer(r, b->span.bytes, 0);
   if (!b->source) return toll_refused(r);
-  span_mark(b->source, b->span.bytes);
   b->span.source = b->source;
+  kernel_try(r, KERNELS(read_kernels));
+  span_mark(b->source, b->span.bytes);
   return TOLL_OK;
 }
 

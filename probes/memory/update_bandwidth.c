@@ -6,9 +6,10 @@
 
 static enum toll_status prepare(struct toll_run *r) {
   struct bandwidth *b = r->state;
-  if (bandwidth_prepare(r, update_kernels, 1) != TOLL_OK) return toll_refused(r);
+  if (bandwidth_prepare(r, KERNELS(update_kernels), 1) != TOLL_OK) return toll_refused(r);
   b->span.target = bandwidth_buffer(r, b->span.bytes, 0);
   if (!b->span.target) return toll_refused(r);
+  kernel_try(r, KERNELS(update_kernels));
   span_mark(b->span.target, b->span.bytes);
   return TOLL_OK;
 }

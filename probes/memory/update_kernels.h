@@ -67,6 +67,9 @@ UPDATE_KERNEL(update_avx512, TARGET_AVX512, 64)
 #if defined(__ARM_NEON)
 UPDATE_KERNEL(update_neon, TARGET_NEON, 16)
 #endif
+#if defined(__VSX__)
+UPDATE_KERNEL(update_vsx, TARGET_VSX, 16)
+#endif
 
 /* name, feature, function, lane, step, fetches no line */
 #define UPDATE_KERNELS(ENTRY)                                               \
@@ -75,8 +78,9 @@ UPDATE_KERNEL(update_neon, TARGET_NEON, 16)
   ENTRY(sse2, "sse2", ON_X86(update_sse2), 8, 8, false)                     \
   ENTRY(avx2, "avx2", ON_X86(update_avx2), 8, 8, false)                     \
   ENTRY(avx512, "avx512f", ON_X86(update_avx512), 8, 8, false)              \
-  ENTRY(neon, "neon", ON_NEON(update_neon), 8, 8, false)
-static const char *const update_kernel_names[] = {UPDATE_KERNELS(KERNEL_NAME) NULL};
+  ENTRY(neon, "neon", ON_NEON(update_neon), 8, 8, false)                    \
+  ENTRY(vsx, NULL, ON_VSX(update_vsx), 8, 8, false)
+static const char *const update_kernel_names[] = {UPDATE_KERNELS(KERNEL_NAME) "best", NULL};
 static const struct kernel update_kernels[] = {UPDATE_KERNELS(KERNEL_ROW)};
 
 /* Whether every 64-bit lane holds its mark and one more for each pass. Vectors of no CPU in particular, without a branch in

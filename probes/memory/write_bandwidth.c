@@ -7,16 +7,20 @@
 
 static enum toll_status prepare(struct toll_run *r) {
   struct bandwidth *b = r->state;
-  if (bandwidth_prepare(r, write_kernels, 1) != TOLL_OK) return toll_refused(r);
+  if (bandwidth_prepare(r, KERNELS(write_kernels), 1) != TOLL_OK) return toll_refused(r);
   b->span.target = bandwidth_buffer(r, b->span.bytes, 0);
   if (!b->span.target) return toll_refused(r);
+  kernel_try(r, KERNELS(write_kernels));
   span_mark(b->span.target, b->span.bytes);
   return TOLL_OK;
 }
 
 static enum toll_status check(struct toll_run *r) {
   const struct bandwidth *b = r->state;
-  return write_check(r, b->kernel, &b->span);
+  if (write_check(r, b->kernel, &b->span) != TOLL_OK) return toll_refused(r);
+  /* All passes that zero leave the same behind: the next ones have something new to zero. */
+  if (kernel_zeroes(b->kernel)) span_mark(b->span.target, b->span.bytes);
+  return TOLL_OK;
 }
 
 static void work(const struct toll_run *r, struct toll_work *work) {

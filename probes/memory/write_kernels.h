@@ -10,7 +10,7 @@
 #ifndef MEMORY_WRITE_KERNELS_H
 #define MEMORY_WRITE_KERNELS_H
 
-#include "kernels.h"
+#include "scalable.h"
 
 /* The opaque value keeps the compiler from storing vectors: another word each time, for all that it can tell. */
 #define STORE_WORD(place) \
@@ -83,6 +83,9 @@ WRITE_KERNEL(write_avx512_nt, TARGET_AVX512, 64, NT_AVX512, NT_DONE)
 #if defined(__ARM_NEON)
 WRITE_KERNEL(write_neon, TARGET_NEON, 16, STORE, TOLL_MEMORY)
 #endif
+#if defined(__VSX__)
+WRITE_KERNEL(write_vsx, TARGET_VSX, 16, STORE, TOLL_MEMORY)
+#endif
 #if defined(__aarch64__)
 TOLL_NOINLINE static void write_neon_nt(struct span *span, uint64_t passes) {
   typedef uint64_t lanes __attribute__((vector_size(16), may_alias));
@@ -94,6 +97,60 @@ TOLL_NOINLINE static void write_neon_nt(struct span *span, uint64_t passes) {
       NT_NEON_PAIR(at + 2, value, value);
     }
     TOLL_MEMORY();
+  }
+}
+#endif
+
+#if defined(__aarch64__)
+TOLL_NOINLINE static void write_sve(struct span *span, uint64_t passes) {
+  const struct turns n = sve_turns(span->bytes);
+  for (uint64_t pass = 1; pass <= passes; pass++) {
+    char *at = span->target;
+    uint64_t left = n.turns;
+    __asm__ volatile(
+        SVE("ptrue p0.d\n\t"
+            "mov z16.d, %[value]\n\tmov z17.d, z16.d\n\tmov z18.d, z16.d\n\tmov z19.d, z16.d\n\t"
+            "mov z20.d, z16.d\n\tmov z21.d, z16.d\n\tmov z22.d, z16.d\n\tmov z23.d, z16.d\n\t"
+            "cbz %[left], 3f\n"
+            "2:\n\t" SVE_8("st1d", "p0", "%[at]") "addvl %[at], %[at], #8\n\t"
+                                                  "subs %[left], %[left], #1\n\tb.ne 2b\n"
+                                                  "3:\n\twhilelo p1.d, %[left], %[rest]\n\tb.none 5f\n"
+                                                  "4:\n\tst1d {z16.d}, p1, [%[at], %[left], lsl #3]\n\t"
+                                                  "incd %[left]\n\twhilelo p1.d, %[left], %[rest]\n\tb.first 4b\n"
+                                                  "5:")
+        : [at] "+r"(at), [left] "+r"(left)
+        : [value] "r"(pattern_of(span->passes + pass)), [rest] "r"(n.rest)
+        : SVE_CLOBBERED);
+  }
+}
+
+/* DCZID_EL0 has the block's size; what does not fill a block is stored. */
+TOLL_NOINLINE static void write_dc_zva(struct span *span, uint64_t passes) {
+  uint64_t id;
+  __asm__("mrs %0, dczid_el0" : "=r"(id));
+  const size_t block = (size_t)4 << (id & 15), whole = span->bytes / block * block;
+  for (; passes; passes--) {
+    for (char *at = span->target, *end = at + whole; at < end; at += block)
+      __asm__ volatile("dc zva, %0" : : "r"(at) : "memory");
+    memset(span->target + whole, 0, span->bytes - whole);
+    TOLL_MEMORY();
+  }
+}
+#endif
+#if defined(__riscv) && __riscv_xlen == 64
+TOLL_NOINLINE static void write_rvv(struct span *span, uint64_t passes) {
+  for (uint64_t pass = 1; pass <= passes; pass++) {
+    char *at = span->target;
+    uint64_t left = span->bytes / 8, lanes;
+    __asm__ volatile(RVV("vsetvli %[lanes], zero, e64, m8, ta, ma\n\t"
+                         "vmv.v.x v0, %[value]\n"
+                         "2:\n\tvsetvli %[lanes], %[left], e64, m8, ta, ma\n\t"
+                         "vse64.v v0, (%[at])\n\t"
+                         "sub %[left], %[left], %[lanes]\n\tslli %[lanes], %[lanes], 3\n\t"
+                         "add %[at], %[at], %[lanes]\n\tbnez %[left], 2b")
+                     : [at] "+r"(at), [left] "+r"(left), [lanes] "=&r"(lanes)
+                     : [value] "r"(pattern_of(span->passes + pass))
+                     : "memory");
   }
 }
 #endif
@@ -111,13 +168,17 @@ TOLL_NOINLINE static void write_neon_nt(struct span *span, uint64_t passes) {
   ENTRY(avx512, "avx512f", ON_X86(write_avx512), 8, 8, false)              \
   ENTRY(avx512_nt, "avx512f", ON_X86(write_avx512_nt), 8, 8, true)         \
   ENTRY(neon, "neon", ON_NEON(write_neon), 8, 8, false)                    \
-  ENTRY(neon_nt, "neon", ON_AARCH64(write_neon_nt), 8, 8, true)
-static const char *const write_kernel_names[] = {WRITE_KERNELS(KERNEL_NAME) NULL};
+  ENTRY(neon_nt, "neon", ON_AARCH64(write_neon_nt), 8, 8, true)            \
+  ENTRY(sve, "sve", ON_AARCH64(write_sve), 8, 8, false)                    \
+  ENTRY(dc_zva, "dczva", ON_AARCH64(write_dc_zva), 8, 8, true)             \
+  ENTRY(rvv, "rvv", ON_RVV(write_rvv), 8, 8, false)                        \
+  ENTRY(vsx, NULL, ON_VSX(write_vsx), 8, 8, false)
+static const char *const write_kernel_names[] = {WRITE_KERNELS(KERNEL_NAME) "best", NULL};
 static const struct kernel write_kernels[] = {WRITE_KERNELS(KERNEL_ROW)};
 
 /* Every lane must hold what the last pass stored, and what lies between lanes what it held before any. */
 static inline enum toll_status write_check(struct toll_run *r, const struct kernel *kernel, const struct span *span) {
-  uint32_t stored = (uint32_t)pattern_of(span->passes);
+  const uint32_t stored = kernel_zeroes(kernel) ? 0 : (uint32_t)pattern_of(span->passes);
   const half_word *words = (const half_word *)(const void *)span->target;
   if (kernel->lane == kernel->step && holds_only(span, stored)) return TOLL_OK;
   for (size_t i = 0; i < span->bytes / 4; i++)

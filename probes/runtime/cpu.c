@@ -39,9 +39,17 @@ bool toll_cpu_has(const char *feature) {
   return false;
 }
 #elif defined(__aarch64__)
+static bool dc_zva(void) { /* DCZID_EL0 bit 4: prohibited */
+  uint64_t id;
+  __asm__("mrs %0, dczid_el0" : "=r"(id));
+  return !(id >> 4 & 1);
+}
+
 bool toll_cpu_has(const char *feature) {
-  const unsigned long atomics = 1ul << 8; /* HWCAP_ATOMICS */
+  const unsigned long atomics = 1ul << 8, sve = 1ul << 22; /* HWCAP_ATOMICS, HWCAP_SVE */
   if (strcmp(feature, "neon") == 0) return true;
+  if (strcmp(feature, "sve") == 0) return (getauxval(AT_HWCAP) & sve) != 0;
+  if (strcmp(feature, "dczva") == 0) return dc_zva();
   return strcmp(feature, "atomics") == 0 && (getauxval(AT_HWCAP) & atomics);
 }
 #elif defined(__arm__)
@@ -49,6 +57,10 @@ bool toll_cpu_has(const char *feature) {
   const unsigned long vfp = 1ul << 6, neon = 1ul << 12; /* HWCAP_VFP, HWCAP_NEON */
   if (strcmp(feature, "vfp") == 0) return (getauxval(AT_HWCAP) & vfp) != 0;
   return strcmp(feature, "neon") == 0 && (getauxval(AT_HWCAP) & neon);
+}
+#elif defined(__riscv)
+bool toll_cpu_has(const char *feature) { /* a bit for each letter of the ISA */
+  return strcmp(feature, "rvv") == 0 && (getauxval(AT_HWCAP) >> ('V' - 'A') & 1);
 }
 #else
 bool toll_cpu_has(const char *feature) {

@@ -244,12 +244,13 @@ struct toll_visit {
   enum toll_status status;
   char reason[TOLL_REASON_BYTES];
   bool pinned, real_time, proved;
-  uint64_t proof_ns;                  /* what the first batch took, of as few iterations as can be */
-  uint64_t buffer_bytes, chase_bytes; /* that the probe asked for, in all */
-  uint64_t hugetlb_bytes;             /* of buffers in explicit huge pages */
-  double chase_in_order;              /* share of a chase's first steps that lead to a neighbouring cell */
-  uint64_t chase_stride, chase_pages; /* pages: that its first 256 steps lead to */
-  uint64_t sampled;                   /* iterations of a sample's shorter batch */
+  const char *chosen_parameter, *chosen; /* toll_chose(); NULL: nothing */
+  uint64_t proof_ns;                     /* what the first batch took, of as few iterations as can be */
+  uint64_t buffer_bytes, chase_bytes;    /* that the probe asked for, in all */
+  uint64_t hugetlb_bytes;                /* of buffers in explicit huge pages */
+  double chase_in_order;                 /* share of a chase's first steps that lead to a neighbouring cell */
+  uint64_t chase_stride, chase_pages;    /* pages: that its first 256 steps lead to */
+  uint64_t sampled;                      /* iterations of a sample's shorter batch */
   struct toll_stretch {
     char *start;
     size_t bytes;

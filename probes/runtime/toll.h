@@ -175,6 +175,8 @@ const char *toll_folder(const struct toll_run *r);
 /* The address of the machine that serves this visit, as the host passed it; empty if there is none. */
 const char *toll_peer(const struct toll_run *r);
 void toll_report(struct toll_run *r, const char *metric, double value);
+/* For prepare: what a parameter's value came to on this machine. The visit's record states it. */
+void toll_chose(struct toll_run *r, const char *parameter, const char *choice);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 

@@ -44,6 +44,11 @@ void toll_report(struct toll_run *r, const char *metric, double value) {
   if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
 }
 
+void toll_chose(struct toll_run *r, const char *parameter, const char *choice) {
+  r->visit->chosen_parameter = parameter;
+  r->visit->chosen = choice;
+}
+
 /* The first reason is kept: later ones are often its consequences. */
 static enum toll_status settle(struct toll_run *r, enum toll_status status, const char *format, va_list arguments) {
   struct toll_visit *visit = r->visit;
@@ -114,6 +119,10 @@ static void emit_parameters(const struct toll_visit *visit) {
       toll_put_count(parameter->name, setting->number);
   }
   if (visit->request.relation[0]) toll_put_text("relation", visit->request.relation);
+  toll_put_close('}');
+  if (!visit->chosen) return;
+  toll_put_open("chosen", '{');
+  toll_put_text(visit->chosen_parameter, visit->chosen);
   toll_put_close('}');
 }
 

@@ -112,7 +112,7 @@ WALKS: dict[str, list[dict[str, Value]]] = {
 ON_X86: tuple[tuple[str, dict[str, Value]], ...] = tuple(
     (f"{operation}_bandwidth", {"kernel": kernel})
     for operation, kernels in {
-        "read": ("sse2", "avx2", "avx2_prefetch", "avx512"),
+        "read": ("sse2", "avx2", "avx2_nt", "avx2_prefetch", "avx512", "avx512_nt"),
         "write": ("sse2", "sse2_nt", "avx2", "avx2_nt", "avx512", "avx512_nt"),
         "copy": ("sse2", "sse2_nt", "avx2", "avx2_nt", "avx512", "avx512_nt"),
         "update": ("sse2", "avx2", "avx512"),

@@ -110,6 +110,12 @@ def test_a_whole_core_and_a_shared_one_are_no_pair() -> None:
     assert [change.verdict for change in both.changes] == ["slower"]
 
 
+def test_rows_of_different_best_kernels_are_no_pair() -> None:
+    old, new = (msgspec.structs.replace(row(10.0), chosen={"kernel": name}) for name in ("avx2", "avx512"))
+    assert of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).refused
+    assert not of_rows({row_key(old): old}, {row_key(old): old}, None, 0.01).refused
+
+
 def test_a_machine_that_moved_is_blamed_and_the_code_is_not() -> None:
     slower = dict.fromkeys(range(ROWS), 1.2)
     found = compared(run(9), run(10, slower, clock_hz=CLOCK_HZ / 1.1), TOLD)

@@ -252,6 +252,13 @@ def test_read_bandwidth_is_of_the_fastest_kernel_inside_the_level() -> None:
     assert levels["memory"].read_bytes_per_second == 38e9
 
 
+def test_the_best_kernel_is_called_by_its_name() -> None:
+    rows = [msgspec.structs.replace(row, chosen={"kernel": "avx2"}) for row in reads({16 * KIB: 500e9}, kernel="best")]
+    slow = reads({16 * KIB: 95e9}, kernel="portable")
+    level = named(hierarchy(walk() + rows + slow, PROBES, machine(48 * KIB, MIB, 6 * MIB)))["L1d"]
+    assert (level.read_by, level.read_bytes_per_second) == ("avx2", 500e9)
+
+
 def test_a_rate_has_the_interval_of_its_sizes_and_none_of_too_few_visits() -> None:
     known = reads({8 * KIB: 480e9, 16 * KIB: 500e9, 256 * KIB: 200e9})
     few = [msgspec.structs.replace(row, visits=2) for row in known]

@@ -23,6 +23,7 @@ from tollmeter.inference.answers import (
     rows_meaning,
 )
 from tollmeter.inference.curves import Jump, jumps
+from tollmeter.inference.reach import kernel_of
 from tollmeter.model import Inference, Level, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.stats import Estimate
@@ -268,7 +269,11 @@ def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Ro
 #   latency (Little 1961): parallelism x line / latency. A prefetcher has lines of its own in flight, and exceeds it.
 
 LOADS_PER_CYCLE = 2
-WIDTHS = {"portable": 8, "sse2": 16, "neon": 16, "avx2": 32, "avx2_prefetch": 32, "avx512": 64}
+WIDTHS = {
+    "portable": 8, "sse2": 16, "neon": 16, "neon_nt": 16, "vsx": 16, "avx2": 32, "avx2_nt": 32, "avx2_prefetch": 32,
+    "avx512": 64, "avx512_nt": 64,
+}  # fmt: skip
+"""Of the kernels whose loads are as wide on every CPU that runs them."""
 
 
 def yardsticks(
@@ -293,5 +298,5 @@ def yardsticks(
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
     """Of the kernels that read here, the widest of those whose width is known."""
-    names = {str(row.parameters.get("kernel")) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
+    names = {kernel_of(row) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)

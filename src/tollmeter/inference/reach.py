@@ -36,7 +36,7 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
     by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in inside(with_meaning(rows, probes, READING), (0, np.inf)):
         if row.unit == "B/s":
-            by_kernel[row.probe, _kernel(row)].append(row)
+            by_kernel[row.probe, kernel_of(row)].append(row)
     return [sorted(kernel, key=size_of) for kernel in by_kernel.values()]
 
 
@@ -44,13 +44,14 @@ def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Wi
     """Kernels that were asked to read well inside a level and have no number at any size there, though this machine
     could give one, each with why: the fastest may be among them."""
     asked = [row for row in inside(rows, within) if meaning(row, probes) == READING]
-    numbered = {_kernel(row) for row in asked if row.status == "ok"}
-    return {_kernel(row): row.reason or row.status for row in asked
-            if row.status != "unsupported" and _kernel(row) not in numbered}  # fmt: skip
+    numbered = {kernel_of(row) for row in asked if row.status == "ok"}
+    return {kernel_of(row): row.reason or row.status for row in asked
+            if row.status != "unsupported" and kernel_of(row) not in numbered}  # fmt: skip
 
 
-def _kernel(row: Row) -> str:
-    return str(row.parameters.get("kernel"))
+def kernel_of(row: Row) -> str:
+    """By its own name, where the best one was asked for."""
+    return row.chosen.get("kernel") or str(row.parameters.get("kernel"))
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | Non
     """The fastest kernel: medians over the sizes well inside the level, of the rate and of the ends of its interval."""
     curves = []
     for own in filter(None, (inside(kernel, within) for kernel in kernels)):
-        rate, name = float(np.median([middle(row) for row in own])), _kernel(own[0])
+        rate, name = float(np.median([middle(row) for row in own])), kernel_of(own[0])
         ends = [(row.low, row.high) for row in own if row.low is not None and row.high is not None]
         if median_low([row.visits for row in own]) < LEAST_VISITS or len(ends) < len(own):
             curves.append(ReadCurve(rate, name))

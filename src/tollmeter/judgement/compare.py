@@ -33,6 +33,7 @@ _ALIKE = {
     "clock": "timed by clocks of different kinds",
     "unit": "in different units",
     "revision": "of different revisions of the probe",
+    "chosen": "by different loops",
 }
 """The properties that both rows of a pair must share, and the reason that is printed where they do not."""
 NOT_CALLED_CHANGED = ("same", "cannot tell")

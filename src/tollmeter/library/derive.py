@@ -109,7 +109,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
     from tollmeter.numbers.meanings import main_place, native
-    from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_relations
+    from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_choices, with_relations
     from tollmeter.numbers.tolls import tolls
 
     machine, probes, outcomes = contents.head.machine, _probes(contents.head), _without_broken(contents.outcomes)
@@ -129,7 +129,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     for points, scattered in in_parts(outcomes, probes, known):
         bare_rows += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
         wanted += missing(points, probes, scattered)
-    rows = with_relations(table(bare_rows, outcomes, probes, known), outcomes, machine.topology)
+    rows = with_choices(with_relations(table(bare_rows, outcomes, probes, known), outcomes, machine.topology), outcomes)
     against = {pair.point: pair.against for pair in request.pairs}
     ratios = opposed(outcomes, against, probes, known, request.precision)
 

@@ -45,7 +45,7 @@ class Row(Record, frozen=True):
     state with enough samples, the row's first. clock_hz: the clock to which the times were converted, None if they were
     not; unadjusted: the median before that. own_ratio: the target's own time over an external clock's. layouts: those
     of the state's visits. relation: of the worker's CPU to its (farthest) companion's; None without one, or if
-    unreported."""
+    unreported. chosen: what values of its parameters came to: the kernel that was `best`; ` or ` between several."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -75,6 +75,7 @@ class Row(Record, frozen=True):
     own_ratio: float | None = None
     layouts: int = 0
     relation: PlaceRelation | None = None
+    chosen: dict[str, str] = {}
 
 
 class Level(Record, frozen=True):

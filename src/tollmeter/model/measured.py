@@ -119,7 +119,8 @@ class Outcome(Record, frozen=True, gc=False):
     its layout; visits of one point with one seed shared it; 0 if unknown. at_ns: its start. pinned: whether the worker
     was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external clock.
     counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
-    ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first."""
+    ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen: what values of
+    its parameters came to on this machine."""
 
     visit: int
     round: int
@@ -141,6 +142,7 @@ class Outcome(Record, frozen=True, gc=False):
     counted: Counted | None = None
     served: float | None = None
     workers: tuple[int, ...] = ()
+    chosen: dict[str, str] = {}
 
 
 class Surroundings(Record, frozen=True):

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -86,6 +86,24 @@ def table(
 ) -> tuple[Row, ...]:
     """The rows of all points, of which one may refute another."""
     return judged(made, probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1)
+
+
+def with_choices(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
+    """The rows, each with what its probe chose for a value of its parameters, in a quarter of the visits or more."""
+    chosen: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    for outcome in outcomes:
+        for name, choice in outcome.chosen.items() if outcome.status == "ok" else ():
+            chosen[_named(outcome.point)][name][choice] += 1
+    words = {
+        point: {
+            name: " or ".join(sorted(choice for choice, times in several.items() if 4 * times >= several.total()))
+            for name, several in names.items()
+        }
+        for point, names in chosen.items()
+    }
+    return tuple(
+        msgspec.structs.replace(row, chosen=words[_named(row)]) if _named(row) in words else row for row in rows
+    )
 
 
 def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: Topology | None) -> tuple[Row, ...]:

@@ -75,6 +75,7 @@ class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
     at_ns: Count = 0
     pinned: bool | None = None
     priority: Priority = "normal"
+    chosen: dict[str, str] = {}
 
 
 class _Control(Record, frozen=True, gc=False, tag_field="k", tag="control"):
@@ -307,8 +308,9 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
         visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
-        cpus=known.same(visit.cpus), workers=known.same(visit.workers), seed=known.same(visit.seed), at_ns=visit.at_ns,
-        pinned=visit.pinned, priority=visit.priority, status=status, reason=reason,
+        cpus=known.same(visit.cpus), workers=known.same(visit.workers), chosen=visit.chosen,
+        seed=known.same(visit.seed), at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority, status=status,
+        reason=reason,
         clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
         samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),

@@ -106,4 +106,4 @@ def value_in_words(results: Results, row: Row, name: str) -> str:
     value = row.parameters[name]
     if isinstance(value, int) and name in sizes_of(results.probes.get(row.probe)):
         return str(size(value))
-    return in_words(value)
+    return in_words(value) + (f" ({row.chosen[name]})" if name in row.chosen else "")

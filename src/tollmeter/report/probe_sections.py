@@ -111,7 +111,8 @@ def _anchor(name: str) -> str:
 
 def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
     value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
-    return str(size(value)) if name in sizes and isinstance(value, int) else str(value)
+    chosen = f" ({row.chosen[name]})" if name in row.chosen else ""
+    return str(size(value)) if name in sizes and isinstance(value, int) else f"{value}{chosen}"
 
 
 def _discarded(taken: int, why: Counter[str]) -> str:
