@@ -52,6 +52,7 @@ class Rig:
         self.wished: dict[int, list[int]] = {}
         self.wide: list[Sequence[tuple[int, ...]]] = []
         self.pool: WorkerPool | None = None
+        self.width = 0.0
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
              against: tuple[str, ...] = (), published: tuple[Published, ...] = (),
@@ -92,6 +93,10 @@ class Rig:
     # Judge
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self.looks.append(len(outcomes))
+
+    def full_width(self, point: Point) -> float:
+        assert point.abi
+        return self.width
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         self.asked += 1

@@ -75,8 +75,12 @@ struct toll_request {
   char relation[32];              /* of the visit's CPUs, as the host named it; only repeated in the record */
   char peer[64];                  /* where another machine serves; empty: nowhere */
   int cpus[TOLL_MOST_CPUS];
-  unsigned cpu_count; /* 0: whatever this process may use */
-  bool ahead;         /* only to be prepared, on the CPU below: its visits are asked for later */
+  unsigned cpu_count;       /* 0: whatever this process may use */
+  uint64_t full_width;      /* of the uncontended core: independent additions in 1,000 cycles; 0: not known */
+  uint64_t wait_ms;         /* that the visit may wait for an uncontended core */
+  int also[TOLL_MOST_CPUS]; /* CPUs that may stand in for the only one of `cpus` */
+  unsigned also_count;
+  bool ahead; /* only to be prepared, on the CPU below: its visits are asked for later */
   int ahead_cpu;
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
 };
@@ -175,6 +179,16 @@ struct toll_look {
 /* first, last: before and after the sample; width_between_hz: in its middle. */
 void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
                        double width_between_hz);
+
+/* ---- core.c: an uncontended core ------------------------------------------------------------------------------- */
+
+/* Whether the core was uncontended; where its full width is not known, any is. */
+bool toll_core_is_whole(const struct toll_run *r, struct toll_burst seen);
+/* At the begin of a visit: moves the worker to the first CPU that may serve and whose core is uncontended. It stays where none is. */
+void toll_core_choose(struct toll_run *r);
+/* Waits until the core is uncontended; false where it was not within the visit's wait. seen: its last reading. */
+bool toll_core_await(const struct toll_run *r, struct toll_burst seen);
+uint64_t toll_core_waited_ns(void); /* in this visit */
 
 /* ---- account.c: memory, faults and CPU time of this process --------------------------------------------------- */
 

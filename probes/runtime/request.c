@@ -59,15 +59,15 @@ void toll_request_defaults(const struct toll_probe *probe, struct toll_request *
   }
 }
 
-static bool parse_cpus(const char *text, struct toll_request *request) {
+static bool parse_cpus(const char *text, int *cpus, unsigned *count) {
   char copy[TOLL_MOST_CPUS * 6], *rest = copy;
   if (strlen(text) >= sizeof copy) return false;
   strcpy(copy, text);
-  request->cpu_count = 0;
+  *count = 0;
   for (char *word; (word = strsep(&rest, ","));) {
     uint64_t cpu;
-    if (request->cpu_count == TOLL_MOST_CPUS || !parse_number(word, &cpu) || cpu > 65535) return false;
-    request->cpus[request->cpu_count++] = (int)cpu;
+    if (*count == TOLL_MOST_CPUS || !parse_number(word, &cpu) || cpu > 65535) return false;
+    cpus[(*count)++] = (int)cpu;
   }
   return true;
 }
@@ -118,8 +118,11 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
                  {"seed", &request->seed, 0, UINT64_MAX},
                  {"deadline-ms", &request->deadline_ms, 1, 86400000},
                  {"iterations", &request->iterations, 0, UINT64_C(1) << 60},
-                 {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60}};
-  if (strcmp(name, "cpus") == 0) return parse_cpus(value, request);
+                 {"control-iterations", &request->control_iterations, 0, UINT64_C(1) << 60},
+                 {"full-width", &request->full_width, 0, 1000000},
+                 {"wait-ms", &request->wait_ms, 0, 86400000}};
+  if (strcmp(name, "cpus") == 0) return parse_cpus(value, request->cpus, &request->cpu_count);
+  if (strcmp(name, "also") == 0) return parse_cpus(value, request->also, &request->also_count);
   if (strcmp(name, "ahead") == 0) return parse_ahead(value, request);
   if (strcmp(name, "target") == 0) return parse_text(value, request->target, sizeof request->target);
   if (strcmp(name, "marks") == 0) return parse_text(value, request->marks, sizeof request->marks);

@@ -268,6 +268,7 @@ static void finish(struct toll_run *r) {
 static void visit_once(struct toll_run *r, bool stays) {
   struct toll_visit *visit = r->visit;
   visit->real_time = visit->status == TOLL_OK && toll_priority_raise(visit->probe, &visit->request);
+  if (visit->status == TOLL_OK) toll_core_choose(r);
   emit_visit(r);
   struct toll_clock clock = toll_clock_measure();
   toll_emit_clock(clock); /* a skipped visit records its CPUs too */

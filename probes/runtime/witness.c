@@ -41,15 +41,20 @@ static void make_room_for_cpus(void) {
   watched.stat_file = -1;
 }
 
+static int opened(int before, const char *path) {
+  if (before >= 0) close(before);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 void toll_witness_open(const int *cpus, unsigned cpu_count) {
   char path[80];
   watched.cpus = cpus;
   watched.cpu_count = cpu_count;
-  watched.stat_file = open("/proc/stat", O_RDONLY | O_CLOEXEC);
+  watched.stat_file = opened(watched.stat_file, "/proc/stat");
   if (watched.stat_file >= 0) make_room_for_cpus();
-  watched.delay_file = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
+  watched.delay_file = opened(watched.delay_file, "/proc/self/schedstat");
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu_count ? cpus[0] : 0);
-  watched.frequency_file = open(path, O_RDONLY | O_CLOEXEC);
+  watched.frequency_file = opened(watched.frequency_file, path);
 }
 
 static bool is_watched(long cpu) {

@@ -93,6 +93,14 @@ static void expect_many_of_one_layout(void) {
   EXPECT(times("\"visit\":1,") == 1 && times("\"visit\":2,") == 1 && times("\"visit\":3,") == 1);
 }
 
+/* No core is as wide as the first visit is told, and each is as wide as the second is. */
+static void expect_few_contended_samples(void) {
+  answer_to(LINE "--samples=8 --full-width=1000000 --wait-ms=5\n" LINE "--samples=8 --full-width=1 --wait-ms=5\n",
+            NEVER);
+  expect_streams(2, 2);
+  EXPECT(times("{\"k\":\"sample\"") == 4 + 8 && times("\"waited_ns\":") == 1);
+}
+
 /* It must not answer for what it has not prepared: the host starts another, which has. */
 static void expect_another_layout_ends_it(void) {
   answer_to(LINE "--visit=1\n" LINE "--visit=2 --seed=8\n" LINE "--visit=3\n", NEVER);
@@ -160,6 +168,7 @@ int main(void) {
   expect_a_layout_ahead();
   expect_no_layout_ahead_without_ground();
   expect_many_of_one_layout();
+  expect_few_contended_samples();
   expect_another_layout_ends_it();
   expect_malformed_line_ends_it();
   expect_end_of_input_ends_it();

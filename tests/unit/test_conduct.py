@@ -103,6 +103,47 @@ def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> N
     assert [visit.point for visit in rig.visits if visit.round == 0] != [v.point for v in rig.visits if v.round == 1]
 
 
+PARALLEL = Select(probe="memory.parallel")
+
+
+def test_the_first_screen_converges_before_the_rest_begins(rig: Rig) -> None:
+    rig.visits_to_settle = 9
+    rig.go(rig.plan(PARALLEL, LATENCY, ENTER))
+    rest = [visit.point.probe for visit in rig.visits].index("memory.parallel")
+    first = Counter(visit.point for visit in rig.visits[:rest])
+    assert {visit.point.values()["size"] for visit in rig.visits[:rest]} >= {1024, 1 << 20, 8 << 20}
+    assert set(first.values()) == {rig.visits_to_settle}
+
+
+def test_a_budget_that_gives_no_interval_to_the_rest_visits_every_point_first(rig: Rig) -> None:
+    plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=0.5)
+    rig.go(plan)
+    assert {visit.point for visit in rig.visits} == set(plan.points())
+
+
+def test_the_rest_has_intervals_also_where_the_first_screen_never_converges(rig: Rig) -> None:
+    rig.visits_to_settle = 10**6
+    plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=10)
+    rig.go(plan)
+    assert min(Counter(visit.point for visit in rig.visits).values()) >= LEAST_VISITS
+
+
+def test_a_core_that_stays_contended_costs_no_point_its_interval(rig: Rig) -> None:
+    """Every visit waits as long as it may."""
+    plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=10)
+    rig.width = 4.0
+
+    def answer(visit: Visit) -> bytes:
+        assert visit.full_width == rig.width
+        rig.clock_s += visit.wait_ms / 1000
+        return whole(visit=visit)
+
+    rig.answer = answer
+    assert rig.go(plan).seconds < 10 + rig.visit_s
+    assert max(visit.wait_ms for visit in rig.visits) > 0
+    assert min(Counter(visit.point for visit in rig.visits).values()) >= LEAST_VISITS
+
+
 def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_begins(rig: Rig) -> None:
     claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
     selects = Select(probe="memory.latency", parameters={"size": [4096, 8192, 16384]}), Select(probe="kernel.switch")

@@ -53,6 +53,17 @@ def test_a_short_budget_is_for_one_visit_of_everything_small_or_large(rig: Rig) 
     assert {visit.point for visit in rig.visits[: len(plan.points())]} == set(plan.points())
 
 
+def test_large_points_of_the_first_screen_have_three_layouts_before_others_have_a_fifth_visit(rig: Rig) -> None:
+    rig.visits_to_settle = 8
+    rig.go(rig.plan(select_of(*SMALL_SIZES, *LARGE_SIZES), Select(probe="memory.parallel"), budget=20))
+    large = [visit for visit in rig.visits if visit.point.values().get("size") in LARGE_SIZES]
+    layouts = {(visit.point, visit.seed) for visit in large[: LEAST_VISITS * len(LARGE_SIZES)]}
+    assert len(layouts) == LEAST_VISITS * len(LARGE_SIZES)
+    third = rig.visits.index(large[LEAST_VISITS * len(LARGE_SIZES) - 1])
+    others = Counter(visit.point for visit in rig.visits[:third] if visit.point.probe == "memory.parallel")
+    assert max(others.values()) < 5
+
+
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:
     rig.go(rig.plan(select_of(*LARGE_SIZES)))
     assert Counter(visit.round for visit in rig.visits)[0] == 16
@@ -115,9 +126,9 @@ def test_where_no_process_stays_a_layout_serves_one_visit_and_costs_all_of_its_s
 def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout(rig: Rig) -> None:
     """As where others needed its memory."""
     rig.visits_to_settle = LEAST_LAYOUTS
-    rig.pool = Emptied(lambda key: ("size", 32 * MIB) in key[1])
-    rig.go(rig.plan(LARGE))
-    several = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in (32 * MIB, 64 * MIB)}
+    rig.pool = Emptied(lambda key: ("size", MIB) in key[1])
+    rig.go(rig.plan(select_of(MIB, 2 * MIB)))
+    several = {size: {v.seed for v in rig.visits if v.point.values()["size"] == size} for size in (MIB, 2 * MIB)}
     assert [len(own) for own in several.values()] == [LEAST_LAYOUTS, 1]
 
 

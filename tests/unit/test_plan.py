@@ -19,6 +19,7 @@ from tollmeter.model import (
     Cache,
     Failure,
     Kind,
+    Machine,
     MemoryNode,
     Parameter,
     Point,
@@ -44,6 +45,7 @@ from tollmeter.plan import (
     visit_order,
 )
 from tollmeter.plan.effort import EFFORTS, Effort
+from tollmeter.plan.placement import alike
 from tollmeter.plan.points import Ground, chosen, claim_rank, resolve
 from tollmeter.protocol import words
 from tollmeter.root import ROOT
@@ -51,13 +53,13 @@ from tollmeter.root import ROOT
 
 def plan_of(
     *selects: Select, budget: float = 1000, seed: int = 1, abis: tuple[str, ...] = (), cpus: tuple[int, ...] = (),
-    gaps: dict[str, str] | None = None, all_points: bool = False,
+    gaps: dict[str, str] | None = None, all_points: bool = False, machine: Machine = MACHINE,
 ) -> Plan:  # fmt: skip
     suite = Suite(name="s", question="?", select=selects)
     return make(
         suite,
         catalog(gaps=gaps),
-        MACHINE,
+        machine,
         budget_seconds=budget,
         seed=seed,
         abis=abis,
@@ -374,6 +376,17 @@ def test_asked_cpus_are_used_in_their_order_and_forbidden_ones_refused() -> None
     with pytest.raises(Failure) as caught:
         plan_of(Select(probe="kernel.enter"), cpus=(9,))
     assert caught.value.exit_code == 2
+
+
+def test_a_cpu_of_its_kind_cache_and_node_may_stand_in_for_a_single_workers() -> None:
+    machine = two_packages()
+    assert alike(machine, 6) == (6, 5)
+    plan = plan_of(Select(probe="kernel.enter"), machine=machine)
+    assert plan.also[0] == plan.cpus[0]
+    assert plan_of(Select(probe="kernel.enter"), cpus=(0, 2)).also == ()
+    pair = plan_of(Select(probe="memory.ping"), machine=machine)
+    visit = pair.visit(0, pair.points()[0], 0, pair.placements(pair.points()[0])[0], Sampling(4, 1000))
+    assert visit.also == ()
 
 
 # ---- order and effort -------------------------------------------------------------------------------------------

@@ -92,14 +92,15 @@ class _Run:
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
-        self._record(stream)
-        self._schedule.learn(visit, stage.now() - began)
+        waited_s = self._record(stream).waited_ns / 1e9
+        self._schedule.learn(visit, stage.now() - began - waited_s, waited_s)
 
-    def _record(self, stream: bytes) -> None:
+    def _record(self, stream: bytes) -> Outcome:
         self._stage.journal.append(stream)
         visited = outcome(stream, self._reader)
         self._keep(visited)
         self._stage.observer.outcome(visited)
+        return visited
 
     def _keep(self, outcome: Outcome) -> None:
         if outcome.status != "interrupted":

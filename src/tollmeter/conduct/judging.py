@@ -41,6 +41,9 @@ class Judging:
         self._wide.clear()
         return True
 
+    def full_width(self, point: Point) -> float:
+        return self._judge.full_width(point)
+
     def differing(self) -> Sequence[Point]:
         """Points that were measured in another state of the machine than the rest."""
         return self._judge.differing(self.seen)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tollmeter.conduct.judging import Judging
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
-from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, next_visits, visits_wanted
 from tollmeter.plan.points import UNCLAIMED, claim_rank
 
@@ -59,7 +59,9 @@ class Schedule:
         self.points = dict.fromkeys([*plan.points(), *(earlier.point for earlier in built)])
         self._visits_of_pairs = {point: visits for point in plan.points() if (visits := plan.visits_of_pairs(point))}
         self._made = {
-            (earlier.point, earlier.round, earlier.cpus) for earlier in done if earlier.status != "interrupted"
+            (earlier.point, earlier.round, self._as_requested(earlier.cpus))
+            for earlier in done
+            if earlier.status != "interrupted"
         }
         self._numbers = itertools.count(max((earlier.visit for earlier in done), default=-1) + 1)
         self._round = max((earlier.round for earlier in done), default=0) - 1
@@ -67,6 +69,8 @@ class Schedule:
         self._review_visits: Counter[Point] = Counter()
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
+        self._wait_ms = 0
+        self._expected_s = self._waited_s = 0.0
         self.is_cut = False
         """Whether a visit was left out because the budget does not suffice for it."""
 
@@ -77,7 +81,20 @@ class Schedule:
         self._round += 1
         points = self._due(left_s)
         self._queue = deque(self._spread(visit_order(self._plan, points, self._round, self._costs)))
+        self._wait_ms = self._wait_for(left_s)
         return bool(points)
+
+    def _wait_for(self, left_s: float) -> int:
+        """How long a visit of the round may wait for an uncontended core: so that on a core that always is contended
+        each point gets its interval, and this round its visits."""
+        lacking = sum(LEAST_VISITS - self._count(point) for point in self.points if self._lacks_interval(point))
+        left_s /= self._slowness(left_s)
+        needed_s = self._to_intervals_s(self.points) + self._seconds_of(point for point, _ in self._queue)
+        return int(1000 * max(0.0, left_s - needed_s) / max(1, lacking, len(self._queue)))
+
+    def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
+        """The CPUs of a visit, also where another one stood in."""
+        return self._plan.also[:1] if cpus and {*cpus} <= {*self._plan.also} and len(cpus) == 1 else cpus
 
     def _spread(self, order: Sequence[Point]) -> list[Place]:
         """The visits of points in this order, those of a matrix evenly among them: at any moment of a round all
@@ -129,7 +146,11 @@ class Schedule:
             is_over = last.served >= LAYOUT_SERVES
         else:
             serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
-            is_over = last.served >= serves or self._has_ended(place)
+            # Three layouts of a large buffer make an interval that two runs can be compared by.
+            is_new = (
+                is_shown(self._plan, place[0]) and last.number + 1 < LEAST_VISITS and self._costs.is_large(place[0])
+            )
+            is_over = is_new or last.served >= serves or self._has_ended(place)
         return Layout(last.number + 1) if is_over else last._replace(served=last.served + 1)
 
     def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
@@ -141,16 +162,19 @@ class Schedule:
             samples=effort.samples, sample_ns=effort.sample_ns, layout=layout.number,
             iterations=sample.iterations if sample else 0,
             control_iterations=sample.control_iterations if sample else 0,
-            wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)),
+            wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)), full_width=self._judging.full_width(point),
+            wait_ms=self._wait_ms,
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:
         """The visit that stands for a point without one."""
         return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(), 0.0))
 
-    def learn(self, visit: Visit, seconds: float) -> None:
-        """Records what a visit took, from its request to its answer."""
+    def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0) -> None:
+        """Records what a visit took, from its request to its answer, besides what it waited for an uncontended core."""
         place = visit.point, visit.cpus
+        self._waited_s += waited_s
+        self._expected_s += self._costs.of(visit.point, self._plan.effort_of(visit.point))
         effort, is_first = self._plan.effort_of(visit.point), self._layouts[place].served == 1
         self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
 
@@ -181,7 +205,7 @@ class Schedule:
         if self._plan.against:
             return self._due_interleaved(left_s)
         due = [point for point in self.points if not self.is_done(point)]
-        due = self._small_first(self._claims_first(due, left_s), left_s)
+        due = self._shown_first(self._claims_first(due, left_s), left_s)
         fresh = [point for point in due if not self._seen.get(point)] + self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
         return fresh + next_visits(wishes, left_s - self._seconds_of(fresh))
@@ -209,14 +233,34 @@ class Schedule:
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
 
-    def _small_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points that are not large and lack visits for an interval, as long as each large one can have a visit
-        afterwards: to set up all large layouts takes as long as several rounds of the other points."""
-        large = [point for point in points if self._costs.is_large(point) and not self._seen.get(point)]
-        lacking = [point for point in points if self._lacks_interval(point) and not self._costs.is_large(point)]
-        needed_s = sum((LEAST_VISITS - self._count(point)) * self._seconds_of([point]) for point in lacking)
-        needed_s += sum(map(self._first_s, large))
-        return lacking if large and lacking and needed_s <= left_s else points
+    def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
+        """The points of the first screen until each has its interval or converges, as long as every other point can
+        have an interval afterwards. Then the points that are not large and lack visits for an interval: to set up all
+        large layouts takes as long as several rounds of the other points."""
+        large = [point for point in points if self._costs.is_large(point)]
+        lacking = [point for point in points if self._lacks_interval(point) and point not in large]
+        first = [point for point in points if is_shown(self._plan, point) and not (lacking and point in large)]
+        left_s /= self._slowness(left_s)
+        spare_s = left_s - self._to_intervals_s(set(points).difference(first))
+        soon = [point for point in first if self._lacks_interval(point)]
+        soon = soon or [point for point in first if self._wish(point).to_settle_s() <= spare_s]
+        if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
+            return soon
+        waiting = [point for point in large if not self._seen.get(point)]
+        return lacking if waiting and lacking and self._to_intervals_s(points) <= left_s else points
+
+    def _slowness(self, left_s: float) -> float:
+        """Time that the run took beside what was expected of its visits: a busy machine needs longer for each."""
+        spent_s = self._plan.budget_seconds - left_s - self._waited_s
+        return max(1.0, spent_s / self._expected_s) if self._expected_s else 1.0
+
+    def _to_intervals_s(self, points: Iterable[Point]) -> float:
+        """Seconds until each has its interval; of a large one until its first visit."""
+        lacking = [point for point in points if self._lacks_interval(point)]
+        large = [point for point in lacking if self._costs.is_large(point)]
+        small = set(lacking).difference(large)
+        visits_s = sum((LEAST_VISITS - self._count(point)) * self._seconds_of([point]) for point in small)
+        return visits_s + sum(map(self._first_s, large))
 
     def _lacks_interval(self, point: Point) -> bool:
         return self._count(point) < LEAST_VISITS and not self.is_done(point)

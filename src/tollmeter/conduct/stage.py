@@ -21,6 +21,9 @@ class Judge(Protocol):
     def look(self, outcomes: Sequence[Outcome]) -> None:
         """Reads the visits that are new among all so far, and learns what no single point shows."""
 
+    def full_width(self, point: Point) -> float:
+        """Independent additions in a cycle of the uncontended core, by the last look; 0 if unknown."""
+
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         """Visits that the point needs in all: no more than it has if converged; infinite if no number suffices."""
 

@@ -250,12 +250,16 @@ class AnalysisJudge:
         self._probes = probes
         self._suite = suite
         self._learned = learned
-        self._known = Known(learned=learned, precision=precision)
+        self._known = Known(widths=learned.widths, learned=learned, precision=precision)
         self._numbers: dict[tuple[Point, int], float | None] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
         self._numbers.clear()
+
+    def full_width(self, point: Point) -> float:
+        place = point.target, point.abi
+        return 0.0 if place in self._known.alternating else self._known.widths.get(place, 0.0)
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         return (

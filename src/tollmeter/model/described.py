@@ -8,6 +8,17 @@ from typing import Literal
 from tollmeter.model.base import Better, Record, Size, Source, Unit, Value
 from tollmeter.model.topology import Topology
 
+BEST_KNOWN = {
+    "clock-read": 1,
+    "entry": 1,
+    "price-of-fault": 1,
+    "trap": 1,
+    "switch": 1,
+    "transfer-of-state": 1,
+    "call-of-object": 2,
+}
+"""Meanings that a stranger looks for, and how many lines of each the first screen has."""
+
 
 class Metric(Record, frozen=True):
     """One quantity that a probe measures. means: what analysis may use it for (docs/add-a-probe.md), None for nothing;

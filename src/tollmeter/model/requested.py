@@ -287,7 +287,8 @@ class Visit(Record, frozen=True):
     an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external clock,
     or empty. folder: where it may create files. peer: the machine that serves it. forks: its layout takes less time
     than a process to start, so that one process makes such visits, each in a child. sets_up_first: its layout is set up
-    by a request of its own."""
+    by a request of its own. full_width: independent additions in a cycle of the uncontended core, 0 if unknown.
+    wait_ms: how long the visit may wait for such a core. also: CPUs that may stand in for its only one."""
 
     id: int
     point: Point
@@ -304,5 +305,8 @@ class Visit(Record, frozen=True):
     wall_ms: int = 0
     forks: bool = False
     sets_up_first: bool = False
+    full_width: float = 0.0
+    wait_ms: int = 0
+    also: tuple[int, ...] = ()
     folder: str = ""
     peer: str = ""

@@ -16,7 +16,19 @@ import msgspec
 from tollmeter.catalog import Catalog, check_known, unknown
 from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import PAIR_VISITS
-from tollmeter.model import PRECISION, Failure, Machine, Point, Priority, Probe, Record, Suite, Topology, Visit
+from tollmeter.model import (
+    BEST_KNOWN,
+    PRECISION,
+    Failure,
+    Machine,
+    Point,
+    Priority,
+    Probe,
+    Record,
+    Suite,
+    Topology,
+    Visit,
+)
 from tollmeter.model.former_names import present_parameters, present_probe
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan import values
@@ -31,12 +43,12 @@ from tollmeter.plan.effort import (
     stated_bytes,
     visits_wanted,
 )
-from tollmeter.plan.placement import MOST_PAIRS, Placing, chosen_cpus, other_relations
+from tollmeter.plan.placement import MOST_PAIRS, Placing, alike, chosen_cpus, other_relations
 from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
-    "groups", "make", "measured_caches", "seconds_to_settle", "visit_order",
+    "groups", "is_shown", "make", "measured_caches", "seconds_to_settle", "visit_order",
 ]  # fmt: skip
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
@@ -45,6 +57,7 @@ _MOST_SETTLED, _SPARE = 0.8, 2.5
 """Share of the points, the cheapest, whose visits a budget must reach for; and how many times as long as planned these
 take, since a plan cannot know which points scatter: on a quiet machine 83 % of the 287 points of a default run
 converged in 89 s, 2.5 times the time that is planned for them."""
+_OF_LEVELS = {"latency-of-size", "read-bandwidth-of-size"}
 _DEADLINE_MS = 15_000
 """Thirty times what the longest visit of our suites takes."""
 _DEADLINE_MS_PER_GIB = 30_000
@@ -54,7 +67,8 @@ _DEADLINE_MS_PER_GIB = 30_000
 class Plan(Record, frozen=True):
     """cpus: those to measure on, the preferred first. host_cpu: of the host process, None without a choice. folder:
     where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
-    ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported."""
+    ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported.
+    also: CPUs that may stand in for the one that single workers are measured on."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -72,6 +86,7 @@ class Plan(Record, frozen=True):
     asked: int = 0
     asked_s: float = 0.0
     topology: Topology | None = None
+    also: tuple[int, ...] = ()
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
@@ -133,12 +148,15 @@ class Plan(Record, frozen=True):
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
             folder=self.folder if is_local else "", peer=self.peer if is_local else "",
             forks=self.effort_of(point).forks, sets_up_first=is_local and not moves,
+            full_width=sampling.full_width, wait_ms=sampling.wait_ms,
+            also=self.also if cpus == self.cpus[:1] and is_local and not moves and not probe.roles else (),
         )  # fmt: skip
 
 
 class Sampling(Record, frozen=True):
     """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
-    found them, 0 for none. wall_ms: left for it, 0 for no bound."""
+    found them, 0 for none. wall_ms: left for it, 0 for no bound. full_width, wait_ms: of an uncontended core, and how
+    long to wait for one."""
 
     samples: int
     sample_ns: int
@@ -146,6 +164,8 @@ class Sampling(Record, frozen=True):
     iterations: int = 0
     control_iterations: int = 0
     wall_ms: int = 0
+    full_width: float = 0.0
+    wait_ms: int = 0
 
 
 _placing = lru_cache(maxsize=8)(Placing)
@@ -193,7 +213,7 @@ def make(
         return Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
-            topology=machine.topology,
+            topology=machine.topology, also=() if cpus else alike(machine, measured[0]),
             against=counterparts(_all_points(entries), against, catalog, machine) if against else {},
         )  # fmt: skip
 
@@ -264,6 +284,14 @@ def is_typical(plan: Plan, point: Point) -> bool:
         if parameter.typical is not None
     )
     return any(metric.toll for metric in probe.metrics) and all(typical == value for typical, value in usual)
+
+
+def is_shown(plan: Plan, point: Point) -> bool:
+    """Whether the first screen has the point's number: a level of memory, or a best known toll, under the first ABI."""
+    first = next(point for entry in plan.entries for point in entry.points)
+    means = {metric.means for metric in plan.probes[point.probe].metrics}
+    is_one = bool(means & _OF_LEVELS) or (bool(means & BEST_KNOWN.keys()) and is_typical(plan, point))
+    return is_one and (point.abi, point.target) == (first.abi, first.target)
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:

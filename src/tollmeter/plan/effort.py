@@ -102,7 +102,8 @@ class Costs:
         self._stays: dict[Point, bool] = {}
 
     def learn(self, visit: Visit, effort: Effort, seconds: float, *, is_first: bool, stays: bool) -> None:
-        """is_first: whether the visit is its layout's first. stays: whether its process waits for another visit."""
+        """seconds: without waits for an uncontended core. is_first: whether the visit is its layout's first. stays:
+        whether its process waits for another visit."""
         point = visit.point
         beyond = max(0.0, seconds - visit.samples * self._sample_s(point, effort))
         if is_first and not effort.forks:

@@ -27,6 +27,8 @@ MOST_PAIRS = 28
 """That the first round visits of all relations together: every pair of 8 CPUs."""
 _MOST_LATER = 256
 """That a later round visits."""
+_MOST_ALIKE = 8
+"""CPUs that a visit looks at, for 20 us each, when all cores are contended."""
 _MOST_OF_MATRIX = 512
 """CPUs of a matrix; of more, as many that lie evenly among them: 1,500 CPUs have a million pairs."""
 
@@ -79,6 +81,26 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
         return (is_other_thread, *kind, RELATIONS.index(relation(topology, ordered[0], cpu)), number)
 
     return tuple(sorted(ordered, key=rank))
+
+
+def alike(machine: Machine, cpu: int) -> tuple[int, ...]:
+    """CPUs that may stand in for one: cores of its kind, last cache and memory node, one CPU each, its own first. The
+    sibling hyperthread of each may be busy for other guests, independently of the others."""
+    topology = topology_of(machine)
+    cores, isolated = core_of(topology), set(numbers(topology.isolated))
+    own = [
+        set(numbers(several))
+        for several in (
+            *(kind.cpus for kind in topology.kinds), *topology.last_caches, *(node.cpus for node in topology.nodes)
+        )
+        if cpu in numbers(several)
+    ]  # fmt: skip
+    several = [cpu, *(other for other in sorted(machine.allowed_cpus, reverse=True) if other != cpu)]
+    near = [
+        other for other in several if all(other in cpus for cpus in own) and (other in isolated) == (cpu in isolated)
+    ]
+    firsts = {cores.get(other, -1 - other): other for other in reversed(near)}
+    return tuple(other for other in near if firsts[cores.get(other, -1 - other)] == other)[:_MOST_ALIKE]
 
 
 def is_by_relation(probe: Probe) -> bool:

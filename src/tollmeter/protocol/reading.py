@@ -109,6 +109,7 @@ class _End(Record, frozen=True, gc=False, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
     served: float | None = None
+    waited_ns: Count = 0
 
 
 class _Protocol(Record, frozen=True):
@@ -317,6 +318,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.same(_only(by_form[Marks], "marks")),
         counted=known.same(_only(by_form[Counted], "count")),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
+        waited_ns=ends[-1].waited_ns if ends else 0,
     )  # fmt: skip
 
 

@@ -36,6 +36,10 @@ def words(visit: Visit) -> tuple[str, ...]:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
     if visit.peer:
         places.append(f"--peer={visit.peer}")
+    if visit.full_width:
+        places.append(f"--full-width={round(1000 * visit.full_width)}")
+        places.append(f"--wait-ms={visit.wait_ms}")
+        places += [f"--also={','.join(map(str, visit.also))}"] if visit.also else []
     own = (f"--{name}={value}" if name == RELATION else f"{name}={value}" for name, value in visit.point.parameters)
     return (*options, *places, *own)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import Probe, Results, Toll
+from tollmeter.model import BEST_KNOWN, Probe, Results, Toll
 from tollmeter.numbers.meanings import meaning
 from tollmeter.report.numbers import DASH, Figure, of_toll, time, without_idle_zeros
 from tollmeter.report.tables import beside, contended_state, per_ms
@@ -19,17 +19,6 @@ from tollmeter.report.tables import beside, contended_state, per_ms
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
 FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
-
-BEST_KNOWN = {
-    "clock-read": 1,
-    "entry": 1,
-    "price-of-fault": 1,
-    "trap": 1,
-    "switch": 1,
-    "transfer-of-state": 1,
-    "call-of-object": 2,
-}
-"""Meanings that a stranger looks for, and how many lines of each are worth a place among the few."""
 
 MOST_LONERS, MOST_LINES = 2, 9
 
