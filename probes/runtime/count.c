@@ -2,8 +2,12 @@
  *
  * Counts the work of batches independently of the probe, after the samples of the first visit of each point: system
  * calls and instructions of n and of 2n iterations, so that work that a batch does once cancels in the difference. Then
- * both again for a batch as long as a sampled one, or as long as can be counted soon, and the time of ever longer batches.
- * A body that does less work in long batches, or after some batches, would pass the first count.
+ * both again for a batch as long as the longest sampled one, or as long as can be counted soon, and the times of ever
+ * shorter batches. A body that does other work in long batches, or after some batches, would pass the first count.
+ *
+ * A count is never given up because it takes long: of a batch that makes more calls or instructions than are counted,
+ * their number so far is a lower bound, which contradicts a smaller declared one. Bodies that make system calls are
+ * stepped through however long they take, since their time is the kernel's.
  *
  * The tracer is a process that shares this one's memory. After a fork without shared memory, the first store to each
  * page would be a copy-on-write fault inside a sample. Where the system, a sandbox or the architecture does not permit
@@ -80,7 +84,7 @@ static int tracer(void *nothing) {
     if (trace.cut || trace.batch == DONE) break;
     if (trace.steps ? ptrace(PTRACE_SINGLESTEP, trace.traced, NULL, (void *)(intptr_t)number) < 0
                     : ptrace(PTRACE_SYSCALL, trace.traced, NULL, (void *)(intptr_t)number) < 0) {
-      trace.cut = true;
+      trace.attached = false;
       break;
     }
   }
@@ -111,7 +115,8 @@ TOLL_NOINLINE static void run_batch(struct toll_run *r, void (*body)(struct toll
   trace.batch = BEFORE;
 }
 
-/* Counts system calls or instructions of a batch of each length. False if they cannot be counted or are too many. */
+/* Counts system calls or instructions of a batch of each length. False if they cannot be counted. Where they are too
+ * many (trace.cut), found has those before. */
 static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool steps, uint64_t most,
                     const uint64_t lengths[2], uint64_t found[2]) {
   pid_t child = start(steps, most);
@@ -124,14 +129,14 @@ static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool s
   getppid(); /* the tracer stops at the next system call */
   while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
   for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[FIRST + i] / (steps ? 1 : 2); /* entered and left */
-  return trace.attached && !trace.cut;
+  return trace.attached;
 }
 
 /* If a loader serves the system calls, it counts them. A tracer would also see the loader's signals. */
 static bool calls_counted(struct toll_run *r, void (*body)(struct toll_run *r), const uint64_t lengths[2],
                           uint64_t found[2]) {
   if (!toll_is_served()) return counted(r, body, false, MOST_CALLS, lengths, found);
-  trace.signalled = false;
+  trace.signalled = trace.cut = false;
   for (unsigned i = 0; i < 2; i++) {
     const uint64_t before = toll_served_calls();
     r->iterations = lengths[i];
@@ -149,59 +154,78 @@ static void emit_counts(const char *key, bool known, const uint64_t found[2]) {
   toll_put_close(']');
 }
 
-/* A batch as long as a sampled one, but of no more stops than are counted soon. pair: of the short batches. */
+/* A batch as long as the longest sampled one, but of no more stops than are counted soon: half of those at which the
+ * count ends, so that one that ended is twice what was expected. pair: of the short batches. */
 static void emit_long(struct toll_run *r, const char *key, bool steps, const uint64_t pair[2]) {
-  enum { LEAST_TIMES = 4 };
   const uint64_t n = length(r), each = pair[1] > pair[0] ? pair[1] - pair[0] : 0,
-                 room = steps ? MOST_STEPS : MOST_LONG_CALLS / 2;
+                 room = steps ? MOST_STEPS : MOST_LONG_CALLS / 2, longest = 2 * r->visit->sampled;
   if (!each || toll_is_served() || pair[0] > room / 2) return;
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1, fit = (room - pair[0]) * n / each;
-  uint64_t iterations = fit < r->visit->sampled ? fit : r->visit->sampled, found[2];
+  uint64_t iterations = fit < longest ? fit : longest, found[2];
   iterations -= iterations % quantum;
-  if (iterations < LEAST_TIMES * n) return;
+  if (!iterations) return;
   const bool known = counted(r, r->visit->probe->body, steps, steps ? 2 * MOST_STEPS : 2 * MOST_LONG_CALLS,
                              (uint64_t[]){iterations, 0}, found);
   emit_counts(key, known, (uint64_t[]){iterations, found[0]});
 }
 
-/* Calls first. A single step takes about 30 us, so that only a short body without signals and switches is stepped. */
-static bool emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *const keys[4]) {
+/* Steps through both batches. A step takes 10 to 40 us, so that only a short body, or one of system calls, is stepped
+ * through. keys: of the pair, of its lower bound and of the long batch. */
+static void emit_steps(struct toll_run *r, void (*body)(struct toll_run *r), const char *const keys[3]) {
+  const uint64_t lengths[2] = {length(r), 2 * length(r)};
+  uint64_t steps[2];
+  const bool known = counted(r, body, true, MOST_STEPS, lengths, steps);
+  if (known && trace.cut && keys[1]) toll_put_count(keys[1], MOST_STEPS);
+  emit_counts(keys[0], known && !trace.cut, steps);
+  if (known && !trace.cut && keys[2]) emit_long(r, keys[2], true, steps);
+}
+
+enum { PAIR_OF_CALLS, MOST_OF_CALLS, LONG_OF_CALLS, PAIR_OF_STEPS };
+static const char *const OF_BODY[] = {"calls",        "most_calls", "long_calls",
+                                      "instructions", "most_steps", "long_instructions"};
+static const char *const OF_CONTROL[] = {"control_calls", NULL, NULL, "control_instructions", NULL, NULL};
+
+/* Calls first. Returns whether there are none. */
+static bool emit_batches(struct toll_run *r, void (*body)(struct toll_run *r), const char *const keys[]) {
   enum { SHORT_NS = 1500, TRIALS = 3 };
   const uint64_t lengths[2] = {length(r), 2 * length(r)};
-  uint64_t calls[2], steps[2], took_ns = UINT64_MAX;
+  uint64_t calls[2], took_ns = UINT64_MAX;
   for (unsigned trial = 0; trial < TRIALS && took_ns > SHORT_NS; trial++) took_ns = toll_timed(r, body, lengths[1]);
   const bool known = calls_counted(r, body, lengths, calls);
-  emit_counts(keys[0], known, calls);
+  if (known && trace.cut && keys[MOST_OF_CALLS]) toll_put_count(keys[MOST_OF_CALLS], MOST_CALLS / 2);
+  emit_counts(keys[PAIR_OF_CALLS], known && !trace.cut, calls);
   const bool has_signals = trace.signalled || (toll_is_served() && calls[1]);
-  if (known && keys[2] && !has_signals && !r->visit->probe->switches) emit_long(r, keys[2], false, calls);
-  if (!known || has_signals || r->visit->probe->switches) return false;
-  if (took_ns > SHORT_NS) return !calls[1];
-  const bool stepped = counted(r, body, true, MOST_STEPS, lengths, steps);
-  emit_counts(keys[1], stepped, steps);
-  if (trace.cut && keys[3]) toll_put_count("most_steps", MOST_STEPS);
-  if (stepped && keys[3]) emit_long(r, keys[3], true, steps);
+  if (!known || trace.cut || has_signals || r->visit->probe->switches) return false;
+  if (keys[LONG_OF_CALLS]) emit_long(r, keys[LONG_OF_CALLS], false, calls);
+  if (took_ns <= SHORT_NS || calls[1]) emit_steps(r, body, keys + PAIR_OF_STEPS);
   return !calls[1];
 }
 
-/* The least time of batches of N, N / 4, N / 16, ... iterations. */
+/* Times of batches of 2N, N / 2, N / 8, ... iterations: each the mean of as many as make N together, one after another,
+ * so that what disturbs the machine for a millisecond lengthens all of them. The order changes from trial to trial. */
 static void emit_ladder(struct toll_run *r) {
-  enum { RUNGS = 8, TRIALS = 5, FACTOR = 4, LEAST_NS = 3000 };
-  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1;
-  uint64_t lengths[RUNGS] = {r->visit->sampled}, least[RUNGS];
+  enum { RUNGS = 8, LEAST_RUNGS = 3, TRIALS = 5, FACTOR = 4, LEAST_NS = 1000 };
+  const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1, sampled = r->visit->sampled;
+  uint64_t lengths[RUNGS] = {2 * sampled}, means[RUNGS][TRIALS];
   unsigned count = 1;
-  memset(least, 0xff, sizeof least);
-  for (; count < RUNGS; count++) {
-    lengths[count] = lengths[count - 1] / FACTOR / quantum * quantum;
-    if (!lengths[count]) break;
-  }
+  while (count < RUNGS && (lengths[count] = lengths[count - 1] / FACTOR / quantum * quantum)) count++;
+  if (count < LEAST_RUNGS) return;
   for (unsigned trial = 0; trial < TRIALS; trial++)
-    for (unsigned i = 0; i < count; i++) {
-      const uint64_t took = toll_timed(r, r->visit->probe->body, lengths[i]);
-      if (took < least[i]) least[i] = took;
+    for (unsigned turn = 0; turn < count; turn++) {
+      const unsigned rung = trial % 2 ? count - 1 - turn : turn;
+      const uint64_t times = lengths[rung] < sampled ? sampled / lengths[rung] : 1;
+      uint64_t sum = 0;
+      for (uint64_t i = 0; i < times; i++) sum += toll_crew_batch(r, lengths[rung], NULL);
+      means[rung][trial] = sum / times;
+      if (!trial && rung && means[rung][0] < LEAST_NS) count = rung;
     }
   toll_put_open("ladder", '[');
-  for (unsigned i = 0; i < count && (!i || least[i] >= LEAST_NS); i++)
-    emit_counts(NULL, true, (uint64_t[]){lengths[i], least[i]});
+  for (unsigned rung = 0; rung < count; rung++) {
+    toll_put_open(NULL, '[');
+    toll_put_count(NULL, lengths[rung]);
+    for (unsigned trial = 0; trial < TRIALS; trial++) toll_put_count(NULL, means[rung][trial]);
+    toll_put_close(']');
+  }
   toll_put_close(']');
 }
 
@@ -221,13 +245,11 @@ void toll_count(struct toll_run *r) {
     toll_put_count("line_bytes", toll_line_bytes());
     toll_put_count("page_bytes", toll_page_bytes());
   }
+  if (r->visit->proof_ns < MOST_NS && !probe->pauses) emit_ladder(r);
   if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
-    const bool is_own =
-        emit_batches(r, probe->body, (const char *[]){"calls", "instructions", "long_calls", "long_instructions"});
-    if (probe->control)
-      emit_batches(r, probe->control, (const char *[]){"control_calls", "control_instructions", NULL, NULL});
+    const bool is_own = emit_batches(r, probe->body, OF_BODY);
+    if (probe->control) emit_batches(r, probe->control, OF_CONTROL);
     if (is_own) toll_touch(r);
-    if (!probe->switches && !probe->pauses) emit_ladder(r);
   }
   toll_record_close();
 }

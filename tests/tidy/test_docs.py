@@ -175,3 +175,17 @@ def test_every_meaning_that_a_probe_gives_is_in_the_table() -> None:
         for means in re.findall(r'\.means = "([^"]+)"', text(name))
         if means not in known
     )
+
+
+def test_every_field_of_a_probe_is_in_the_table_of_fields() -> None:
+    declared = re.search(r"^struct toll_probe \{\n(.*?)^\};", text("probes/runtime/toll.h"), re.MULTILINE | re.DOTALL)
+    assert declared
+    code = re.sub(r"/\*.*?\*/", "", declared[1], flags=re.DOTALL)
+    fields = set(re.findall(r"(\w+);|\(\*(\w+)\)\(", code))
+    named = {name for pair in fields for name in pair if name}
+    assert {"question", "body", "control_calls"} <= named
+    table = re.search(r"^\| field of `toll_probe`.*?\n\n", text(MEANINGS), re.MULTILINE | re.DOTALL)
+    assert table
+    told = set(re.findall(r"`(\w+)`", re.sub(r"^(\|[^|]*\|).*$", r"\1", table[0], flags=re.MULTILINE)))
+    hold(f"{MEANINGS} does not name the field .{name} of toll.h: say what holds without it" for name in named - told)
+    hold(f"{MEANINGS} names .{name}, which is no field in toll.h" for name in told - named - {"toll_probe"})

@@ -11,7 +11,7 @@ import pytest
 from tollmeter.experiment.evidence import sleeping
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import ClockReading, Counted, Metric, Outcome, Point, Probe, Role, Sample, Value, Witness, Work
-from tollmeter.numbers.counted import IN_LENGTH, contradicted
+from tollmeter.numbers.counted import contradicted, unverified
 from tollmeter.numbers.rows import rows
 
 SIZE = 1 << 20
@@ -96,25 +96,50 @@ LONG = msgspec.structs.replace(CALLS, long_calls=(5000, 5001), long_instructions
     ("found", "calls", "part"),
     [
         (LONG, 1, None),
-        (
-            msgspec.structs.replace(LONG, long_calls=(5000, 5003)),
-            1,
-            "a batch of 5000 iterations makes 5003 system calls",
-        ),
+        (msgspec.structs.replace(LONG, long_calls=(5000, 5002)), 1, "5000 iterations makes 5002 system calls"),
         (msgspec.structs.replace(LONG, long_calls=(5000, 5003)), 0, None),
         (msgspec.structs.replace(LONG, long_calls=(5000, 2501)), 0, "makes 2501 system calls"),
         (msgspec.structs.replace(LONG, calls=(1, 1), long_calls=(5000, 31)), 0, None),
         (msgspec.structs.replace(LONG, long_instructions=(100, 567)), 1, "567 instructions, and short ones 11 an iter"),
-        (Counted(ladder=((8000, 952_000), (2000, 238_000), (500, 59_500))), 0, None),
-        (Counted(ladder=((8000, 476_000), (2000, 119_000), (500, 59_500), (125, 14_875), (31, 3_690))), 0, "2.0 times"),
-        (Counted(ladder=((8000, 952_000), (2000, 119_000))), 0, None),
-        (Counted(ladder=((2557, 497_192), (639, 189_302), (159, 31_136), (39, 7_671))), 0, None),
-        (Counted(ladder=((489, 32_118), (122, 31_898), (30, 8_000))), 0, None),
+        (Counted(calls=None, most_calls=2000, iterations=4), 1, "166.667 system calls"),
+        (Counted(calls=None, most_calls=2000, iterations=4), 500, None),
     ],
 )
 def test_an_iteration_of_a_long_batch_is_one_of_a_short_one(found: Counted, calls: int, part: str | None) -> None:
-    told = contradicted([outcome(found)], a_probe(calls=calls), IN_LENGTH)
+    told = contradicted([outcome(found)], a_probe(calls=calls))
     assert (part in (told or "")) if part else told is None
+
+
+def ladder(*of_long: float, from_iterations: int = 0, share: float = 1.0, short: float = 1.0) -> Counted:
+    """Times of batches of 8000 to 31 iterations in some trials. of_long: how much longer 100 ns take in the longest
+    batch of each trial, short: in the others. from_iterations: a batch of so many makes that share of its work."""
+    lengths = [8000, 2000, 500, 125, 31]
+    costs = {n: 100 * n * (share if n >= from_iterations > 0 else 1.0) for n in lengths}
+    rungs = [(n, *(round(costs[n] * (slower if n == 8000 else short)) for slower in of_long)) for n in lengths]
+    return Counted(calls=(0, 0), ladder=tuple(rungs))
+
+
+@pytest.mark.parametrize("from_iterations", [300, 1000, 8000])
+def test_half_of_the_work_of_long_batches_is_seen_beside_a_sibling_that_comes_and_goes(from_iterations: int) -> None:
+    busy = ladder(1.0, 1.3, 0.95, 1.1, 1.0, from_iterations=from_iterations, share=0.5)
+    assert "times one of a long batch" in (contradicted([outcome(busy)], a_probe()) or "")
+
+
+def test_honest_times_refuse_nothing_and_are_verified_as_far_as_they_agree() -> None:
+    for honest in (ladder(1.0, 1.0, 1.0, 1.0, 1.0), ladder(1.0, 1.3, 0.9, 1.1, 1.0), ladder(1.0), ladder()):
+        assert contradicted([outcome(honest)], a_probe()) is None
+        assert unverified([outcome(honest)], a_probe()) is None
+    noisy = ladder(1.0, 0.5, 0.5, 0.5, 1.0)
+    assert contradicted([outcome(noisy)], a_probe()) is None
+    assert "a short batch took 1.0 to 3.0 times one of a long batch" in (unverified([outcome(noisy)], a_probe()) or "")
+
+
+def test_what_could_not_be_counted_stands_beside_the_number() -> None:
+    uncounted = Counted(buffer_bytes=SIZE)
+    assert "no visit counted it" in (unverified([outcome()], a_probe()) or "")
+    assert "does not let system calls" in (unverified([outcome(uncounted)], a_probe(calls=1)) or "")
+    assert unverified([outcome(uncounted)], a_probe()) is None, "nothing that a count could contradict"
+    assert unverified([outcome(CALLS)], a_probe(calls=1)) is None
 
 
 def test_a_function_call_has_a_call_and_a_return() -> None:
@@ -128,6 +153,10 @@ def test_a_function_call_has_a_call_and_a_return() -> None:
 def test_a_control_with_a_boundary_makes_its_calls() -> None:
     assert not why(Counted(iterations=4, control_calls=(4, 8)), a_probe(control_calls=1))
     assert "control makes 0 system calls" in why(Counted(iterations=4, control_calls=(0, 0)), a_probe(control_calls=1))
+    both = Counted(iterations=4, calls=(8, 16), control_calls=(4, 8))
+    assert not why(both, a_probe(calls=2, control_calls=1)), "its own boundary, and not the body's"
+    assert "declares 3 (.control_calls)" in why(both, a_probe(calls=2, control_calls=3))
+    assert ".control_calls" in why(both, a_probe(calls=2)), "the field that is missing is named"
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ ELSEWHERE = {
     "toll time": ("tests/unit/test_time.py", "sleep 0.002"),
     "toll run --resume LAST": ("tests/faults/test_run.py", "--resume"),
     "toll --set-up": ("tests/faults/test_launcher.py", "--set-up"),
+    "toll run kernel.getrandom": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),
     "toll new probe": ("tests/unit/test_broken_probes.py", "kernel.getrandom"),
     "toll list abis": ("tests/unit/test_abis.py", "survey"),
     "toll report LAST --charts DIR": ("tests/unit/test_report_charts.py", "svg"),

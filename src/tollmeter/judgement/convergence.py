@@ -15,6 +15,7 @@ from tollmeter.experiment.core import clocks_of, contended_ns
 from tollmeter.experiment.precision import LEAST_VISITS, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.model import Metric, Outcome, Point, Probe, Row
+from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.meanings import ACCOUNTS
 from tollmeter.numbers.row_of import PointReadings, gauge_row, has_converged, metric_estimates
@@ -33,14 +34,15 @@ NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 def visits_wanted(
     outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, by_scatter: bool = False
 ) -> float:
-    """Visits that all of the point's metrics want: as many as there are where these suffice, infinite where no number
-    would. Of a metric that others are derived from: the first, and each with a meaning or a line in the toll table; but
-    not the system's accounts of the process, which are shown beside a time and are as precise. by_scatter: by their
-    scatter alone, which may be promised; without, by what the next visits may show, which is nothing where between-run
-    variance makes up the interval."""
+    """Visits that all of the point's metrics want: as many as there are where these suffice, or where a count
+    contradicts the declared work, which no visit mends; infinite where no number would. Of a metric that others are
+    derived from: the first, and each with a meaning or a line in the toll table; but not the system's accounts of the
+    process, which are shown beside a time and are as precise. by_scatter: by their scatter alone, which may be
+    promised; without, by what the next visits may show, which is nothing where between-run variance makes up the
+    interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, PointReadings):
-        return len(outcomes) + LEAST_VISITS
+        return len(outcomes) + (0 if contradicted(outcomes, probe) else LEAST_VISITS)
     used = [
         metric
         for place, metric in enumerate(probe.metrics)
@@ -167,8 +169,8 @@ def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], kn
     """groups: the visits of each point."""
     lacking = []
     for group in groups:
-        if not any(outcome.status in NEVER_A_NUMBER for outcome in group):
-            probe = probes[group[0].point.probe]
+        probe = probes[group[0].point.probe]
+        if not any(outcome.status in NEVER_A_NUMBER for outcome in group) and not contradicted(group, probe):
             is_enough = is_counted_out(group, probe)
             more = 0.0 if is_enough else visits_wanted(group, probe, known, by_scatter=True) - len(group)
             lacking.append((group, more))

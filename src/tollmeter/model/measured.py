@@ -65,23 +65,25 @@ class Work(Record, frozen=True):
 
 class Counted(Record, frozen=True, tag_field="k", tag="count"):
     """What the system counted of two batches, of so many iterations and of twice as many: system calls, instructions,
-    of the control likewise. None: not counted. most_steps: both had more instructions than this, which were not
+    of the control likewise. None: not counted. most_calls, most_steps: both together had more than this, which were not
     counted. long_calls, long_instructions: iterations of a longer batch, and what it made. entered: iterations, and the
-    bytes of the pages that so many and twice as many of them enter. ladder: iterations and least time in ns of batches,
-    the longest first. buffer_bytes, chase_bytes: what the probe asked for; chase_in_order: share of steps to a
-    neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages: that the first 256 steps lead to;
-    line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge pages."""
+    bytes of the pages that so many and twice as many of them enter. ladder: iterations of batches, the longest first,
+    and the time of one in ns in each of some trials. buffer_bytes, chase_bytes: what the probe asked for;
+    chase_in_order: share of steps to a neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages:
+    that the first 256 steps lead to; line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge
+    pages."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None
     instructions: tuple[int, int] | None = None
     control_calls: tuple[int, int] | None = None
     control_instructions: tuple[int, int] | None = None
+    most_calls: int = 0
     most_steps: int = 0
     long_calls: tuple[int, int] | None = None
     long_instructions: tuple[int, int] | None = None
     entered: tuple[int, int, int] | None = None
-    ladder: tuple[tuple[int, int], ...] = ()
+    ladder: tuple[tuple[int, ...], ...] = ()
     buffer_bytes: int = 0
     chase_bytes: int = 0
     chase_in_order: float = 0.0

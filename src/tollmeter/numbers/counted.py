@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from statistics import median
 
 from tollmeter.model import Counted, Outcome, Probe, Work
 from tollmeter.numbers.meanings import BANDWIDTHS
@@ -14,6 +15,8 @@ _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
 _MOST_IN_ORDER, _LEAST_ORDERED_BYTES = 0.5, 16384
+_ITERATIONS = 3
+"""That both counted batches make together, as a multiple of the shorter one's."""
 _LEAST_USED, _MOST_ENTERED = 0.9, 1.1
 _TURN, _TURNS = 2, {"s390x": 1, "mipsel": 3, "sparc64": 3}
 """Instructions of a turn of a loop: to count, and to branch. One of s390x does both, and mips and sparc have one in the
@@ -21,25 +24,39 @@ delay slot of the branch."""
 _MOST_AROUND_ENTRY = 32
 """Instructions: the number and the arguments into their registers, and what a vDSO does around the entry."""
 _CALL_AND_RETURN = 2
-_OFF_CALLS, _OFF_STEPS = 0.0001, 0.15
-_MOST_OF_SHORT, _LEAST_GROWTH, _LEAST_COSTS = 1.7, 0.4, 3
-"""Times the cost of one iteration in short batches over that in the longest: 1.44 was the most of 1,400 honest ones.
-What four times the iterations add is that share of the longer batch's time, or nothing is judged."""
+_OFF_STEPS = 0.15
+_MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.8, 4
+"""Times the cost of one iteration in short batches over that in the longest, where half of the work in long batches
+gives 2 or more; the share of the trials that must agree, and how many there are at least to refuse a number."""
+_COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
+_UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
 """256 steps of a random walk through so many pages lead to 200 of them at least, and of a walk within a few to 32."""
 
 
-def contradicted(outcomes: Sequence[Outcome], probe: Probe, rules: Sequence[Rule] | None = None) -> str | None:
-    """Why a point has no number: the count of one of its visits contradicts what its probe declares; by the rules
-    IN_LENGTH, what it counted of short batches."""
+def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
+    """Why a point has no number, which no further visit mends: what was counted in one of its visits, or the times of
+    the batches beside the count, contradicts what its probe declares."""
     for outcome in outcomes:
-        if outcome.counted is None:
-            continue
-        for rule in IN_SHORT if rules is None else rules:
-            why = rule(outcome.counted, outcome, probe)
-            if why:
+        for rule in _RULES if outcome.counted else ():
+            if outcome.counted and (why := rule(outcome.counted, outcome, probe)):
                 return why
     return None
+
+
+def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
+    """What a row says beside its number where neither a count nor a time shows its work; None where one does. outcomes:
+    of hardware, since an emulator's clock is not for this."""
+    counts = next((outcome.counted for outcome in outcomes if outcome.counted), None)
+    if counts is None:
+        return f"{_UNVERIFIED}no visit counted it"
+    if counts.calls is None and not outcomes[0].workers and (probe.calls or _means(probe) & _COUNTABLE):
+        return f"{_UNVERIFIED}the system does not let system calls and instructions be counted"
+    ratios = _short_over_long(counts)
+    if all(_share_above(of_rung) <= 1 - _AGREEING for of_rung in ratios):
+        return None
+    least, most = min(map(min, ratios)), max(map(max, ratios))
+    return f"{_UNVERIFIED}an iteration of a short batch took {least:.1f} to {most:.1f} times one of a long batch"
 
 
 def _each(pair: tuple[int, int] | None, counts: Counted) -> float | None:
@@ -52,18 +69,21 @@ def _means(probe: Probe) -> set[str | None]:
 
 
 def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    """Of batches with more calls than are counted, what was counted is the least."""
     calls, operations = _each(counts.calls, counts), _operations(outcome.work)
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
+    if calls is None and counts.most_calls > _ITERATIONS * counts.iterations * operations * declared:
+        calls = counts.most_calls / (_ITERATIONS * counts.iterations)
     if not declared or calls is None or abs(calls / operations - declared) <= _TOLERANCE * declared:
         return None
-    stated = f"the probe declares {probe.calls}" if probe.calls else "an entry is one"
+    stated = f"the probe declares {probe.calls} (.calls)" if probe.calls else "an entry is one (.calls)"
     return f"one operation makes {calls / operations:g} system calls, and {stated}"
 
 
 def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Where calls are not declared, one in many iterations may be a device's or a library's own."""
+    """Where calls are declared, none is added. Else one in many iterations may be a device's or a library's own."""
     if probe.calls or (_each(counts.calls, counts) or 0.0) >= 1:
-        off = _OFF_CALLS if probe.calls else _TOLERANCE
+        off = 0.0 if probe.calls else _TOLERANCE
         if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
             return why
     return _of_long(counts.instructions, counts.long_instructions, counts, _OFF_STEPS, "instructions")
@@ -77,7 +97,7 @@ def _of_long(
     if each is None or pair is None or long is None:
         return None
     once, (iterations, made) = 2 * pair[0] - pair[1], long
-    if abs(made - once - each * iterations) <= max(1, off * each * iterations):
+    if abs(made - once - each * iterations) <= off * max(each * iterations, 1):
         return None
     return f"a batch of {iterations} iterations makes {made} {what}, and short ones {each:g} an iteration"
 
@@ -86,7 +106,7 @@ def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """An entry has few instructions around it, and a function call has two more than its control. Where there were too
     many to count, the three lengths of the two batches had so many together."""
     steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
-    most = counts.most_steps / (3 * counts.iterations) if steps is None and counts.most_steps else steps
+    most = counts.most_steps / (_ITERATIONS * counts.iterations) if steps is None and counts.most_steps else steps
     if most is not None and control is not None and most - control > _MOST_AROUND_ENTRY and ENTRY in _means(probe):
         return f"it executes {most - control:g} instructions around each entry"
     if steps is None or control is None or FUNCTION_CALL not in _means(probe) or steps - control >= _CALL_AND_RETURN:
@@ -95,19 +115,26 @@ def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _short_batches(counts: Counted, _: Outcome, __: Probe) -> str | None:
-    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples. Two lengths say so,
-    since one may be disturbed."""
-    costs = [
-        (long_ns - ns) / (long - n) if long_ns - ns >= _LEAST_GROWTH * long_ns else 0.0
-        for (long, long_ns), (n, ns) in pairwise(counts.ladder)
-        if long > n
+    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples."""
+    for ratios in _short_over_long(counts):
+        if len(ratios) >= _LEAST_TRIALS and _share_above(ratios) >= _AGREEING:
+            return f"an iteration of a short batch takes {median(ratios):.1f} times one of a long batch"
+    return None
+
+
+def _short_over_long(counts: Counted) -> list[list[float]]:
+    """The cost of one iteration in each of the shorter batches over that in the longest, in each trial, by what longer
+    batches add. The trials of one length are of one time with those of the others, so that a busy machine lengthens
+    all. A batch that adds nothing to a shorter one is judged by the samples."""
+    steps = [
+        [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=True)]
+        for (long, *of_long), (short, *of_short) in pairwise(counts.ladder)
     ]
-    if len(costs) < _LEAST_COSTS or not costs[0]:
-        return None
-    second = sorted(costs)[-2] / costs[0]
-    if second <= _MOST_OF_SHORT:
-        return None
-    return f"an iteration of a short batch takes {second:.1f} times one of a long batch"
+    return [[cost / whole for cost, whole in zip(of, steps[0], strict=True) if whole > 0] for of in steps[1:]]
+
+
+def _share_above(ratios: Sequence[float]) -> float:
+    return sum(ratio > _MOST_OF_SHORT for ratio in ratios) / len(ratios) if ratios else 0.0
 
 
 def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
@@ -139,7 +166,9 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     """The control is the body less the boundary, or a boundary of its own, whose calls the probe declares."""
     calls = _each(counts.control_calls, counts)
     if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > _TOLERANCE:
-        return f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls}"
+        return (
+            f"its control makes {calls:g} system calls, and the probe declares {probe.control_calls} (.control_calls)"
+        )
     if not any(metric.source == "difference" for metric in probe.metrics) and not probe.calls:
         return None
     for what, body, control in (
@@ -147,10 +176,16 @@ def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
         ("instructions", counts.instructions, counts.control_instructions),
     ):
         of_body, of_control = _each(body, counts), _each(control, counts)
+        if probe.control_calls and body is counts.calls:
+            continue
         if of_body is not None and of_control is not None and of_body >= 0 and of_control > of_body * (1 + _TOLERANCE):
             return f"its control makes {of_control:g} {what} an iteration, and its body {of_body:g}"
-    is_body = probe.calls and (calls or 0.0) > _TOLERANCE * probe.calls
-    return f"its control makes {calls:g} of the body's system calls an iteration" if is_body else None
+    is_body = probe.calls and not probe.control_calls and (calls or 0.0) > _TOLERANCE * probe.calls
+    if not is_body:
+        return None
+    return (
+        f"its control makes {calls:g} of the body's system calls an iteration; a boundary of its own is .control_calls"
+    )
 
 
 def _turns(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
@@ -193,5 +228,6 @@ def _operations(work: Work) -> float:
 
 
 Rule = Callable[[Counted, Outcome, Probe], str | None]
-IN_SHORT: Sequence[Rule] = (_calls, _work_of, _control, _turns, _sizes, _order, _around_boundary, _entered)
-IN_LENGTH: Sequence[Rule] = (_long_batches, _short_batches)
+_RULES: Sequence[Rule] = (
+    _calls, _long_batches, _work_of, _control, _turns, _sizes, _order, _around_boundary, _entered, _short_batches,
+)  # fmt: skip

@@ -26,6 +26,7 @@ from tollmeter.experiment.precision import LEAST_VISITS, common_scatter
 from tollmeter.experiment.taken import parts
 from tollmeter.model import (
     PRECISION,
+    REAL_CLOCKS,
     Failure,
     Metric,
     Outcome,
@@ -38,7 +39,7 @@ from tollmeter.model import (
     Value,
 )
 from tollmeter.model.topology import RELATIONS, farthest
-from tollmeter.numbers.counted import IN_LENGTH, contradicted
+from tollmeter.numbers.counted import contradicted, unverified
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
@@ -264,19 +265,18 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
     readings = _readings(good, probe, known)
     wrong = sleeping(good, probe, np.concatenate([read.waited for read in readings])) or contradicted(good, probe)
-    paid = known.overheads(readings)
-    if not wrong and not paid.body.bent:
-        wrong = contradicted(good, probe, IN_LENGTH)
     if wrong:
         return "unstable", wrong
     notes = []
+    if good[0].clock.kind in REAL_CLOCKS and (remark := unverified(good, probe)):
+        notes.append(remark)
     if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in good):
         # They are in place of transparent ones, of which the system gave too few.
         notes.append("its huge pages are explicit ones (hugetlb)")
     if missing:
         worst = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         notes.append(f"{len(missing)} of {len(outcomes)} visits gave nothing: {worst.reason or worst.status}")
-    return PointReadings(probe, readings, paid, "; ".join(notes) or None)
+    return PointReadings(probe, readings, known.overheads(readings), "; ".join(notes) or None)
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
