@@ -18,7 +18,7 @@ from tollmeter.findings import carried
 from tollmeter.judgement.verdict import unanswered, without_interception
 from tollmeter.library.derive import open_run
 from tollmeter.model import Claim, Finding, Results, RunVerdict, State, Study, Surroundings, Uncompared
-from tollmeter.report import markdown, page, run_verdict, tables, tolls
+from tollmeter.report import markdown, page, run_verdict, shown, tables, tolls
 from tollmeter.report.numbers import of_level, of_row
 from tollmeter.store.journal import NAME as JOURNAL
 
@@ -48,7 +48,7 @@ def test_the_first_screen_fits_with_long_findings_and_contended_numbers() -> Non
 def test_no_line_is_too_wide_and_no_number_is_broken(width: int) -> None:
     text = printed(example_runs.small(), width)
     assert max(map(len, text.splitlines())) <= width
-    for toll in tolls.best_known(example_runs.small()):
+    for toll in shown.best_known(example_runs.small()):
         figure = tables.of_toll(toll)
         assert re.search(rf"{re.escape(figure.number)} +{figure.unit}\b", text), (figure, text)
     for level in example_runs.small().index.hierarchy:
@@ -61,11 +61,11 @@ def test_a_number_stands_on_one_line_with_its_unit(width: int) -> None:
 
 
 def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
-    text = printed(with_run(example_runs.small(), verdict="busy", points=10, settled=3, shared_share=0.51))
+    text = printed(with_run(example_runs.small(), verdict="busy", points=10, settled=6, shared_share=0.51))
     lines = text.splitlines()
     assert lines[0].startswith("A load takes 0.976 ns from L1d and 112 ns from memory")
     told = [
-        place for place, line in enumerate(lines) if line.startswith("busy: 3 of 10 points within 3 %, core contended")
+        place for place, line in enumerate(lines) if line.startswith("busy: 6 of 10 points within 3 %, core contended")
     ]
     assert told and told[0] < lines.index("")
 
@@ -73,19 +73,36 @@ def test_the_answer_and_the_verdict_are_the_first_lines() -> None:
 @pytest.mark.parametrize(
     ("verdict", "shared", "told"),
     [
-        ("quiet", 0.43, "quiet, but the core was contended 43 % of the time: 3 of 10 points within 3 %"),
-        ("quiet", 0.2, "quiet: 3 of 10 points within 3 %, core contended 20 % of the time"),
-        ("quiet", None, "quiet: 3 of 10 points within 3 %"),
-        ("busy", 0.43, "busy: 3 of 10 points within 3 %, core contended 43 % of the time"),
+        ("quiet", 0.43, "quiet, but the core was contended 43 % of the time: 6 of 10 points within 3 %"),
+        ("quiet", 0.2, "quiet: 6 of 10 points within 3 %, core contended 20 % of the time"),
+        ("quiet", None, "quiet: 6 of 10 points within 3 %"),
+        ("busy", 0.43, "busy: 6 of 10 points within 3 %, core contended 43 % of the time"),
     ],
 )
 def test_a_run_is_not_called_quiet_alone_whose_core_was_shared(verdict: str, shared: float | None, told: str) -> None:
     """It is by the rule while points enough settle, and read oddly beside a share of 43 %."""
-    results = with_run(example_runs.small(), verdict=verdict, points=10, settled=3, shared_share=shared)
+    results = with_run(example_runs.small(), verdict=verdict, points=10, settled=6, shared_share=shared)
     assert told in words(results)
     page = run_verdict.meaning(results)
     assert ("the core was contended 43 % of the time" in page) == (verdict == "quiet" and shared == 0.43)
     assert results.index.run.verdict == verdict
+
+
+def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and_what_helps() -> None:
+    results = with_run(
+        example_runs.small(), verdict="busy", points=300, settled=2, shared_share=0.83, enough_s=300.0,
+        surroundings=Surroundings(others=0.01),
+    )  # fmt: skip
+    known, of = shown.narrow(results)
+    assert 0 < known <= of and of >= len(shown.best_known(results)) + len(results.index.hierarchy)
+    text = words(results)
+    assert f"busy: {known} of {of} numbers shown within 5 %, core contended 83 % of the time" in text
+    assert "--budget 5m lets most points converge; fewer probes do too" in text
+    wide = [msgspec.structs.replace(toll, low=(toll.value or 0) / 2) for toll in results.index.tolls]
+    wider = msgspec.structs.replace(results, index=msgspec.structs.replace(results.index, tolls=tuple(wide)))
+    assert shown.narrow(wider)[0] < known
+    beside_others = with_run(results, surroundings=Surroundings(others=0.5))
+    assert "when the machine is quiet" in words(beside_others)
 
 
 def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path: Path) -> None:
@@ -347,7 +364,7 @@ def test_a_study_without_a_verdict_is_not_answered() -> None:
 
 def test_the_best_known_lines_are_of_every_group() -> None:
     results = example_runs.small()
-    chosen = tolls.best_known(results)
+    chosen = shown.best_known(results)
     assert 6 <= len(chosen) <= 10
     assert {tolls.group_of(toll, results.probes) for toll in chosen} >= {"kernel", "other processes"}
     assert sum(len(tolls) for _, tolls in tolls.grouped(results)) == len(results.index.tolls)

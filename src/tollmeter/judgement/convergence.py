@@ -211,16 +211,21 @@ def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds
 
 
 def _advice(summary: Settlement, seconds: float) -> str:
-    """The shortest usual budget that settles all but a tenth of what any would; or more runs, where no budget does."""
+    """A longer budget; or more runs, where no budget settles more."""
     if summary.open_s and summary.limited == len(summary.open_s):
         return LIMITED
+    budget, settled = budget_for_most(summary, seconds)
+    return f"--budget {budget_text(budget)} would let {settled} converge" if budget else ""
+
+
+def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
+    """The shortest usual budget above `seconds` that settles all but a tenth of what any would, and how many points it
+    settles; zeros where no budget settles more."""
     reach = {budget: summary.settled + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
     longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.settled]
     most = max((reach[budget] for budget in longer), default=0)
-    for budget in longer:
-        if most - reach[budget] <= _WORTH_NAMING * summary.points:
-            return f"--budget {budget_text(budget)} would let {reach[budget]} converge"
-    return ""
+    enough = (budget for budget in longer if most - reach[budget] <= _WORTH_NAMING * summary.points)
+    return next(((budget, reach[budget]) for budget in enough), (0, 0))
 
 
 def budget_beyond(budget_s: float, seconds: float) -> float:

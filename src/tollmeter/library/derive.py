@@ -36,6 +36,7 @@ from tollmeter.store.parquet import Table
 from tollmeter.store.request import Request, kept, places_of, read_request
 
 if TYPE_CHECKING:
+    from tollmeter.judgement.convergence import Settlement
     from tollmeter.numbers.known import Learned
 
 _MARGIN = 1.5
@@ -104,7 +105,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
     from tollmeter.inference.rate_falls import lengths
-    from tollmeter.judgement.convergence import budget_beyond, missing, sentence, settlement
+    from tollmeter.judgement.convergence import missing, sentence, settlement
     from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
@@ -143,9 +144,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, rows))
     more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
-    if run.verdict != "interrupted" and more_s < inf:
-        budget_s = request.budget_seconds + (_MARGIN * more_s - run.seconds)
-        run = msgspec.structs.replace(run, enough_s=budget_beyond(request.budget_seconds, budget_s))
+    run = msgspec.structs.replace(run, enough_s=_enough_s(run, done, more_s, request.budget_seconds))
 
     levels = hierarchy(rows, probes, machine)
     derived = Index(
@@ -156,6 +155,15 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     )  # fmt: skip
     derived = msgspec.structs.replace(derived, kinds=core_kinds(derived, probes, outcomes, known.clocks_hz))
     return _judged(_results(contents.head, outcomes, request, derived))
+
+
+def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) -> float | None:
+    """The budget that gives what the run lacks, by its own rates. more_s: of measuring, for ratios that have none."""
+    from tollmeter.judgement.convergence import budget_beyond, budget_for_most
+
+    if run.verdict != "interrupted" and more_s < inf:
+        return budget_beyond(budget_s, budget_s + (_MARGIN * more_s - run.seconds))
+    return float(budget_for_most(done, budget_s)[0]) or None if run.verdict == "busy" and not run.uncompared else None
 
 
 def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:

@@ -194,8 +194,8 @@ class RunInfo(Record, frozen=True):
     reused: which visits of another run are used again; empty where none are. damage: which streams of the journal
     are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
     severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
-    budget with which each of these would have one, by what this run's visits took; None where no budget helps, or
-    none is needed."""
+    budget with which each of these would have one, or with which most points of a busy run would converge, by what this
+    run's visits took; None where no budget helps, or none is needed."""
 
     id: str
     suite: str

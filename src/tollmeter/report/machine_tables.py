@@ -14,8 +14,9 @@ from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Inference, KindAnswer, Machine, Marks, Results, Row, Topology
 from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
-from tollmeter.report import tables, tolls
+from tollmeter.report import tables
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
+from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.studies.attempts import outcomes_of
 
@@ -120,7 +121,7 @@ def kind_tables(results: Results, *, few: bool = False) -> list[Table]:
     for answer in results.index.kinds[1:]:
         index = msgspec.structs.replace(results.index, hierarchy=answer.hierarchy, tolls=answer.tolls, rows=())
         own = msgspec.structs.replace(results, index=index)
-        toll_table = tables.toll_table(own, tolls.best_known(own) if few else None)
+        toll_table = tables.toll_table(own, best_known(own) if few else None)
         titled = (("Memory", tables.memory_table(own)), ("Tolls", tables.brief(toll_table) if few else toll_table))
         shown += [_titled(table, f"{title}, {answer.kind}") for title, table in titled if table is not None]
     return shown

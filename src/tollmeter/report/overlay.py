@@ -20,8 +20,8 @@ from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
 from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
 from tollmeter.report.page import put, rendered
+from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Column, Line, Table
-from tollmeter.report.tolls import best_known
 
 CANNOT_TELL = 4
 STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "unknown": "on a core of unknown state"}

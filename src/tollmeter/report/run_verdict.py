@@ -7,9 +7,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.judgement.convergence import budget_text
-from tollmeter.judgement.verdict import discarded_share, is_contended, is_held_back, unread
+from tollmeter.judgement.verdict import (
+    MOST_CONTENDED,
+    MOST_OTHERS,
+    MOST_QUIET_CONTENDED,
+    discarded_share,
+    is_contended,
+    is_held_back,
+    unread,
+)
 from tollmeter.model import Results, RunInfo, Surroundings
 from tollmeter.report.numbers import percent
+from tollmeter.report.shown import NARROW, narrow
 from tollmeter.root import typed
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import is_written
@@ -76,7 +85,8 @@ def verdict(results: Results) -> str:
     if not has_numbers(results) and not is_under_way(run):
         return ""
     aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])
-    evidence = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    of_points = [f"{run.settled} of {run.points} points within {100 * run.precision:g} %"] if run.points else []
+    evidence = _of_first_screen(results) or of_points
     evidence += [f"{run.limited} limited by the variance between runs"] if run.limited else []
     if run.shared_share and not is_contended(run):
         evidence.append(f"core contended {percent(run.shared_share)} of the time")
@@ -84,6 +94,14 @@ def verdict(results: Results) -> str:
     names = unread(run.surroundings, results.index.rows) if run.surroundings and run.verdict == "unknown" else []
     evidence += [f"{' and '.join(names)} not readable"] if names else []
     return f"{called(run)}: {', '.join(evidence) if evidence else MEANINGS[run.verdict]}"
+
+
+def _of_first_screen(results: Results) -> list[str]:
+    """How much of it is known, where most points have not converged: beside a busy sibling these come first."""
+    run = results.index.run
+    known, of = narrow(results)
+    is_worth = of and known and 2 * run.settled < run.points and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
+    return [f"{known} of {of} numbers shown within {percent(NARROW)}"] if is_worth else []
 
 
 def meaning(results: Results) -> str:
@@ -143,9 +161,19 @@ def next_step(results: Results) -> Step:
     longer = ", or with a longer --budget" if run.settled + run.limited < run.points else ""
     steps = {
         "held back": Step(again, _unthrottled(run.surroundings)),
-        "busy": Step(again, f"when the machine is quiet{longer}"),
+        "busy": _beside_sibling(run, again) or Step(again, f"when the machine is quiet{longer}"),
     }
     return steps.get(run.verdict, Step(typed("serve"), "shows this and other runs in a browser"))
+
+
+def _beside_sibling(run: RunInfo, again: str) -> Step | None:
+    """Where other guests' work on the sibling hyperthreads made the run busy, and no program of this machine."""
+    others = run.surroundings.others if run.surroundings else None
+    if (run.shared_share or 0.0) <= MOST_CONTENDED or (others or 0.0) > MOST_OTHERS:
+        return None
+    longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
+    helps = "lets most points converge; " if longer else ""
+    return Step(f"{again}{longer}", f"{helps}fewer probes do too, or a guest with whole cores")
 
 
 def _unthrottled(seen: Surroundings | None) -> str:

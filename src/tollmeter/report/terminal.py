@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import Machine, Results, Suite
-from tollmeter.report import machine_tables, programs, run_verdict, tables, tolls
+from tollmeter.report import machine_tables, programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
 from tollmeter.report.programs import attribution_table, in_words, program_remarks, program_tables, why_not
+from tollmeter.report.shown import best_known
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Block, Table
 from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
@@ -102,8 +103,8 @@ def _few_tables(results: Results) -> list[Table]:
     if results.suite is not None and results.suite.published:
         chosen = None
     else:
-        best_known = tables.brief(tables.toll_table(results, tolls.best_known(results)))
-        chosen = listing(results, FEW_ROWS) or best_known or listing(results)
+        few = tables.brief(tables.toll_table(results, best_known(results)))
+        chosen = listing(results, FEW_ROWS) or few or listing(results)
     shown = (tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 

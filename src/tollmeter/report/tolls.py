@@ -6,21 +6,18 @@ The page draws the ladder without a script: places on the log scale are shares o
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.model import BEST_KNOWN, Probe, Results, Toll
-from tollmeter.numbers.meanings import meaning
+from tollmeter.model import Probe, Results, Toll
 from tollmeter.report.numbers import DASH, Figure, of_toll, time, without_idle_zeros
+from tollmeter.report.shown import best_known
 from tollmeter.report.tables import beside, contended_state, per_ms
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
 FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
-
-MOST_LONERS, MOST_LINES = 2, 9
 
 
 def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
@@ -36,21 +33,6 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
     group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
     probe = probes.get(toll.probe)
     return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
-
-
-def best_known(results: Results) -> tuple[Toll, ...]:
-    """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
-    without a meaning that analysis uses the most expensive single lines."""
-    paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
-    chosen: list[Toll] = []
-    for means, most in BEST_KNOWN.items():
-        alike = [toll for toll in paid if meaning(toll, results.probes) == means]
-        number = min(most, len(alike))
-        chosen += [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
-    lines_of = Counter(toll.probe for toll in paid)
-    loners = [toll for toll in paid if not meaning(toll, results.probes) and lines_of[toll.probe] == 1]
-    chosen += loners[-MOST_LONERS:]
-    return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
 
 
 # ---- ladder ---------------------------------------------------------------------------------------------------------

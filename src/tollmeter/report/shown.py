@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of the first screen: the best known tolls and the levels of memory, and how precise they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tollmeter.model import BEST_KNOWN, Results, Toll
+from tollmeter.numbers.meanings import meaning
+
+MOST_LONERS, MOST_LINES = 2, 9
+NARROW = 0.05
+
+
+def best_known(results: Results) -> tuple[Toll, ...]:
+    """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
+    without a meaning that analysis uses the most expensive single lines."""
+    paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
+    chosen: list[Toll] = []
+    for means, most in BEST_KNOWN.items():
+        alike = [toll for toll in paid if meaning(toll, results.probes) == means]
+        number = min(most, len(alike))
+        chosen += [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
+    lines_of = Counter(toll.probe for toll in paid)
+    loners = [toll for toll in paid if not meaning(toll, results.probes) and lines_of[toll.probe] == 1]
+    chosen += loners[-MOST_LONERS:]
+    return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
+
+
+def narrow(results: Results) -> tuple[int, int]:
+    """How many numbers of the first screen have an interval within 5 % to the wider side, and of how many."""
+    widths = [max(high - value, value - low) / value for value, low, high in _numbers(results)]
+    return sum(width <= NARROW for width in widths), len(widths)
+
+
+def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
+    """Each number and its interval; one without an interval has an infinite one."""
+    levels = results.index.hierarchy
+    numbers = [(toll.value, toll.low, toll.high) for toll in best_known(results)]
+    numbers += [(level.latency_ns, level.latency_low, level.latency_high) for level in levels]
+    numbers += [(level.read_bytes_per_second, level.read_low, level.read_high) for level in levels]
+    for value, low, high in numbers:
+        if value:
+            yield value, low or 0.0, high or float("inf")
