@@ -3,7 +3,6 @@
  * Buffers: small or huge pages, misaligned by k bytes, several colours, private or shared; never more than the system
  * and the control group have to give, since a benchmark that wakes the out-of-memory killer measures nothing.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,64 +18,6 @@ enum { COLOUR_BYTES = 576 }; /* 9 lines of 64 B: no two of the first 64 colours 
 
 size_t toll_page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-size_t toll_line_bytes(void) {
-  uint64_t bytes;
-  if (toll_read_number("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size", &bytes) && bytes >= 8 &&
-      bytes <= 1024)
-    return (size_t)bytes;
-  return 64;
-}
-
-/* A CPU's largest cache: its bytes, and the list of CPUs that share it. */
-struct last_cache {
-  size_t bytes;
-  char sharers[128];
-};
-
-static struct last_cache last_cache_of(int cpu) {
-  enum { MOST_CACHES = 8, DEFAULT = 32 << 20 };
-  struct last_cache last = {0, ""};
-  /* An emulator has no cache, and those of its host say nothing of the target: a pool of four times 260 MiB took a visit
-   * past its deadline. */
-  const int levels = toll_counts_instructions() ? 0 : MOST_CACHES;
-  for (int i = 0; i < levels; i++) {
-    char path[96];
-    uint64_t kilobytes;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/size", cpu, i);
-    if (!toll_read_number(path, &kilobytes) || kilobytes * 1024 <= last.bytes) continue;
-    last.bytes = (size_t)(kilobytes * 1024);
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu, i);
-    toll_read_text(path, last.sharers, sizeof last.sharers);
-  }
-  if (!last.bytes) last.bytes = DEFAULT;
-  return last;
-}
-
-/* Of the CPU that asks, since a machine may have several kinds. */
-size_t toll_last_cache_bytes(void) {
-  const int cpu = sched_getcpu();
-  return last_cache_of(cpu < 0 ? 0 : cpu).bytes;
-}
-
-static bool seen_before(const struct last_cache *caches, unsigned count, const struct last_cache *cache) {
-  for (unsigned i = 0; i < count; i++)
-    if (strcmp(caches[i].sharers, cache->sharers) == 0) return true;
-  return false;
-}
-
-/* Two CPUs have one cache between them where the system gives both the same list of sharers: no list is one cache. */
-size_t toll_last_caches_bytes(const struct toll_run *r, unsigned cpus) {
-  enum { MOST_LAST_CACHES = 128 };
-  struct last_cache found[MOST_LAST_CACHES];
-  unsigned count = 0;
-  size_t bytes = 0;
-  for (unsigned i = 0; i < cpus && i < r->cpu_count && count < MOST_LAST_CACHES; i++) {
-    found[count] = last_cache_of(r->cpus ? r->cpus[i] : 0);
-    if (!seen_before(found, count, &found[count])) bytes += found[count++].bytes;
-  }
-  return bytes;
 }
 
 /* A test has a file of its own in its place. */

@@ -63,6 +63,15 @@ bool toll_read_number(const char *path, uint64_t *number) {
   return end != text;
 }
 
+bool toll_read_cell(const char *path, uint32_t *value) {
+  char bytes[8];
+  size_t used = 0;
+  if (!read_whole(path, bytes, sizeof bytes, &used) || used < 4) return false;
+  *value = 0;
+  for (size_t i = 0; i < 4; i++) *value = *value << 8 | (unsigned char)bytes[i];
+  return true;
+}
+
 bool toll_find_field(const char *path, const char *key, char *text, size_t room) {
   enum { WHOLE = 16384 };
   char *whole = malloc(WHOLE);

@@ -31,6 +31,8 @@ bool toll_system_is_folder(void); /* whether that is set */
 bool toll_read_text(const char *path, char *text, size_t room);
 /* The number at the beginning of a file. False where there is none. */
 bool toll_read_number(const char *path, uint64_t *number);
+/* The first four bytes of a file of the device tree, whose numbers have the most significant byte first. */
+bool toll_read_cell(const char *path, uint32_t *value);
 /* Finds `key` at the beginning of a line and copies what follows it and its separators (blank, tab, colon). */
 bool toll_find_field(const char *path, const char *key, char *text, size_t room);
 
@@ -42,6 +44,8 @@ struct toll_set {
 };
 /* Reads a list as the system writes it, "0-3,8". False, and the set empty, where the file names none. */
 bool toll_read_set(const char *path, struct toll_set *set);
+bool toll_parse_set(const char *text,
+                    struct toll_set *set); /* such a list; false, and the set empty, where it is none */
 bool toll_set_has(const struct toll_set *set, int number);
 void toll_put_set(const char *key, const struct toll_set *set);
 /* The hardware threads of a CPU's core. */
@@ -49,8 +53,24 @@ bool toll_core_of(int cpu, struct toll_set *set);
 unsigned toll_online_cpus(void); /* 0: the system does not tell */
 /* The CPUs that /proc lets this process use, in place of the scheduler's own word: that of a folder's machine. */
 unsigned toll_reported_cpus(int *cpus, unsigned room);
+uint64_t toll_most_khz(int cpu); /* as cpufreq states it; 0: it does not */
 /* The element `topology` of the machine's record; null where the system does not tell. */
 void toll_put_topology(void);
+
+/* ---- caches.c, cpu_name.c: what the system reports of a CPU ------------------------------------------------------- */
+
+enum { TOLL_MOST_CACHES = 16 };
+/* A number is 0 where it is unknown. source: what states the size; NULL where nothing does. shared_cpus: a list. */
+struct toll_cache {
+  unsigned level;
+  const char *kind, *source;
+  uint64_t size_bytes, line_bytes, ways;
+  char shared_cpus[1024];
+};
+unsigned toll_caches_of(int cpu, struct toll_cache *caches, unsigned room);
+void toll_put_cpu_name(const char *architecture); /* the element `cpu`, the architecture where nothing has a name */
+bool toll_core_by_midr(int cpu, char *text, size_t room); /* the name of an Arm core; false where no register tells */
+void toll_cores_by_cpuinfo(void (*found)(int cpu, const char *name));
 
 /* ---- request.c: the words of a visit -------------------------------------------------------------------------- */
 

@@ -42,7 +42,7 @@ static unsigned size_of(const struct toll_set *set) {
 }
 
 /* Reads a list such as "0-3,8". False if it is empty or "(null)". */
-static bool read_set(const char *text, struct toll_set *set) {
+bool toll_parse_set(const char *text, struct toll_set *set) {
   bool any = false;
   memset(set, 0, sizeof *set);
   while (*text >= '0' && *text <= '9') {
@@ -58,7 +58,7 @@ static bool read_set(const char *text, struct toll_set *set) {
 bool toll_read_set(const char *path, struct toll_set *set) {
   char text[LIST_BYTES]; /* companion threads call this too */
   toll_read_text(path, text, sizeof text);
-  return read_set(text, set);
+  return toll_parse_set(text, set);
 }
 
 /* "0-3,8-14/2": numbers of equal distance form one term, since some systems number the CPUs of their packages
@@ -152,7 +152,7 @@ unsigned toll_reported_cpus(int *cpus, unsigned room) {
   static char text[LIST_BYTES];
   struct toll_set allowed, online;
   unsigned count = 0;
-  if (!toll_find_field("/proc/self/status", "Cpus_allowed_list", text, sizeof text) || !read_set(text, &allowed))
+  if (!toll_find_field("/proc/self/status", "Cpus_allowed_list", text, sizeof text) || !toll_parse_set(text, &allowed))
     return 0;
   if (!read_online(cpu_folder, &online)) online = allowed;
   for (unsigned i = next_in(&allowed, 0); i < TOLL_MOST_LISTED && count < room; i = next_in(&allowed, i + 1))
@@ -176,66 +176,132 @@ static void put_sets(const char *key, const struct toll_set *online, bool (*set_
 
 /* ---- kinds of cores ---- */
 
-static void put_kind(const char *name, uint64_t capacity, const struct toll_set *cpus) {
+uint64_t toll_most_khz(int cpu) {
+  uint64_t khz = 0;
+  read_cpu_number(cpu, "cpufreq/cpuinfo_max_freq", &khz);
+  return khz;
+}
+
+enum { MOST_NAMES = 16, NAME_BYTES = 64 };
+
+/* A core's identity decides its kind: name_of is the place of each CPU's name, plus one; 0 is unknown. */
+static struct {
+  char names[MOST_NAMES][NAME_BYTES];
+  unsigned char name_of[TOLL_MOST_LISTED];
+  unsigned count;
+} cores;
+
+static void name_core(int cpu, const char *name) {
+  unsigned place = 0;
+  if (cpu < 0 || cpu >= TOLL_MOST_LISTED) return;
+  while (place < cores.count && strcmp(cores.names[place], name) != 0) place++;
+  if (place == MOST_NAMES) return;
+  if (place == cores.count) snprintf(cores.names[cores.count++], NAME_BYTES, "%s", name);
+  cores.name_of[cpu] = (unsigned char)(place + 1);
+}
+
+/* By the performance counters of each kind: x86 hybrids have a folder for each, here the fastest first. */
+static void name_by_counters(void) {
+  static const char *const names[] = {"cpu_core", "cpu_atom", "cpu_lowpower"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    char path[64];
+    struct toll_set cpus;
+    snprintf(path, sizeof path, "/sys/devices/%s/cpus", names[i]);
+    if (!toll_read_set(path, &cpus)) continue;
+    for (unsigned cpu = next_in(&cpus, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(&cpus, cpu + 1))
+      name_core((int)cpu, names[i]);
+  }
+}
+
+static void name_by_register(const struct toll_set *online) {
+  char name[NAME_BYTES];
+  for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1)) {
+    if (!toll_core_by_midr((int)cpu, name, sizeof name)) return;
+    name_core((int)cpu, name);
+  }
+}
+
+/* Kernels for 32-bit Arm before 3.8 name one core for all CPUs: a name of some CPUs only says nothing. */
+static void name_cores(const struct toll_set *online) {
+  name_by_counters();
+  if (!cores.count) name_by_register(online);
+  if (!cores.count) toll_cores_by_cpuinfo(name_core);
+  for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1))
+    if (!cores.name_of[cpu]) memset(&cores, 0, sizeof cores);
+}
+
+/* is_one_of: of several kinds of one name, which the rating then tells apart. */
+static void put_kind(const char *name, uint64_t capacity, const struct toll_set *cpus, bool is_one_of) {
+  char text[NAME_BYTES + 32];
   uint64_t most_khz = 0;
-  const unsigned first = next_in(cpus, 0);
-  if (first == TOLL_MOST_LISTED) return;
-  read_cpu_number((int)first, "cpufreq/cpuinfo_max_freq", &most_khz);
+  for (unsigned cpu = next_in(cpus, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(cpus, cpu + 1)) {
+    const uint64_t khz = toll_most_khz((int)cpu);
+    if (khz > most_khz) most_khz = khz;
+  }
+  if (*name && is_one_of && capacity)
+    snprintf(text, sizeof text, "%s-capacity-%llu", name, (unsigned long long)capacity);
+  else if (is_one_of && !capacity)
+    snprintf(text, sizeof text, "%s%s%llu-MHz", name, *name ? "-" : "", (unsigned long long)most_khz / 1000);
+  else
+    snprintf(text, sizeof text, "%s", name);
   toll_put_open(NULL, '{');
-  toll_put_text("name", name);
+  toll_put_text("name", text);
   toll_put_count("capacity", capacity);
   toll_put_count("max_khz", most_khz);
   toll_put_set("cpus", cpus);
   toll_put_close('}');
 }
 
-/* By the scheduler's CPU capacity, 1024 for the fastest (Arm, RISC-V). False if the system reports none. */
-static bool put_kinds_by_capacity(const struct toll_set *online) {
-  struct toll_set seen = {{0}};
-  uint64_t capacity, other;
-  bool any = false;
-  for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1)) {
-    struct toll_set alike = {{0}};
-    if (toll_set_has(&seen, (int)cpu) || !read_cpu_number((int)cpu, "cpu_capacity", &capacity)) continue;
-    for (unsigned i = cpu; i < TOLL_MOST_LISTED; i = next_in(online, i + 1))
-      if (!toll_set_has(&seen, (int)i) && read_cpu_number((int)i, "cpu_capacity", &other) && other == capacity)
-        add(&alike, i, i);
-    add_all(&seen, &alike);
-    put_kind("", capacity, &alike);
-    any = true;
-  }
-  return any;
+/* Cores of one name may have another clock or cache. The scheduler's CPU capacity, 1024 for the fastest, rates them; it
+ * differs by a few per cent among equal cores, as their firmware rates each. Where the system reports none, the highest
+ * clock does: a core that may boost further than its neighbours is of their kind, and dense cores lose a third. */
+enum { ALIKE_CAPACITY = 95, ALIKE_CLOCK = 80 };
+struct ratings {
+  uint64_t of[TOLL_MOST_LISTED];
+  bool are_capacities;
+};
+
+static void rate(struct ratings *ratings, const struct toll_set *online) {
+  for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1))
+    ratings->are_capacities |= read_cpu_number((int)cpu, "cpu_capacity", &ratings->of[cpu]);
+  for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1))
+    if (!ratings->are_capacities) ratings->of[cpu] = toll_most_khz((int)cpu);
 }
 
-/* By the performance counters of each kind (x86 hybrids). */
-static bool put_kinds_by_counters(void) {
-  static const char *const names[] = {"cpu_core", "cpu_atom", "cpu_lowpower"};
-  bool any = false;
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-    char path[64];
-    struct toll_set cpus;
-    snprintf(path, sizeof path, "/sys/devices/%s/cpus", names[i]);
-    if (!toll_read_set(path, &cpus)) continue;
-    put_kind(names[i], 0, &cpus);
-    any = true;
-  }
-  return any;
+/* Moves the CPUs of the highest rating. Returns it. */
+static uint64_t take_fastest(struct toll_set *left, const struct ratings *ratings, struct toll_set *taken) {
+  const uint64_t alike = ratings->are_capacities ? ALIKE_CAPACITY : ALIKE_CLOCK;
+  uint64_t most = 0;
+  memset(taken, 0, sizeof *taken);
+  for (unsigned cpu = next_in(left, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(left, cpu + 1))
+    if (ratings->of[cpu] > most) most = ratings->of[cpu];
+  for (unsigned cpu = next_in(left, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(left, cpu + 1))
+    if (ratings->of[cpu] * 100 >= most * alike) add(taken, cpu, cpu);
+  for (size_t i = 0; i < TOLL_MOST_LISTED / WORD_BITS; i++) left->words[i] &= ~taken->words[i];
+  return most;
 }
 
-static void put_kinds_by_types(void) {
-  char folder[TOLL_FOLDER_BYTES], path[TOLL_FOLDER_BYTES];
-  struct toll_set cpus;
-  DIR *entries = opendir(toll_system_path("/sys/devices/system/cpu/types", folder, sizeof folder));
-  for (struct dirent *entry; entries && (entry = readdir(entries));) {
-    snprintf(path, sizeof path, "%s/types/%s/cpulist", cpu_folder, entry->d_name);
-    if (entry->d_name[0] != '.' && toll_read_set(path, &cpus)) put_kind(entry->d_name, 0, &cpus);
+/* CPUs that neither a name nor a rating tells from others are of no kind. */
+static void put_kinds_of(const char *name, struct toll_set *left, const struct ratings *ratings) {
+  struct toll_set taken;
+  for (bool is_first = true; next_in(left, 0) < TOLL_MOST_LISTED; is_first = false) {
+    const uint64_t most = take_fastest(left, ratings, &taken), capacity = ratings->are_capacities ? most : 0;
+    const bool is_one_of = !is_first || next_in(left, 0) < TOLL_MOST_LISTED;
+    if (*name || capacity || is_one_of) put_kind(name, capacity, &taken, is_one_of);
   }
-  if (entries) closedir(entries);
 }
 
 static void put_core_kinds(const struct toll_set *online) {
+  static struct ratings ratings;
+  name_cores(online);
+  rate(&ratings, online);
   toll_put_open("kinds", '[');
-  if (!put_kinds_by_capacity(online) && !put_kinds_by_counters()) put_kinds_by_types();
+  for (unsigned place = 0; place <= cores.count; place++) {
+    struct toll_set left = {{0}};
+    for (unsigned cpu = next_in(online, 0); cpu < TOLL_MOST_LISTED; cpu = next_in(online, cpu + 1))
+      if (cores.name_of[cpu] == place) add(&left, cpu, cpu);
+    put_kinds_of(place ? cores.names[place - 1] : "", &left, &ratings);
+  }
   toll_put_close(']');
 }
 
@@ -336,7 +402,7 @@ static void put_allowed_nodes(void) {
   static char text[LIST_BYTES];
   struct toll_set nodes;
   toll_find_field("/proc/self/status", "Mems_allowed_list", text, sizeof text);
-  read_set(text, &nodes);
+  toll_parse_set(text, &nodes);
   toll_put_set("allowed_nodes", &nodes);
 }
 

@@ -94,6 +94,7 @@ TURNED_ON: dict[str, Callable[[], Results]] = {
     "memory.stores_do_not_allocate": lambda: results(NEVER_FETCHED),
     "memory.prefetcher_is_one_sided": lambda: results(replace(SOUND, prefetch_backward=False)),
     "memory.prefetcher_is_absent": lambda: results(replace(SOUND, prefetch_forward=False, prefetch_backward=False)),
+    "memory.cache_sizes_unknown": lambda: results(SOUND, told(2, size_bytes=None)),
     "memory.line_disagrees": lambda: results(SOUND, told(0, line_bytes=128)),
     "memory.ways_disagree": lambda: results(SOUND, told(0, ways=4)),
     "memory.cache_disagrees": lambda: results(SOUND, told(1, size_bytes=MIB)),

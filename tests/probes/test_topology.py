@@ -14,15 +14,19 @@ import pytest
 
 import trees
 from tollmeter.library.places import suites
-from tollmeter.model import Abi, Machine, RowOf, Topology
-from tollmeter.model.topology import RELATIONS, listed, memory_nodes, numbers, relation, speed_ranks
+from tollmeter.model import Abi, Machine, Parameter, RowOf, Topology
+from tollmeter.model.topology import RELATIONS, kind_of, listed, memory_nodes, numbers, relation, speed_ranks
 from tollmeter.plan.placement import chosen_cpus, other_relations
 from tollmeter.plan.points import on_machine
+from tollmeter.plan.values import sweep
 from tollmeter.protocol import head
 from trees import GIB, Made, runs
 from waiting import LONG_S
 
 MOST_BYTES = 65536
+LATENCY_SIZE = Parameter(
+    name="size", kind="size", summary="bytes", start=1024, stop=4, stop_scale="last-cache", per_octave=16, refine=True
+)
 
 
 @pytest.fixture
@@ -91,10 +95,17 @@ def test_packages_of_one_node_are_other_packages() -> None:
     assert RELATIONS.index("other package") < RELATIONS.index("other node")
 
 
+RATED = replace(trees.HYBRID, kinds=[*trees.HYBRID.kinds, (1024, "0-15")])
+"""Kernels since 6.12 give every CPU a capacity, and the same one where a core has two threads."""
+
+
 @pytest.mark.parametrize(
     ("made", "cpus"),
-    [(trees.HYBRID, "0-11"), (trees.BIG_LITTLE, "7"), (trees.ARM_SERVER, "0-7"), (trees.OFFLINE, "0,2-3,6")],
-)
+    [
+        (trees.HYBRID, "0-11"), (RATED, "0-11"), (trees.BIG_LITTLE, "7"), (trees.ARM_SERVER, "0-7"),
+        (trees.OFFLINE, "0,2-3,6"),
+    ],
+)  # fmt: skip
 def test_the_fastest_cores_are_found_by_capacity_or_by_the_counters_of_their_kind(
     made: Made, cpus: str, loop: Path, tmp_path: Path
 ) -> None:
@@ -236,3 +247,97 @@ def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> 
     machine = whole(trees.XEON)
     assert chosen_cpus(machine, (1, 9)) == ((1, 9), 0)
     assert other_relations(machine, (1, 9)) == []
+
+
+@pytest.mark.parametrize("name", trees.RECORDED)
+def test_a_curve_is_planned_beyond_all_caches_on_the_fastest_kind_of_core(
+    name: str, whole: Callable[[Made], Machine]
+) -> None:
+    made, first, end_mib = trees.RECORDED[name]
+    machine = whole(made)
+    (cpu, *_), _ = chosen_cpus(machine, ())
+    kind = kind_of(machine.topology, cpu)
+    assert f"{cpu} {kind.name if kind else '-'}" == first
+    assert sweep(LATENCY_SIZE, machine)[-1] == end_mib << 20
+
+
+def test_the_kind_of_a_core_is_what_the_core_is(loop: Path, tmp_path: Path) -> None:
+    """Equal cores whose firmware rates them a few per cent apart are one kind; unlike cores of one rating are two."""
+    kinds = {name: told(loop, trees.RECORDED[name][0], tmp_path / name).kinds for name in
+             ("Snapdragon 8 Gen 2", "NVIDIA GB10", "NVIDIA Grace", "Snapdragon 865")}  # fmt: skip
+    named = {name: [(kind.name, kind.cpus) for kind in several] for name, several in kinds.items()}
+    assert named == {
+        "Snapdragon 8 Gen 2": [
+            ("Cortex-A510", "0-2"), ("Cortex-A715", "3-4"), ("Cortex-A710", "5-6"), ("Cortex-X3", "7"),
+        ],
+        "NVIDIA GB10": [("Cortex-A725", "0-4,10-14"), ("Cortex-X925", "5-9,15-19")],
+        "NVIDIA Grace": [("Neoverse-V2", "0-71")],
+        "Snapdragon 865": [
+            ("Cortex-A55", "0-3"), ("Cortex-A77-capacity-1024", "7"), ("Cortex-A77-capacity-757", "4-6"),
+        ],
+    }  # fmt: skip
+    clocks = [(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/cpuinfo_max_freq", f"{5100000 - 1800000 * (cpu // 4)}")
+              for cpu in range(8)]  # fmt: skip
+    dense = replace(trees.recorded(8, "1D48/1 1I32/1 2U1024/1 3U16384/4"), files=clocks)
+    assert [(kind.name, kind.cpus) for kind in told(loop, dense, tmp_path / "dense").kinds] == [
+        ("5100-MHz", "0-3"), ("3300-MHz", "4-7")
+    ]  # fmt: skip
+
+
+def cells(**properties: int) -> dict[str, bytes]:
+    return {name.replace("_", "-"): value.to_bytes(4, "big") for name, value in properties.items()}
+
+
+def of_device_tree(made: Made) -> Made:
+    """With a first cache in each CPU's node and a second one that follows it, as boards describe them."""
+    tree = "sys/firmware/devicetree/base/cpus/l2-cache0"
+    files: list[tuple[str, str | bytes]] = [
+        (f"{tree}/{name}", value)
+        for name, value in cells(phandle=7, cache_level=2, cache_size=512 << 10, cache_line_size=64).items()
+    ]
+    own = cells(d_cache_size=32 << 10, d_cache_line_size=64, d_cache_sets=128, next_level_cache=7)
+    files += [
+        (f"sys/devices/system/cpu/cpu{cpu}/of_node/{name}", value) for cpu in (0, 1) for name, value in own.items()
+    ]
+    return replace(made, files=[*made.files, *files])
+
+
+@pytest.mark.parametrize(
+    ("made", "caches"),
+    [
+        (trees.recorded(2, "1D0/1 1I0/1 2U0/2"), "L1 None None, L2 None None"),
+        (of_device_tree(trees.recorded(2, "1D0/1 1I0/1 2U0/2")), "L1 32 device tree, L2 512 device tree"),
+        (of_device_tree(trees.recorded(2, "")), "L1 32 device tree, L2 512 device tree"),
+        (of_device_tree(trees.recorded(2, "1D48/1 2U0/2")), "L1 48 sysfs, L2 512 device tree"),
+        (
+            trees.RECORDED["z13 in a partition"][0],
+            "L1 128 sysfs, L2 2048 sysfs, L3 65536 /proc/cpuinfo, L4 491520 /proc/cpuinfo",
+        ),
+        (trees.recorded(2, ""), ""),
+    ],
+)  # fmt: skip
+def test_each_cache_has_the_source_of_its_size_and_an_unknown_size_is_none(
+    made: Made, caches: str, whole: Callable[[Made], Machine]
+) -> None:
+    named = [
+        f"L{cache.level} {cache.size_bytes >> 10 if cache.size_bytes else None} {cache.source}"
+        for cache in whole(made).caches
+        if cache.kind != "instruction"
+    ]
+    assert ", ".join(named) == caches
+
+
+def test_ways_follow_from_the_sets_of_the_device_tree(whole: Callable[[Made], Machine]) -> None:
+    first, _ = whole(of_device_tree(trees.recorded(2, ""))).caches
+    assert (first.line_bytes, first.ways) == (64, 4)
+
+
+def test_the_governor_and_the_highest_clock_are_those_of_the_cpus_that_may_be_used(
+    whole: Callable[[Made], Machine],
+) -> None:
+    """CPU 0 may be offline."""
+    files = [(f"sys/devices/system/cpu/cpu{cpu}/cpufreq/{name}", text) for cpu, governor, khz in
+             ((4, "performance", 3600000), (5, "powersave", 3900000))
+             for name, text in (("scaling_governor", governor), ("cpuinfo_max_freq", f"{khz}"))]  # fmt: skip
+    facts = whole(replace(trees.ONE_NODE, files=files)).facts
+    assert (facts["governor"], facts["frequency_max_khz"]) == ("performance, powersave", "3900000")

@@ -100,6 +100,10 @@ ON_AND_OFF: dict[str, tuple[Callable[[], Results], Callable[[], Results]]] = {
         lambda: results(outcomes=visits([rate * (1 if n < 40 else 0.9) for n, rate in enumerate(STEADY)])),
         lambda: results(outcomes=visits(STEADY)),
     ),
+    "machine.clock_is_below_maximum": (
+        lambda: results(core_clock_hz=3.05e9, facts={"frequency_max_khz": "6000000", "governor": "powersave"}),
+        lambda: results(core_clock_hz=5.1e9, facts={"frequency_max_khz": "6000000", "governor": "powersave"}),
+    ),
     "memory.huge_pages_would_gain": (
         lambda: results([row("latency-of-size", 150, size=64 * MIB, pages="small"),
                       row("latency-of-size", 110, size=64 * MIB, pages="huge")],

@@ -112,11 +112,13 @@ def test_steps_grow_and_stay_inside(start: int, stop: int, per_octave: int) -> N
 
 
 def test_a_sweep_ends_where_its_scale_says() -> None:
-    assert values.sweep(SIZE, MACHINE)[-1] == 8 * MIB
+    assert values.sweep(SIZE, MACHINE)[-1] == 128 * MIB
     unknown = msgspec.structs.replace(MACHINE, caches=())
     assert values.sweep(SIZE, unknown)[-1] == 128 * MIB
     small = msgspec.structs.replace(MACHINE, memory_bytes=8 * MIB)
     assert values.sweep(SIZE, small)[-1] == 2 * MIB
+    large = msgspec.structs.replace(MACHINE, caches=(Cache(level=3, kind="unified", size_bytes=96 * MIB),))
+    assert values.sweep(SIZE, large)[-1] == 384 * MIB
     cpus = Parameter(name="n", kind="count", summary="", start=1, stop=2, stop_scale="cpus")
     assert values.sweep(cpus, MACHINE) == (1, 2, 4, 8)
 
@@ -124,7 +126,7 @@ def test_a_sweep_ends_where_its_scale_says() -> None:
 def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
     grid = values.sweep(SIZE, MACHINE)
     begun = values.coarse(SIZE, grid)
-    assert begun == tuple(KIB << octave for octave in range(14))
+    assert begun == tuple(KIB << octave for octave in range(18))
     assert set(begun) < set(grid)
     assert values.coarse(CHAINS, values.sweep(CHAINS, MACHINE)) == (1, 2, 3, 8)
     assert values.coarse(PAGES, ("small", "huge")) == ("small", "huge")
@@ -139,7 +141,8 @@ def test_a_refined_sweep_begins_with_one_value_an_octave() -> None:
         ("1.5 mib", (1536 * KIB,)),
         ("0.5xL1", (24 * KIB,)),
         ("2xL2", (4 * MIB,)),
-        ("4xLAST", (8 * MIB,)),
+        ("4xLAST", (128 * MIB,)),
+        ("0.25xLAST", (512 * KIB,)),
         ("1xL3", (2 * MIB,)),
         ("1KiB..2KiB", (1024, 1280, 1536, 1792, 2048)),
     ],

@@ -167,12 +167,22 @@ def test_a_step_is_looked_at_from_within() -> None:
 
 
 def test_a_fall_is_a_step_too_and_the_grid_is_all_there_is() -> None:
-    assert refine([(8192, 9.0), (16384, 3.0)], GRID) == [10240, 12288, 14336]
-    assert refine([(8192, 9.0), (10240, 3.0)], GRID) == []
+    assert refine([(8192, 9.0), (16384, 3.0)], [size for size in GRID if size <= 16384]) == [10240, 12288, 14336]
+    assert refine([(8192, 9.0), (10240, 3.0)], [8192, 10240]) == []
+
+
+def test_a_sweep_goes_on_until_three_doublings_are_flat() -> None:
+    """A cache that the system did not report ends behind the planned sizes."""
+    rising = [(1 << 20, 3.0), (2 << 20, 3.1), (4 << 20, 3.2), (8 << 20, 9.0)]
+    grid = [n << 20 for n in (1, 2, 4, 8, 16, 32, 64)]
+    assert refine(rising, grid) == [16 << 20]
+    assert refine([*rising, (16 << 20, 9.2), (32 << 20, 9.3)], grid) == [64 << 20]
+    assert refine([*rising, (16 << 20, 9.2), (32 << 20, 9.3), (64 << 20, 9.1)], [*grid, 128 << 20]) == []
+    assert refine(rising, grid[:4]) == []
 
 
 def test_steps_are_taken_in_the_order_of_their_size() -> None:
-    grid = list(range(1, 200))
+    grid = list(range(1, 141))
     stairs = [(10 * n, 1.5 ** (n * n / 10)) for n in range(1, 15)]
     added = refine(stairs, grid)
     assert len(added) == 12

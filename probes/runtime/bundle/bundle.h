@@ -62,6 +62,9 @@ struct node {
   bool has_cpus, has_memory;
 };
 
+/* What a size beyond the last-level cache exceeds, and the last cache of a machine that reports none. */
+enum { LEAST_LAST_BYTES = 32 << 20 };
+
 struct machine {
   char architecture[32], host[80], cpu[128], kernel[96];
   uint64_t cache_bytes[10], last_bytes, memory_bytes;

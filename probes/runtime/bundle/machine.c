@@ -7,7 +7,8 @@
 
 #include "bundle.h"
 
-enum { UNKNOWN_CACHE_BYTES = 32 << 20 };
+/* What a machine has that reports no sizes, as src/tollmeter/plan/values.py assumes it. */
+enum { ASSUMED_L1_BYTES = 32 << 10, ASSUMED_L2_BYTES = 256 << 10 };
 
 /* The first object of an array; NULL where it is empty or missing. */
 static const char *first_of(const char *line, const char *key) {
@@ -30,7 +31,10 @@ static void caches_read(struct machine *machine, const char *line) {
     machine->cache_bytes[level] = (uint64_t)number_of(cache, "size_bytes", 0);
     if (machine->cache_bytes[level] > machine->last_bytes) machine->last_bytes = machine->cache_bytes[level];
   }
-  if (!machine->last_bytes) machine->last_bytes = UNKNOWN_CACHE_BYTES;
+  if (machine->last_bytes) return;
+  machine->cache_bytes[1] = ASSUMED_L1_BYTES;
+  machine->cache_bytes[2] = ASSUMED_L2_BYTES;
+  machine->cache_bytes[3] = machine->last_bytes = LEAST_LAST_BYTES;
 }
 
 static void nodes_read(struct machine *machine, const char *line) {

@@ -35,9 +35,14 @@ static uint64_t size_in(const struct machine *machine, const char *text) {
   if (*rest != 'x') return strtoull(text, NULL, 10);
   if (strncmp(rest, "xCPUS", 5) == 0) return (uint64_t)(times * machine->cpus);
   const unsigned level = rest[1] == 'L' && rest[2] >= '1' && rest[2] <= '9' ? (unsigned)(rest[2] - '0') : 0;
-  const uint64_t cache = machine->cache_bytes[level], bytes = cache ? cache : machine->last_bytes;
-  const uint64_t whole = (uint64_t)(times * (double)bytes) / LINE_BYTES * LINE_BYTES;
-  return whole ? whole : LINE_BYTES;
+  const uint64_t cache = machine->cache_bytes[level], most = machine->memory_bytes / LEAST_SHARE;
+  uint64_t bytes = cache ? cache : machine->last_bytes;
+  if (!level && times > 1 && bytes < LEAST_LAST_BYTES)
+    bytes = LEAST_LAST_BYTES; /* beyond caches that are not reported */
+  bytes = (uint64_t)(times * (double)bytes);
+  if (most && bytes > most) bytes = most;
+  bytes -= bytes % LINE_BYTES;
+  return bytes ? bytes : LINE_BYTES;
 }
 
 static void value_add(struct values *values, uint64_t number) {

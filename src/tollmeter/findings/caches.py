@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tollmeter.findings import (
     Claim,
+    counted,
     inferences,
     is_refuted,
     number,
@@ -57,6 +58,22 @@ def caches_disagree(results: Results) -> Iterator[Claim]:
 
 
 @rule(
+    "memory.cache_sizes_unknown",
+    "note",
+    "nothing here checks the measured sizes: add cache-size to the board's device tree, or take them from its manual",
+)
+def cache_sizes_are_unknown(results: Results) -> Iterator[Claim]:
+    """The system lists caches without their sizes, so sizes of buffers were chosen without them.
+
+    No source states a size: sysfs, CPUID, the device tree, /proc/cpuinfo."""
+    several = [cache for cache in results.index.machine.caches if cache.size_bytes is None]
+    if several:
+        levels = ", ".join(dict.fromkeys(f"L{cache.level}" for cache in several))
+        evidence = [counted("caches without a size", len(several)), counted("caches", len(results.index.machine.caches))]
+        yield Claim(f"the system reports caches without sizes: {levels}", evidence)
+
+
+@rule(
     "memory.line_disagrees",
     remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
 )
@@ -74,7 +91,7 @@ def geometry_disagrees(results: Results) -> Iterator[Claim]:
             yield from _disagreement("memory.ways_disagree", f"the {ways.name}", ways, cache.ways)
 
 
-def _disagreement(name: str, what: str, measured: Inference, reported: int) -> Iterator[Claim]:
+def _disagreement(name: str, what: str, measured: Inference, reported: int | None) -> Iterator[Claim]:
     if not isinstance(measured.value, float) or measured.low is None or measured.high is None or not reported:
         return
     if not measured.low <= reported <= measured.high:
@@ -150,7 +167,7 @@ def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
 
     At the largest size beyond 4 MiB, a walk line by line forward is not 1.5 times as fast as one at random. The ends of
     the intervals that favour the prefetcher are compared."""
-    line = max((cache.line_bytes for cache in results.index.machine.caches), default=0) or 64
+    line = max((cache.line_bytes or 0 for cache in results.index.machine.caches), default=0) or 64
     walks: dict[int, dict[str, Row]] = {}
     for row in own_rows(results, "latency-of-stride"):
         if number(row, "stride") == line and number(row, "size") >= LEAST_WALK_BYTES:

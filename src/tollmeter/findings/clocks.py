@@ -11,6 +11,7 @@ from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings import Claim, counted, is_separate, of_row, own_rows, ratio, rule
 from tollmeter.model import Evidence, Outcome, Results
+from tollmeter.model.topology import kind_of
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
 from tollmeter.numbers.units import in_percent, in_words
@@ -26,6 +27,7 @@ LEAST_DRIFT, LEAST_OF_THIRD = 0.03, 8
 MOST_READINGS = 1 << 14
 """The ratios of 400,000 readings take 7 s and 650 MB, and are no more precise."""
 EXPENSIVE_TRAP = 2.0
+LEAST_OF_MAXIMUM = 0.8
 
 
 @rule("kernel.clock_is_slow")
@@ -127,6 +129,30 @@ def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
                 ratio("greatest ratio, 95 %", times.high),
             ],
         )
+
+
+@rule(
+    "machine.clock_is_below_maximum",
+    remedy="set the governor to performance and allow boost; if it stays, look for a power limit or heat (turbostat)",
+)
+def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
+    """The core ran far below the highest clock that cpufreq states for it.
+
+    The measured clock is less than 80 % of it: a core keeps 80 % and more of its highest clock while others are busy."""
+    machine = results.index.machine
+    cpus = next((outcome.cpus for outcome in native_outcomes(results.outcomes) if outcome.cpus), ())
+    kind = kind_of(machine.topology, cpus[0]) if cpus else None
+    stated_hz = 1e3 * (kind.max_khz if kind else int(machine.facts.get("frequency_max_khz", "0")))
+    measured_hz = machine.core_clock_hz or 0.0
+    if 0 < measured_hz < LEAST_OF_MAXIMUM * stated_hz:
+        evidence = [
+            Evidence(what="core clock measured", value=measured_hz, unit="Hz"),
+            Evidence(what="highest clock that cpufreq states", value=stated_hz, unit="Hz"),
+            *(Evidence(what=name, value=machine.facts[name])
+              for name in ("governor", "boost", "no_turbo") if name in machine.facts),
+        ]  # fmt: skip
+        words = f"the core ran at {measured_hz / 1e9:.2f} GHz, {in_percent(measured_hz / stated_hz)} of its highest clock"
+        yield Claim(f"{words}, {stated_hz / 1e9:.2f} GHz by cpufreq", evidence)
 
 
 @rule(

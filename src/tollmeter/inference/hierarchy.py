@@ -122,14 +122,14 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
     """Data and unified caches as the operating system has them, one a level, nearest first."""
     levels: dict[int, Cache] = {}
     for cache in machine.caches:
-        if cache.kind != "instruction" and cache.size_bytes > 0:
+        if cache.kind != "instruction" and cache.size_bytes:
             levels.setdefault(cache.level, cache)
     return tuple(levels[level] for level in sorted(levels))
 
 
 def beyond_bytes(machine: Machine) -> float:
     """The least buffer that exceeds every cache that the system reports."""
-    known = [cache.size_bytes for cache in os_sizes(machine)]
+    known = machine.data_sizes().values()
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
 
@@ -204,7 +204,7 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
     the last boundary of the curve, where this has as many as there are reported caches. Of a sweep that ended before,
     other workloads may have used all of the last-level cache: it is one or the other."""
-    known = [cache.size_bytes for cache in os_sizes(machine)]
+    known = [*machine.data_sizes().values()]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
@@ -277,7 +277,7 @@ def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
             level = msgspec.structs.replace(level, reading_low=reading[0], reading_high=reading[1])
     else:
         reading = None
-    known = [cache.size_bytes for cache in os_sizes(seen.machine)]
+    known = [*seen.machine.data_sizes().values()]
     if why := _why_merged(seen.fit, place, seen.sweep, level.os_size_bytes, known):
         number = _number(level.level)
         following = f"L{number + 1}" if number < len(known) or not known else "memory"
@@ -417,10 +417,10 @@ def disagrees(level: Level, machine: Machine) -> bool:
 def bytes_left(level: Level, machine: Machine) -> float | None:
     """What certainly serves this machine of a last-level cache that CPUs outside it may use: other guests of its host,
     or CPUs that this process may not run on. None of any other cache, and where at least three quarters are left."""
-    known = os_sizes(machine)
-    is_last = bool(known) and level.os_size_bytes == known[-1].size_bytes
+    known = [*machine.data_sizes().values()]
+    is_last = bool(known) and level.os_size_bytes == known[-1]
     least = level.size_low
-    if not (is_last and _is_shared(machine) and least) or least >= LEAST_LEFT * known[-1].size_bytes:
+    if not (is_last and _is_shared(machine) and least) or least >= LEAST_LEFT * known[-1]:
         return None
     return least
 
@@ -428,9 +428,9 @@ def bytes_left(level: Level, machine: Machine) -> float | None:
 def may_be_shared_rest(level: Level, machine: Machine) -> bool:
     """Whether a level that the system does not report may be what CPUs outside this machine leave of its last cache,
     now more and now less: its latency then lies between that of the cache and that of memory."""
-    known = os_sizes(machine)
+    known = [*machine.data_sizes().values()]
     is_reported = level.os_size_bytes is not None or level.level == "memory"
-    return bool(known) and not is_reported and _is_shared(machine) and (level.size_low or 0) < known[-1].size_bytes
+    return bool(known) and not is_reported and _is_shared(machine) and (level.size_low or 0) < known[-1]
 
 
 def _is_shared(machine: Machine) -> bool:

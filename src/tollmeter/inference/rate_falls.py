@@ -23,7 +23,6 @@ import numpy as np
 
 from tollmeter.inference.answers import middle, number, relative_error
 from tollmeter.inference.curves import NoisyCurve, curve, segments
-from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Fall, Lengths, Level, Machine, Outcome, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import main_place, with_meaning
 
@@ -221,10 +220,10 @@ def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
     """The caches as this run measured them, else as the system reports them."""
     measured = {level.level: level for level in hierarchy if level.size_low and level.size_high}
     caches = []
-    for cache in os_sizes(machine):
-        name = f"L{cache.level}" if cache.level > 1 else "L1d"
+    for place, bytes_ in machine.data_sizes().items():
+        name = f"L{place}" if place > 1 else "L1d"
         level = measured.get(name)
-        size = float(cache.size_bytes)
+        size = float(bytes_)
         caches.append((name, (level and level.size_low) or size, (level and level.size_high) or size))
     return tuple(caches)
 

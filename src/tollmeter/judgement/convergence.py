@@ -28,6 +28,8 @@ LEAST_FOR_SCATTER = 6
 the scatter, so that the point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
+_FLAT_TIMES = 8
+"""Three doublings: the hit rate of a cache falls over two of them, behind which lies its end."""
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 
 
@@ -95,7 +97,8 @@ def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> fl
 
 
 def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
-    """Values of the grid to add to a sweep, at most twelve, ordered; none where the curve is straight in log-log.
+    """Values of the grid to add to a sweep, ordered: at most twelve in gaps, none where the curve is straight in
+    log-log; and the next one beyond the sweep, until the value has changed by less than 10 % over three doublings.
 
     A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
     10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
@@ -119,7 +122,16 @@ def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int
                 inside = [inside[cut - 1] for cut in cuts]
             scored.append((bend, inside))
     added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
-    return sorted(added[:MOST_ADDED])
+    return sorted(added[:MOST_ADDED]) + _further(points, grid)
+
+
+def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
+    """The next value of the grid beyond the last point; none where the curve has become flat.
+
+    A cache that the system does not report lets the latency rise behind the planned end of the sweep."""
+    ahead = [value for value in grid if points and value > points[-1][0]]
+    tail = [median for value, median in points if value * _FLAT_TIMES >= points[-1][0]]
+    return ahead[:1] if ahead and abs(log(tail[-1] / tail[0])) > BENT else []
 
 
 # ---- how much of a run has converged ---------------------------------------------------------------------------------

@@ -148,8 +148,8 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
 def private_bytes(machine: Machine) -> int:
     """Data that surely fit into private caches: half of the last cache but one, since pages at random overfill a part
     of its sets; 0 where it is not known."""
-    sizes = {cache.level: cache.size_bytes for cache in machine.caches if cache.kind != "instruction"}
-    return sizes[sorted(sizes)[-2]] // 2 if len(sizes) > 1 else 0
+    sizes = [*machine.data_sizes().values()]
+    return sizes[-2] // 2 if len(sizes) > 1 else 0
 
 
 def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:

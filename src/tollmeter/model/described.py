@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from tollmeter.model.base import Better, Record, Size, Source, Unit, Value
 from tollmeter.model.topology import Topology
 
@@ -95,14 +97,22 @@ class Build(Record, frozen=True):
 
 
 class Cache(Record, frozen=True):
-    """As the operating system reports it for one CPU."""
+    """As the system reports it for one CPU; None is unknown. source: what states the size: sysfs, CPUID, the device
+    tree or /proc/cpuinfo; None where nothing does, and in records of older versions."""
 
     level: int
     kind: Literal["data", "instruction", "unified"]
-    size_bytes: Size
-    line_bytes: int = 0
-    ways: int = 0
+    size_bytes: Size | None = None
+    line_bytes: int | None = None
+    ways: int | None = None
     shared_cpus: str = ""
+    source: Literal["sysfs", "CPUID", "device tree", "/proc/cpuinfo"] | None = None
+
+    def __post_init__(self) -> None:
+        # Records of older versions have 0 for what is unknown.
+        for name in ("size_bytes", "line_bytes", "ways"):
+            if getattr(self, name) == 0:
+                msgspec.structs.force_setattr(self, name, None)
 
 
 class Kind(Record, frozen=True):
@@ -132,6 +142,14 @@ class Machine(Record, frozen=True):
     kinds: tuple[Kind, ...] = ()
     cores: tuple[tuple[int, ...], ...] = ()
     topology: Topology | None = None
+
+    def data_sizes(self) -> dict[int, int]:
+        """Bytes of the data or unified cache of each level of which the system reports them, the nearest first."""
+        sizes: dict[int, int] = {}
+        for cache in sorted(self.caches, key=lambda cache: cache.level):
+            if cache.kind != "instruction" and cache.size_bytes:
+                sizes.setdefault(cache.level, cache.size_bytes)
+        return sizes
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):

@@ -21,6 +21,8 @@ HERE = "local"
 NATIVE = "native"
 _COUNTED_BYTES = 1 << 20
 """Of the largest cache that sizes are chosen by where instructions are counted."""
+_COUNTED_MEMORY = 16 * _COUNTED_BYTES
+"""Of which a buffer gets a quarter: four times that cache."""
 
 
 class SweepCurve(Record, frozen=True):
@@ -97,15 +99,17 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
                 if is_by_relation(probe) and all(map(has_machines_time, several)):
                     others = ((*point.parameters, (RELATION, other)) for other in ground.relations for point in several)
                     points.update(dict.fromkeys(_at(place, parameters) for parameters in others))
-                curves.extend(_curves(place, axes, select.refused))
+                curves.extend(_curves(place, axes, select, seen))
     return Entry(points=tuple(points), curves=tuple(curves), gaps=gaps)
 
 
 def _emulated(machine: Machine) -> Machine:
-    """What a program under an emulator sees of the host's caches: nothing. Instructions do not depend on a size that a
-    cache bounds, so that sweeps end where they count the same, and not at four times the host's last cache."""
-    bounded = (replace(cache, size_bytes=min(cache.size_bytes, _COUNTED_BYTES)) for cache in machine.caches)
-    return replace(machine, caches=tuple(bounded))
+    """The machine with small caches and little memory. Instructions do not depend on a size that a cache bounds, so
+    that sweeps end where they count the same, and not beyond the host's last cache."""
+    bounded = (replace(cache, size_bytes=min(cache.size_bytes or _COUNTED_BYTES, _COUNTED_BYTES))
+               for cache in machine.caches)  # fmt: skip
+    memory = min(machine.memory_bytes or _COUNTED_MEMORY, _COUNTED_MEMORY)
+    return replace(machine, caches=tuple(bounded), memory_bytes=memory)
 
 
 def chosen(select: Select, probes: Mapping[str, Probe]) -> dict[str, Probe]:
@@ -167,18 +171,20 @@ def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
     return Point(probe=place.probe, abi=place.abi, target=place.target, parameters=tuple(chosen))
 
 
-def _curves(place: Point, axes: Sequence[Axis], refused: Mapping[str, Value]) -> list[SweepCurve]:
+def _curves(place: Point, axes: Sequence[Axis], select: Select, machine: Machine) -> list[SweepCurve]:
     """One curve along each parameter that asks for refinement, for every combination of the others."""
     made = []
     for parameter, grid, is_sweep in axes:
         if parameter.refine and is_sweep and parameter.kind != "choice":
             held = [(p, (g[0],) if p.name == parameter.name else g, s and p.name != parameter.name) for p, g, s in axes]
-            numbers, begun = (tuple(value for value in some if isinstance(value, int))
-                              for some in (grid, values.coarse(parameter, grid)))  # fmt: skip
+            whole = grid if parameter.name in select.parameters else values.extended(parameter, machine, grid)
+            numbers, begun = (
+                tuple(value for value in some if isinstance(value, int))
+                              for some in (whole, values.coarse(parameter, grid))
+            )  # fmt: skip
+            refused = tuple(select.refused.items())
             made += [
-                SweepCurve(
-                    like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=tuple(refused.items())
-                )
+                SweepCurve(like=like, parameter=parameter.name, grid=numbers, begun=begun, refused=refused)
                 for like in _product(place, held)
             ]
     return made

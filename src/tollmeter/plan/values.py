@@ -6,6 +6,7 @@ A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -13,8 +14,12 @@ from tollmeter.catalog import unknown
 from tollmeter.model import Failure, Machine, Parameter, Value
 from tollmeter.model.topology import memory_nodes, numbers
 
-UNKNOWN_CACHE_BYTES = 32 << 20
-"""Size assumed for the last-level cache where the system does not report it: a common size."""
+_LEAST_LAST_BYTES = 32 << 20
+"""What a size beyond the last-level cache exceeds at least, as a cache of this size: systems report caches without
+sizes, or the private ones alone (POWER7, s390x)."""
+_ASSUMED = {1: 32 << 10, 2: 256 << 10, 3: _LEAST_LAST_BYTES}
+"""Data caches of a machine that reports no size. Half of one fits into the caches that are common: 16 to 64 KiB in the
+first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
 """No buffer over a quarter of the memory: a probe may need two, and the system something."""
 
@@ -38,11 +43,36 @@ def sweep(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
             if parameter.stop_scale == "memory-nodes" or allowed & set(numbers(node.cpus))
         )  # fmt: skip
         return tuple(several) or (parameter.start,)
-    scale = {"absolute": 1, "cpus": machine.cpus, "last-cache": cache_bytes(machine, "LAST")}
-    stop = parameter.stop * scale[parameter.stop_scale]
-    if parameter.kind == "size" and machine.memory_bytes:
-        stop = min(stop, machine.memory_bytes // _LEAST_SHARE)
+    if parameter.stop_scale == "cpus":
+        return _numbers_of_cpus(parameter, machine)
+    beyond = parameter.stop_scale == "last-cache"
+    stop = _beyond_last(parameter.stop, machine) if beyond else parameter.stop
+    if parameter.kind == "size":
+        stop = min(stop, most_bytes(machine))
     return tuple(steps(parameter.start, stop, parameter.per_octave)) or (parameter.start,)
+
+
+def _numbers_of_cpus(parameter: Parameter, machine: Machine) -> tuple[Value, ...]:
+    """Steps up to all CPUs that may be used, and all of them; the cores of one package and those of all packages, which
+    the order of the CPUs fills one after the other."""
+    allowed = set(machine.allowed_cpus) or set(range(machine.cpus))
+    most = parameter.stop * len(allowed)
+    packages, cores = (
+        [members for cpus in sets if (members := allowed.intersection(numbers(cpus)))]
+        for sets in ((machine.topology.packages, machine.topology.cores) if machine.topology else ((), ()))
+    )
+    full = {sum(bool(core & package) for core in cores) for package in packages} | {len(cores), most}
+    return tuple(sorted({*steps(parameter.start, most, parameter.per_octave), *full} - {0}))
+
+
+def extended(parameter: Parameter, machine: Machine, grid: Sequence[Value]) -> tuple[Value, ...]:
+    """The grid of a refined sweep beyond the last-level cache with the doublings behind its end up to the most memory:
+    where the latency still rises at the end, the system has not told of a cache."""
+    sizes = [value for value in grid if isinstance(value, int)]
+    if parameter.stop_scale != "last-cache" or not sizes or not machine.memory_bytes:
+        return tuple(grid)
+    beyond = itertools.takewhile(lambda size: size <= most_bytes(machine), (sizes[-1] << n for n in range(1, 64)))
+    return (*grid, *beyond)
 
 
 def steps(start: int, stop: int, per_octave: int) -> Iterator[int]:
@@ -96,9 +126,20 @@ def read(parameter: Parameter, text: Value, machine: Machine) -> tuple[Value, ..
 
 def cache_bytes(machine: Machine, level: str) -> int:
     """Size of the data cache L1 .. L9 or LAST; the last-level cache's for a level that does not exist."""
-    sizes = {cache.level: cache.size_bytes for cache in machine.caches if cache.kind != "instruction"}
-    last = max(sizes.values(), default=UNKNOWN_CACHE_BYTES)
+    sizes = machine.data_sizes() or _ASSUMED
+    last = max(sizes.values())
     return last if level.upper() == "LAST" else sizes.get(int(level[1:]), last)
+
+
+def most_bytes(machine: Machine) -> int:
+    """The largest buffer that a plan asks for."""
+    return machine.memory_bytes // _LEAST_SHARE or 1 << 60
+
+
+def _beyond_last(times: float, machine: Machine) -> int:
+    """A size of so many last-level caches, which lies beyond all caches if it is more than one."""
+    last = cache_bytes(machine, "LAST")
+    return int(min(times * (max(last, _LEAST_LAST_BYTES) if times > 1 else last), 2.0**63))
 
 
 def relative_bytes(text: str, machine: Machine) -> int | None:
@@ -106,8 +147,9 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
     relative = _RELATIVE.fullmatch(text)
     if not relative:
         return None
-    exact = min(float(relative[1]) * cache_bytes(machine, relative[2]), 2.0**63)
-    return max(_LINE_BYTES, round(exact) // _LINE_BYTES * _LINE_BYTES)
+    times, is_last = float(relative[1]), relative[2].upper() == "LAST"
+    exact = _beyond_last(times, machine) if is_last else min(times * cache_bytes(machine, relative[2]), 2.0**63)
+    return max(_LINE_BYTES, min(round(exact), most_bytes(machine)) // _LINE_BYTES * _LINE_BYTES)
 
 
 def _number(parameter: Parameter, text: str, machine: Machine) -> int:

@@ -229,9 +229,8 @@ def parts_of(machine: Machine) -> tuple[Part, ...]:
     topology = machine.topology
     if topology is None:
         return ()
-    last = max((cache.level for cache in machine.caches), default=0)
-    sizes = {cache.size_bytes for cache in machine.caches if cache.level == last}
-    cache = f"L{last} cache {size(max(sizes))}" if sizes and not machine.kinds else "last-level cache"
+    last, bytes_ = max(machine.data_sizes().items(), default=(0, 0))
+    cache = f"L{last} cache {size(bytes_)}" if bytes_ and not machine.kinds else "last-level cache"
     kinds = topology.kinds if len(topology.kinds) > 1 else ()
     named = (
         [("package", cpus) for cpus in topology.packages],

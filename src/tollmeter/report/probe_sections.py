@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tollmeter.model import Cache, Finding, Results, Row
-from tollmeter.model.topology import RELATION
+from tollmeter.model.topology import RELATION, listed
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import Chart
 from tollmeter.report.numbers import count, size
@@ -153,7 +153,7 @@ def provenance(results: Results) -> list[tuple[str, str]]:
         ("architecture", machine.architecture),
         ("kernel", machine.kernel),
         ("hypervisor", machine.hypervisor or "none seen"),
-        ("CPUs", f"{machine.cpus}, allowed: {_list(machine.allowed_cpus)}"),
+        ("CPUs", f"{machine.cpus}, allowed: {listed(machine.allowed_cpus)}"),
         ("memory", str(size(machine.memory_bytes))),
         ("page", str(size(machine.page_bytes))),
         *((f"L{cache.level} {cache.kind}, as the system says", _cache(cache)) for cache in machine.caches),
@@ -165,8 +165,14 @@ def provenance(results: Results) -> list[tuple[str, str]]:
 
 
 def _cache(cache: Cache) -> str:
-    shared = f", shared by CPUs {cache.shared_cpus}" if cache.shared_cpus else ""
-    return f"{size(cache.size_bytes)}, {cache.ways} ways, lines of {cache.line_bytes} B{shared}"
+    parts = (
+        str(size(cache.size_bytes)) if cache.size_bytes else "size unknown",
+        f"{cache.ways} ways" if cache.ways else "",
+        f"lines of {cache.line_bytes} B" if cache.line_bytes else "",
+        f"shared by CPUs {cache.shared_cpus}" if cache.shared_cpus else "",
+        f"from {cache.source}" if cache.source else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _list(value: object) -> str:

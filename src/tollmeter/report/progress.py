@@ -154,17 +154,17 @@ def headlines(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 def _levels(rows: Sequence[Row], machine: Machine | None) -> dict[str, str]:
     """For each cache the row whose buffer lies midway between the end of the cache before and its own, in logarithms:
     other workloads may hold most of a shared cache. For memory the largest buffer beyond the last-level cache."""
-    caches = [cache for cache in (machine.caches if machine else ()) if cache.kind != "instruction"]
+    several = machine.data_sizes() if machine else {}
+    split = {cache.level for cache in machine.caches if cache.kind == "data"} if machine else set()
     sized = [(whole_number(row, "size"), row) for row in rows]
     by_level: dict[str, str] = {}
     below = 0
-    for cache in sorted(caches, key=lambda cache: cache.level):
-        middle = math.sqrt(below * cache.size_bytes) if below else cache.size_bytes / 2
-        inside = [(abs(math.log(held / middle)), row) for held, row in sized if below < held <= cache.size_bytes * 0.75]
+    for level, bytes_ in several.items():
+        middle = math.sqrt(below * bytes_) if below else bytes_ / 2
+        inside = [(abs(math.log(held / middle)), row) for held, row in sized if below < held <= bytes_ * 0.75]
         if inside:
-            name = f"L{cache.level}d" if cache.kind == "data" else f"L{cache.level}"
-            by_level[name] = _value(min(inside, key=itemgetter(0))[1])
-        below = cache.size_bytes
+            by_level[f"L{level}d" if level in split else f"L{level}"] = _value(min(inside, key=itemgetter(0))[1])
+        below = bytes_
     beyond = [(held, row) for held, row in sized if below and held >= 2 * below]
     if beyond:
         by_level["memory"] = _value(max(beyond, key=itemgetter(0))[1])

@@ -203,8 +203,8 @@ def no_levels(results: Results) -> str:
     by_size = {int(row.parameters["size"]): row for row in walked}
     if results.index.hierarchy or len(by_size) < 2:
         return ""
-    caches = [cache for cache in machine.caches if cache.kind != "instruction"]
-    reached = {max((size for size in by_size if size <= cache.size_bytes / 2), default=0) for cache in caches}
+    caches = machine.data_sizes().values()
+    reached = {max((size for size in by_size if size <= bytes_ / 2), default=0) for bytes_ in caches}
     shown = sorted(reached - {0} | {max(by_size)})
     latencies = [f"{in_a_sentence(of_row(by_size[bytes_]))} in {size(bytes_)}" for bytes_ in shown]
     return f"{NO_LEVELS} A load takes {', '.join(latencies)}."

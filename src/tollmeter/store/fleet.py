@@ -151,10 +151,11 @@ def _caches(text: str) -> str:
     """In words. What is no list of caches stays as it is: it only has to be equal."""
     try:
         caches = [
-            (f"L{load['level']}{load['kind'][0] if load['kind'] != 'unified' else ''}", int(load["size_bytes"]))
+            (f"L{load['level']}{load['kind'][0] if load['kind'] != 'unified' else ''}", int(load["size_bytes"] or 0))
             for load in json.loads(text)
         ]
-        return ", ".join(f"{name} {size >> 10} KiB" for name, size in caches) or "caches not reported"
+        sized = (f"{name} {size >> 10} KiB" if size else f"{name} of unknown size" for name, size in caches)
+        return ", ".join(sized) or "caches not reported"
     except (ValueError, TypeError, KeyError, IndexError):
         return text
 

@@ -41,8 +41,8 @@ KEPT_PARTS = (
     "rows and tolls with their intervals, the memory hierarchy, core-to-core latencies and the load curve",
 )
 _FACTS = re.compile(
-    r"address_space_randomization|avx\w*|boost|clocksource|cpu_(family|model_number|stepping)|frequency_driver|governor|"
-    r"microcode|no_turbo|numa_(nodes|balancing)|smt|split_lock_mitigation|transparent_hugepage|uarch|vulnerability_\w+"
+    r"address_space_randomization|avx\w*|boost|clocksource|cpu_(family|model_number|stepping)|"
+    r"frequency_(driver|max_khz)|governor|microcode|no_turbo|numa_(nodes|balancing)|smt|split_lock_mitigation|transparent_hugepage|uarch|vulnerability_\w+"
 )
 _PATTERNS = re.compile(
     r"(?<![\w.])~?(/[\w.+@%-]+)+/?|(/[\w.+@%-]+){2,}/?|\b[A-Za-z]:\\\S+|\\\\\S+"  # paths

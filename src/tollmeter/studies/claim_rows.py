@@ -135,9 +135,9 @@ def _in_state(row: Row, name: str | None) -> Row | None:
 def _bend(results: Results, claim: Published, bend: Bend) -> Measured:
     """As a multiple of the cache's size, by the system."""
     level = next((level for level in results.index.hierarchy if level.level == bend.level), None)
-    caches = (cache for cache in results.index.machine.caches if cache.kind != "instruction")
-    sizes = (cache.size_bytes for cache in caches if bend.level.rstrip("d") == f"L{cache.level}")
-    system_bytes = level.os_size_bytes if level else next(sizes, None)
+    sizes = results.index.machine.data_sizes().items()
+    known = (bytes_ for number, bytes_ in sizes if bend.level.rstrip("d") == f"L{number}")
+    system_bytes = level.os_size_bytes if level else next(known, None)
     if not system_bytes:
         return Measured(gap=claim.missing or f"The system does not report the size of {bend.level}.")
     if bend.rate is not None:

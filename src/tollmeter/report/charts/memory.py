@@ -22,8 +22,7 @@ TIPS = tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % inte
 
 def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
     """The size of each cache that the system reports: a dashed rule with its label at the top."""
-    caches = bench.results.index.machine.caches
-    sizes = sorted({(c.level, c.size_bytes) for c in caches if c.kind != "instruction" and c.size_bytes})
+    sizes = bench.results.index.machine.data_sizes().items()
     end = max((whole_number(row, "size") for row in rows), default=0)
     return rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], end)
 
