@@ -35,6 +35,7 @@ ENDS = re.compile(r"  +(?=#|[a-z])(?!-).*$")
 """What stands behind a command, two blanks and more away."""
 
 ELSEWHERE = {
+    "toll bill": ("tests/faults/test_bill.py", '"bill"'),
     "toll time": ("tests/unit/test_time.py", "sleep 0.002"),
     "toll run --resume LAST": ("tests/faults/test_run.py", "--resume"),
     "toll --set-up": ("tests/faults/test_launcher.py", "--set-up"),

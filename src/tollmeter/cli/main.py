@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 import tollmeter
 from tollmeter import commands, starting
-from tollmeter.cli import compare, developing, fleet, run, sharing, show
+from tollmeter.cli import bill, compare, developing, fleet, run, sharing, show
 from tollmeter.cli import time as time_
 from tollmeter.cli.printing import print_notice
 from tollmeter.model import Failure
@@ -42,6 +42,7 @@ app = typer.Typer(
 VERBS: dict[str, Callable[..., Any]] = {
     "run": run.run,
     "time": time_.time_,
+    "bill": bill.bill,
     "list": show.list_,
     "show": show.show,
     "report": sharing.report,

@@ -56,6 +56,10 @@ class Ran(NamedTuple):
     stderr: str = ""
 
     @property
+    def cpu_ns(self) -> int:
+        return self.user_ns + self.system_ns
+
+    @property
     def exit_code(self) -> int:
         """As a shell reports it: 128 and the number of a signal."""
         return 128 + os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else os.WEXITSTATUS(self.status)

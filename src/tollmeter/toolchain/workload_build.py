@@ -8,14 +8,16 @@ source and for the program that is built.
     build/workloads/ABI/NAME/program     what the build left at {out}
     build/workloads/ABI/workload.NAME    the executable
     build/workloads/ABI/timer            what starts the commands of `toll time`
-    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)"""
+    build/workloads/ABI/toll-runner      what conducts the visits of a bundle (docs/bundle.md)
+    build/workloads/ABI/bill-runner      what counts the crossings of a command (docs/bill.md)"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -86,9 +88,37 @@ def bundle_runner(root: Path, abi: Abi) -> Path:
     return _program(root, abi, "toll-runner", sorted((root / "probes/runtime/bundle").glob("*.[ch]")))
 
 
-def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
-    """build/workloads/ABI/NAME, built if stale, in a folder of its own until whole. Raises Failure: 1 if the build
-    fails, 5 without a compiler."""
+def bill_runner(root: Path, abi: Abi) -> Path:
+    """The executable that counts the crossings of a command, for `toll bill`. Raises Failure as `_program`."""
+    sources = sorted((root / "probes/runtime/crossings").glob("*.[ch]"))
+    return _program(root, abi, "bill-runner", sources, _call_names)
+
+
+_SYSTEM_CALL = re.compile(r"^#define __NR_([a-z0-9_]+) (\d+)$", re.MULTILINE)
+
+
+def _call_names(compiler: str, abi: Abi, folder: Path) -> None:
+    """Writes call_names.h: the names of system calls by number, as the kernel's headers define them; of the 32-bit ABI
+    that an x86-64 kernel serves too."""
+    tables = []
+    for name, header in (("names", "asm/unistd.h"), ("names_32", "asm/unistd_32.h")):
+        source = f"#if __has_include(<{header}>)\n#include <{header}>\n#endif\n"
+        words = [*compiler.split(), *abi.flags, "-E", "-dM", "-x", "c", "-"]
+        done = commands.run("checkout", words, input=source, capture_output=True, text=True, timeout=_BUILD_S)
+        entries = (f'[{number}] = "{call}",\n' for call, number in _SYSTEM_CALL.findall(done.stdout))
+        tables.append(f"static const char *const {name}[CALLS_OF_ABI] = {{\n[0] = 0,\n{''.join(entries)}}};\n")
+    (folder / "call_names.h").write_text("".join(tables), encoding="utf-8")
+
+
+def _program(
+    root: Path,
+    abi: Abi,
+    name: str,
+    sources: Sequence[Path],
+    prepare: Callable[[str, Abi, Path], None] = lambda _compiler, _abi, _folder: None,
+) -> Path:
+    """build/workloads/ABI/NAME, built if stale, in a folder of its own until whole. prepare: writes headers into that
+    folder. Raises Failure: 1 if the build fails, 5 without a compiler."""
     executable = root / "build/workloads" / abi.name / name
     if executable.is_file() and executable.stat().st_mtime_ns > max(path.stat().st_mtime_ns for path in sources):
         return executable
@@ -97,7 +127,8 @@ def _program(root: Path, abi: Abi, name: str, sources: Sequence[Path]) -> Path:
     compiled = [f"{path}" for path in sources if path.suffix == ".c"]
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=executable.parent) as own:
         made = Path(own, name)
-        command = [*compiler.split(), *_FLAGS, *abi.flags, *compiled, "-lm", "-o", f"{made}"]
+        prepare(compiler, abi, Path(own))
+        command = [*compiler.split(), *_FLAGS, *abi.flags, f"-I{own}", *compiled, "-lm", "-o", f"{made}"]
         _run(command, root, f"{name} for {abi.name}")
         prove_elf(made, abi.elf)
         made.replace(executable)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How well `toll bill` predicts: programs that cross boundaries, each beside the same one changed as the bill advises.
+
+    .venv/bin/python bench/bills.py [TURNS]
+
+Each line: the CPU time of the program, the sum of its items over it, what the bill predicts that the change saves, and
+what interleaved runs of both programs say it saves, with its interval."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tollmeter.bill.billed import billed
+from tollmeter.root import ROOT
+from tollmeter.targets.timer import Words
+
+PAIRS = (
+    ("bytes", "blocks", 200_000), ("forks", "vforks", 100), ("maps", "map_once", 20_000),
+    ("stats", "stat_once", 50_000), ("seeks", "preads", 50_000), ("clocks", "nothing", 100_000),
+    ("pings", "ping_blocks", 20_000),
+)  # fmt: skip
+BUDGET_S = 4.0
+
+
+def main(turns: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder, "crossing"))
+        subprocess.run(["gcc-12", "-O2", "-static", ROOT / "tests/faults/crossing.c", "-o", program], check=True)
+        for _ in range(turns):
+            for one, other, times in PAIRS:
+                first, second = billed([Words(program, (program, mode, str(times))) for mode in (one, other)], BUDGET_S)
+                predicted = first.savings[0].ns / 1e6 if first.savings else 0.0
+                total = sum(item.ns or 0.0 for item in first.bill.items) / first.bill.cpu.value
+                saved = second.saved
+                assert saved
+                print(f"{one:8} CPU {first.bill.cpu.value / 1e6:6.1f} ms  items {total:4.2f}", end="  ")
+                print(f"predicted {predicted:6.1f} ms  saved {saved.value / 1e6:6.1f}", end=" ")
+                print(f"({saved.low / 1e6:.1f} to {saved.high / 1e6:.1f}) ms", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

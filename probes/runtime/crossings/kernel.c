@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts and times system calls in the kernel, by BPF programs at raw tracepoints.
+ *
+ * A thread that is followed has an entry in the map `threads`. Its window is the time from sys_enter to sys_exit, less
+ * the time that it was switched out (sched_switch) and that timer interrupts took (local_timer_entry). A new process or
+ * thread of a followed one is followed. Raw tracepoints have pointers where others have fields, so the offset of
+ * task_struct.pid is read from the kernel's own BTF.
+ *
+ * It needs CAP_BPF and CAP_PERFMON (or root), a kernel with BTF (CONFIG_DEBUG_INFO_BTF), and no lockdown.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "assembler.h"
+#include "bill.h"
+
+struct thread {
+  uint64_t began_ns, away_ns, left_ns, tick_ns, call, first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs;
+                                                                first: number of its ABI's first call, UNKNOWN after exec */
+};
+#define OF(field) ((int)offsetof(struct thread, field))
+
+enum { MOST_THREADS = 65536, OUT = 0, KEY = -4, WORD = -16, KEY_2 = -24, FRESH = -80 };
+enum { COMPATIBLE = 2 }; /* TS_COMPAT, arch/x86/include/asm/thread_info.h: the call is one of the 32-bit ABI */
+enum { UNKNOWN = -1 };
+
+static int threads, calls, events;
+static struct {
+  int pid, status; /* offsets in bytes; below 0 where the kernel has no such field */
+} offsets = {-1, -1};
+
+static int bpf(int command, union bpf_attr *attr) {
+  return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
+}
+
+/* ---- offsets ---- */
+
+struct btf_header {
+  uint16_t magic;
+  uint8_t version, flags;
+  uint32_t header_bytes, types_at, types_bytes, strings_at, strings_bytes;
+};
+struct btf_type {
+  uint32_t name, info, size;
+};
+struct btf_field {
+  uint32_t name, type, offset;
+};
+
+/* Bytes that follow a type, by its kind (Linux, Documentation/bpf/btf.rst). */
+static size_t rest_of(unsigned kind, unsigned count) {
+  enum { INT = 1, ARRAY = 3, STRUCT, UNION, ENUM, PROTO = 13, VAR, SECTION, TAG = 17, ENUM_64 = 19 };
+  switch (kind) {
+    case INT:
+    case VAR:
+    case TAG: return 4;
+    case ARRAY: return 12;
+    case STRUCT:
+    case UNION:
+    case SECTION:
+    case ENUM_64: return (size_t)count * 12;
+    case ENUM:
+    case PROTO: return (size_t)count * 8;
+    default: return 0;
+  }
+}
+
+static void take_fields(const struct btf_type *type, const char *strings) {
+  enum { OFFSET_BITS = 24 };
+  const struct btf_field *field = (const void *)(type + 1);
+  const bool is_task = strcmp(strings + type->name, "task_struct") == 0;
+  const bool has_widths = type->info >> 31; /* the upper byte of an offset is the width of a bit field */
+  for (unsigned i = 0; i < (type->info & 0xffff); i++) {
+    const char *name = strings + field[i].name;
+    const uint32_t bits = has_widths ? field[i].offset & ((1u << OFFSET_BITS) - 1) : field[i].offset;
+    if (is_task && strcmp(name, "pid") == 0) offsets.pid = (int)bits / 8;
+    if (!is_task && strcmp(name, "status") == 0) offsets.status = (int)bits / 8;
+  }
+}
+
+static void walk_types(const char *bytes, size_t size) {
+  enum { STRUCT = 4 };
+  const struct btf_header *header = (const void *)bytes;
+  const char *types = bytes + header->header_bytes + header->types_at;
+  const char *strings = bytes + header->header_bytes + header->strings_at;
+  if (strings + header->strings_bytes > bytes + size || types + header->types_bytes > bytes + size) return;
+  for (const char *at = types; at + sizeof(struct btf_type) <= types + header->types_bytes;) {
+    const struct btf_type *type = (const void *)at;
+    const unsigned kind = type->info >> 24 & 0x1f;
+    if (kind == STRUCT &&
+        (strcmp(strings + type->name, "task_struct") == 0 || strcmp(strings + type->name, "thread_info") == 0))
+      take_fields(type, strings);
+    at += sizeof *type + rest_of(kind, type->info & 0xffff);
+  }
+}
+
+static bool find_offsets(void) {
+  enum { MAGIC = 0xeb9f };
+  struct stat about;
+  const int file = open("/sys/kernel/btf/vmlinux", O_RDONLY | O_CLOEXEC);
+  if (file < 0 || fstat(file, &about) < 0) return false;
+  char *bytes = malloc((size_t)about.st_size + 1);
+  size_t had = 0;
+  for (ssize_t got; bytes && had < (size_t)about.st_size; had += (size_t)got)
+    if ((got = read(file, bytes + had, (size_t)about.st_size - had)) <= 0) break;
+  close(file);
+  if (bytes && had > sizeof(struct btf_header) && *(uint16_t *)(void *)bytes == MAGIC) walk_types(bytes, had);
+  free(bytes);
+  return offsets.pid >= 0;
+}
+
+/* ---- programs ---- */
+
+/* `of` = the entry of the thread whose number is at KEY on the stack; to OUT where it is not followed. */
+static void look_up(struct code *c, unsigned of, int key, unsigned missing) {
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, key);
+  map_address(c, R1, threads);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, missing);
+  with(c, BPF_MOV, of, R0);
+}
+
+static void look_up_current(struct code *c, unsigned of, unsigned missing) {
+  call(c, BPF_FUNC_get_current_pid_tgid);
+  store_32(c, FRAME, KEY, R0);
+  look_up(c, of, KEY, missing);
+}
+
+/* A field of 32 bits of the structure that `base` points to, onto the stack at `place`. */
+static void read_field(struct code *c, unsigned base, int offset, int place) {
+  with(c, BPF_MOV, R3, base);
+  with_value(c, BPF_ADD, R3, offset);
+  with_value(c, BPF_MOV, R2, 4);
+  with(c, BPF_MOV, R1, FRAME);
+  with_value(c, BPF_ADD, R1, place);
+  call(c, BPF_FUNC_probe_read_kernel);
+}
+
+/* Adds `by` (a register that survives a call) to an event; changes R0 to R3. */
+static void add_event(struct code *c, enum event which, unsigned by, unsigned label) {
+  step(c, BPF_ST | BPF_MEM | BPF_W, FRAME, 0, KEY_2, which);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY_2);
+  map_address(c, R1, events);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, label);
+  load(c, R1, R0, 0);
+  with(c, BPF_ADD, R1, by);
+  store(c, R0, 0, R1);
+  mark(c, label);
+}
+
+static void add_one(struct code *c, enum event which, unsigned label) {
+  with_value(c, BPF_MOV, R9, 1);
+  add_event(c, which, R9, label);
+}
+
+/* sys_enter(registers, number) */
+static void write_enter(struct code *c) {
+  enum { KNOWN = 1, NATIVE };
+  with(c, BPF_MOV, R6, R1);
+  look_up_current(c, R7, OUT);
+  load(c, R8, R7, OF(first));
+  jump(c, BPF_JSGE, R8, 0, KNOWN);
+  with_value(c, BPF_MOV, R8, 0);
+  if (offsets.status >= 0) {
+    call(c, BPF_FUNC_get_current_task);
+    read_field(c, R0, offsets.status, WORD);
+    load_32(c, R1, FRAME, WORD);
+    with_value(c, BPF_AND, R1, COMPATIBLE);
+    jump(c, BPF_JEQ, R1, 0, NATIVE);
+    with_value(c, BPF_MOV, R8, CALLS_OF_ABI);
+    mark(c, NATIVE);
+  }
+  store(c, R7, OF(first), R8);
+  mark(c, KNOWN);
+  load(c, R1, R6, 8);
+  with_value(c, BPF_AND, R1, CALLS_OF_ABI - 1);
+  with(c, BPF_ADD, R1, R8);
+  store(c, R7, OF(call), R1);
+  call(c, BPF_FUNC_ktime_get_ns);
+  store(c, R7, OF(began_ns), R0);
+  store_zero(c, R7, OF(away_ns));
+  mark(c, OUT);
+  leave(c);
+}
+
+/* Closes the window of the thread in R7, at the time in R8, with the result in R9. */
+static void close_window(struct code *c, unsigned first_label) {
+  const unsigned counted = first_label, sized = first_label + 1, failed = first_label + 2, kept = first_label + 3,
+                 positive = first_label + 4, clamped = first_label + 5;
+  static const int most[] = {63, 4095, 65535};
+  load(c, R1, R7, OF(began_ns));
+  jump(c, BPF_JEQ, R1, 0, OUT);
+  store_zero(c, R7, OF(began_ns));
+  with(c, BPF_SUB, R8, R1);
+  load(c, R1, R7, OF(away_ns));
+  with(c, BPF_SUB, R8, R1);
+  jump(c, BPF_JSGE, R8, 0, positive);
+  with_value(c, BPF_MOV, R8, 1);
+  add_event(c, CLAMPED, R8, clamped);
+  with_value(c, BPF_MOV, R8, 0);
+  mark(c, positive);
+  load(c, R1, R7, OF(call));
+  with_value(c, BPF_MUL, R1, SIZES);
+  jump(c, BPF_JSLT, R9, 1, sized);
+  for (unsigned i = 0; i < sizeof most / sizeof most[0]; i++) {
+    with_value(c, BPF_ADD, R1, 1);
+    jump(c, BPF_JSLE, R9, most[i], sized);
+  }
+  with_value(c, BPF_ADD, R1, 1);
+  mark(c, sized);
+  store_32(c, FRAME, KEY, R1);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY);
+  map_address(c, R1, calls);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, OUT);
+  load(c, R1, R0, (int)offsetof(struct call_count, count));
+  with_value(c, BPF_ADD, R1, 1);
+  store(c, R0, (int)offsetof(struct call_count, count), R1);
+  load(c, R2, R0, (int)offsetof(struct call_count, ns));
+  with(c, BPF_ADD, R2, R8);
+  store(c, R0, (int)offsetof(struct call_count, ns), R2);
+  load(c, R2, R0, (int)offsetof(struct call_count, least_ns));
+  jump(c, BPF_JEQ, R2, 0, kept);
+  jump_above(c, R8, R2, counted);
+  mark(c, kept);
+  store(c, R0, (int)offsetof(struct call_count, least_ns), R8);
+  mark(c, counted);
+  jump(c, BPF_JSLT, R9, 0, failed);
+  /* A result that is an address is no number of bytes. */
+  with(c, BPF_MOV, R1, R9);
+  with_value(c, BPF_RSH, R1, 30);
+  jump(c, BPF_JNE, R1, 0, OUT);
+  load(c, R2, R0, (int)offsetof(struct call_count, bytes));
+  with(c, BPF_ADD, R2, R9);
+  store(c, R0, (int)offsetof(struct call_count, bytes), R2);
+  jump(c, BPF_JA, 0, 0, OUT);
+  mark(c, failed);
+  jump(c, BPF_JSLT, R9, -4095, OUT);
+  load(c, R2, R0, (int)offsetof(struct call_count, errors));
+  with_value(c, BPF_ADD, R2, 1);
+  store(c, R0, (int)offsetof(struct call_count, errors), R2);
+}
+
+/* sys_exit(registers, result). The time is taken first, so that what follows is in no window. */
+static void write_exit(struct code *c) {
+  with(c, BPF_MOV, R6, R1);
+  call(c, BPF_FUNC_ktime_get_ns);
+  with(c, BPF_MOV, R8, R0);
+  look_up_current(c, R7, OUT);
+  load(c, R9, R6, 8);
+  close_window(c, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* sched_switch(preempted, from, to): runs on the stack of `from`. */
+static void write_switch(struct code *c) {
+  enum { NEXT = 1 };
+  with(c, BPF_MOV, R6, R1);
+  call(c, BPF_FUNC_ktime_get_ns);
+  with(c, BPF_MOV, R8, R0);
+  look_up_current(c, R7, NEXT);
+  store(c, R7, OF(left_ns), R8);
+  mark(c, NEXT);
+  load(c, R9, R6, 16);
+  read_field(c, R9, offsets.pid, KEY);
+  look_up(c, R7, KEY, OUT);
+  load(c, R1, R7, OF(left_ns));
+  jump(c, BPF_JEQ, R1, 0, OUT);
+  with(c, BPF_SUB, R8, R1);
+  load(c, R1, R7, OF(away_ns));
+  with(c, BPF_ADD, R1, R8);
+  store(c, R7, OF(away_ns), R1);
+  store_zero(c, R7, OF(left_ns));
+  mark(c, OUT);
+  leave(c);
+}
+
+/* Enters the thread whose number is at KEY on the stack, outside of a call, with the first call of its ABI in R8. */
+static void follow(struct code *c) {
+  for (int at = 0; at < OF(first); at += 8) store_zero(c, FRAME, FRESH + at);
+  store(c, FRAME, FRESH + OF(first), R8);
+  with(c, BPF_MOV, R3, FRAME);
+  with_value(c, BPF_ADD, R3, FRESH);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY);
+  map_address(c, R1, threads);
+  with_value(c, BPF_MOV, R4, BPF_ANY);
+  call(c, BPF_FUNC_map_update_elem);
+}
+
+/* sched_process_fork(parent, child) */
+static void write_fork(struct code *c) {
+  with(c, BPF_MOV, R6, R1);
+  look_up_current(c, R7, OUT);
+  load(c, R8, R7, OF(first));
+  load(c, R9, R6, 8);
+  read_field(c, R9, offsets.pid, KEY);
+  follow(c);
+  add_one(c, FORKS, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* sched_process_exec(task, former number, program): a thread that is not its group's first takes the group's number.
+ * The window of execve goes on, so a thread that keeps its number keeps its entry. */
+static void write_exec(struct code *c) {
+  enum { FOLLOWED = 2 };
+  with(c, BPF_MOV, R6, R1);
+  load(c, R1, R6, 8);
+  store_32(c, FRAME, KEY, R1);
+  look_up(c, R7, KEY, OUT);
+  add_one(c, EXECS, 1);
+  with_value(c, BPF_MOV, R8, UNKNOWN);
+  call(c, BPF_FUNC_get_current_pid_tgid);
+  store_32(c, FRAME, KEY, R0);
+  look_up(c, R7, KEY, FOLLOWED);
+  store(c, R7, OF(first), R8);
+  jump(c, BPF_JA, 0, 0, OUT);
+  mark(c, FOLLOWED);
+  follow(c);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* sched_process_exit(task): no sys_exit ends the window of exit_group. */
+static void write_end(struct code *c) {
+  enum { REMOVE = 14 };
+  call(c, BPF_FUNC_ktime_get_ns);
+  with(c, BPF_MOV, R8, R0);
+  look_up_current(c, R7, REMOVE);
+  add_one(c, EXITS, 1);
+  with_value(c, BPF_MOV, R9, 0);
+  close_window(c, 2);
+  mark(c, OUT);
+  call(c, BPF_FUNC_get_current_pid_tgid);
+  store_32(c, FRAME, KEY, R0);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY);
+  map_address(c, R1, threads);
+  call(c, BPF_FUNC_map_delete_elem);
+  mark(c, REMOVE);
+  leave(c);
+}
+
+static void write_signal(struct code *c) {
+  look_up_current(c, R7, OUT);
+  add_one(c, SIGNALS, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* sched_waking(task): runs in the process that wakes another one, or in an interrupt of any process. */
+static void write_wake(struct code *c) {
+  look_up_current(c, R7, OUT);
+  load(c, R1, R7, OF(tick_ns));
+  jump(c, BPF_JNE, R1, 0, OUT);
+  load(c, R1, R7, OF(began_ns));
+  jump(c, BPF_JEQ, R1, 0, OUT);
+  add_one(c, WAKES, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* sched_migrate_task(task, CPU) */
+static void write_migration(struct code *c) {
+  load(c, R6, R1, 0);
+  read_field(c, R6, offsets.pid, KEY);
+  look_up(c, R7, KEY, OUT);
+  add_one(c, MIGRATIONS, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* page_fault_user(address, registers, error code) of x86 (Intel SDM 3A, 4.7): 1 present, 2 store, 16 fetch. */
+static void write_user_fault(struct code *c) {
+  enum { COPY = 1, STORE, FETCH, ONE = 4, PRESENT = 1, WRITE = 2, INSTRUCTION = 16 };
+  load(c, R6, R1, 16);
+  look_up_current(c, R7, OUT);
+  with(c, BPF_MOV, R1, R6);
+  with_value(c, BPF_AND, R1, INSTRUCTION);
+  jump(c, BPF_JNE, R1, 0, FETCH);
+  with(c, BPF_MOV, R1, R6);
+  with_value(c, BPF_AND, R1, PRESENT | WRITE);
+  jump(c, BPF_JEQ, R1, PRESENT | WRITE, COPY);
+  jump(c, BPF_JEQ, R1, WRITE, STORE);
+  add_one(c, LOAD_FAULTS, ONE);
+  jump(c, BPF_JA, 0, 0, OUT);
+  mark(c, COPY);
+  add_one(c, COPY_FAULTS, ONE + 1);
+  jump(c, BPF_JA, 0, 0, OUT);
+  mark(c, STORE);
+  add_one(c, STORE_FAULTS, ONE + 2);
+  jump(c, BPF_JA, 0, 0, OUT);
+  mark(c, FETCH);
+  add_one(c, FETCH_FAULTS, ONE + 3);
+  mark(c, OUT);
+  leave(c);
+}
+
+static void write_kernel_fault(struct code *c) {
+  look_up_current(c, R7, OUT);
+  add_one(c, KERNEL_FAULTS, 1);
+  mark(c, OUT);
+  leave(c);
+}
+
+static void write_tick(struct code *c) {
+  look_up_current(c, R7, OUT);
+  call(c, BPF_FUNC_ktime_get_ns);
+  store(c, R7, OF(tick_ns), R0);
+  mark(c, OUT);
+  leave(c);
+}
+
+static void write_tick_end(struct code *c) {
+  look_up_current(c, R7, OUT);
+  call(c, BPF_FUNC_ktime_get_ns);
+  load(c, R1, R7, OF(tick_ns));
+  jump(c, BPF_JEQ, R1, 0, OUT);
+  store_zero(c, R7, OF(tick_ns));
+  with(c, BPF_MOV, R8, R0);
+  with(c, BPF_SUB, R8, R1);
+  load(c, R1, R7, OF(away_ns));
+  with(c, BPF_ADD, R1, R8);
+  store(c, R7, OF(away_ns), R1);
+  add_event(c, TICK_NS, R8, 1);
+  add_one(c, TICKS, 2);
+  mark(c, OUT);
+  leave(c);
+}
+
+/* needed: without it nothing is counted. Tracepoints of page faults and of the timer exist on x86 alone. */
+static const struct {
+  const char *tracepoint;
+  void (*write)(struct code *c);
+  bool needed;
+} programs[] = {{"sys_enter", write_enter, true},
+                {"sys_exit", write_exit, true},
+                {"sched_switch", write_switch, true},
+                {"sched_process_fork", write_fork, true},
+                {"sched_process_exec", write_exec, true},
+                {"sched_process_exit", write_end, true},
+                {"signal_deliver", write_signal, false},
+                {"sched_waking", write_wake, false},
+                {"sched_migrate_task", write_migration, false},
+                {"page_fault_user", write_user_fault, false},
+                {"page_fault_kernel", write_kernel_fault, false},
+                {"local_timer_entry", write_tick, false},
+                {"local_timer_exit", write_tick_end, false}};
+
+/* ---- maps and programs in the kernel ---- */
+
+static int make_map(unsigned type, unsigned key_bytes, unsigned value_bytes, unsigned entries) {
+  union bpf_attr attr = {0};
+  attr.map_type = type;
+  attr.key_size = key_bytes;
+  attr.value_size = value_bytes;
+  attr.max_entries = entries;
+  return bpf(BPF_MAP_CREATE, &attr);
+}
+
+static int load_program(const struct code *c, char *log, size_t log_bytes) {
+  union bpf_attr attr = {0};
+  attr.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT;
+  attr.insns = (uintptr_t)c->steps;
+  attr.insn_cnt = c->count;
+  attr.license = (uintptr_t) "GPL";
+  attr.log_buf = (uintptr_t)log;
+  attr.log_size = log ? (uint32_t)log_bytes : 0;
+  attr.log_level = log ? 1 : 0;
+  return bpf(BPF_PROG_LOAD, &attr);
+}
+
+static int attach(const char *tracepoint, int program) {
+  union bpf_attr attr = {0};
+  attr.raw_tracepoint.name = (uintptr_t)tracepoint;
+  attr.raw_tracepoint.prog_fd = (uint32_t)program;
+  return bpf(BPF_RAW_TRACEPOINT_OPEN, &attr);
+}
+
+static const char *refused(const char *what) {
+  static char reason[256];
+  if (errno == EPERM || errno == EACCES)
+    snprintf(reason, sizeof reason, "the system does not permit BPF: it takes root, or CAP_BPF and CAP_PERFMON");
+  else
+    snprintf(reason, sizeof reason, "%s: %s", what, strerror(errno));
+  return reason;
+}
+
+static bool is_verbose(void) {
+  return getenv("TOLL_BILL_LOG") != NULL;
+}
+
+static const char *open_program(unsigned i) {
+  static char log[1 << 16];
+  struct code *c = calloc(1, sizeof *c);
+  if (!c) return "out of memory";
+  programs[i].write(c);
+  int program = load_program(c, NULL, 0);
+  if (program < 0 && is_verbose()) {
+    load_program(c, log, sizeof log);
+    fprintf(stderr, "%s: %s\n", programs[i].tracepoint, log);
+  }
+  free(c);
+  if (program < 0) return refused(programs[i].tracepoint);
+  return attach(programs[i].tracepoint, program) < 0 ? refused(programs[i].tracepoint) : NULL;
+}
+
+const char *kernel_open(void) {
+  const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+  setrlimit(RLIMIT_MEMLOCK, &all); /* maps count against it before Linux 5.11 */
+  threads = make_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct thread), MOST_THREADS);
+  if (threads < 0) return refused("BPF maps");
+  calls = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct call_count), CALLS * SIZES);
+  events = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(uint64_t), EVENTS);
+  if (calls < 0 || events < 0) return refused("BPF maps");
+  if (!find_offsets())
+    return "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the offsets of its fields are read from";
+#ifndef __x86_64__
+  offsets.status = -1;
+#endif
+  for (unsigned i = 0; i < sizeof programs / sizeof programs[0]; i++) {
+    const char *reason = open_program(i);
+    if (reason && programs[i].needed) return reason;
+  }
+  return NULL;
+}
+
+const char *kernel_follow(pid_t thread) {
+  struct thread fresh = {.first = (uint64_t)UNKNOWN};
+  const uint32_t key = (uint32_t)thread;
+  union bpf_attr attr = {0};
+  attr.map_fd = (uint32_t)threads;
+  attr.key = (uintptr_t)&key;
+  attr.value = (uintptr_t)&fresh;
+  return bpf(BPF_MAP_UPDATE_ELEM, &attr) < 0 ? refused("following the command") : NULL;
+}
+
+/* ---- what was counted ---- */
+
+/* A value of each possible CPU, in 8 bytes or a multiple. */
+static bool read_element(int map, uint32_t key, void *values) {
+  union bpf_attr attr = {0};
+  attr.map_fd = (uint32_t)map;
+  attr.key = (uintptr_t)&key;
+  attr.value = (uintptr_t)values;
+  return bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0;
+}
+
+static unsigned possible_cpus(void) {
+  char line[256] = "";
+  FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
+  if (file && !fgets(line, sizeof line, file)) line[0] = 0;
+  if (file) fclose(file);
+  const char *last = strrchr(line, '-');
+  if (!last) last = strrchr(line, ',');
+  return (unsigned)atoi(last ? last + 1 : line) + 1;
+}
+
+static void add_call(struct call_count *to, const struct call_count *from) {
+  to->count += from->count;
+  to->ns += from->ns;
+  to->bytes += from->bytes;
+  to->errors += from->errors;
+  if (from->count && (!to->least_ns || from->least_ns < to->least_ns)) to->least_ns = from->least_ns;
+}
+
+bool kernel_read(struct counts *counts) {
+  const unsigned cpus = possible_cpus();
+  struct call_count *of_cpus = calloc(cpus, sizeof *of_cpus);
+  uint64_t *numbers = calloc(cpus, sizeof *numbers);
+  bool known = of_cpus && numbers;
+  for (uint32_t i = 0; known && i < CALLS * SIZES; i++) {
+    known = read_element(calls, i, of_cpus);
+    for (unsigned cpu = 0; known && cpu < cpus; cpu++) add_call(&counts->calls[i / SIZES][i % SIZES], &of_cpus[cpu]);
+  }
+  for (uint32_t i = 0; known && i < EVENTS; i++) {
+    known = read_element(events, i, numbers);
+    for (unsigned cpu = 0; known && cpu < cpus; cpu++) counts->events[i] += numbers[cpu];
+  }
+  free(of_cpus);
+  free(numbers);
+  counts->has_sizes = counts->has_times = counts->has_events = known;
+  return known;
+}

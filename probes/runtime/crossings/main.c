@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *   bill-runner WAY ANSWER PATH WORD...     counts the command until it ends
+ *   bill-runner running ANSWER PID MS       counts a running process for so long
+ *
+ * WAY: kernel, notified or usage. ANSWER: the descriptor that the answer is written to, one line of JSON. PATH: what is
+ * executed; in its place "-calls-N" makes N calls of getppid, "-faults-N" touches N fresh pages and "-spawns-N" starts N
+ * processes, by which the host learns what each costs and what the counting adds. The command's output goes to this process's standard output and error.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../clock_ns.h"
+#include "bill.h"
+
+enum { NOT_STARTED = 127 };
+
+struct command {
+  const char *path;
+  char **words;
+};
+
+struct answer {
+  struct counts counts;
+  struct rusage used;
+  uint64_t wall_ns;
+  int status;
+};
+
+static volatile int not_started;
+
+/* ---- the command ---- */
+
+static int make_calls(uint64_t calls) {
+  long sum = 0;
+  for (uint64_t i = 0; i < calls; i++) sum += syscall(SYS_getppid);
+  return sum == 0;
+}
+
+static int touch_pages(size_t pages) {
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), bytes = pages * page_bytes;
+  char *region = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (region == MAP_FAILED) return 1;
+  madvise(region, bytes, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < pages; i++) ((volatile char *)region)[i * page_bytes] = 1;
+  return 0;
+}
+
+/* A process that ends at once, by vfork(2): its price does not grow with the memory of the one that starts it. */
+static int spawn(uint64_t processes) {
+  for (uint64_t i = 0; i < processes; i++) {
+    const pid_t child = vfork();
+    if (child == 0) _exit(0);
+    if (child < 0 || waitpid(child, NULL, 0) != child) return 1;
+  }
+  return 0;
+}
+
+static int become(void *argument) {
+  const struct command *command = argument;
+  if (strncmp(command->path, "-calls-", 7) == 0) _exit(make_calls(strtoull(command->path + 7, NULL, 10)));
+  if (strncmp(command->path, "-spawns-", 8) == 0) _exit(spawn(strtoull(command->path + 8, NULL, 10)));
+  if (strncmp(command->path, "-faults-", 8) == 0) _exit(touch_pages(strtoull(command->path + 8, NULL, 10)));
+  execv(command->path, command->words);
+  not_started = errno;
+  _exit(NOT_STARTED);
+}
+
+/* The command, stopped before it makes a system call that is its own. */
+static pid_t start_stopped(struct command *command) {
+  int status;
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);
+    become(command);
+  }
+  if (child > 0 && (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))) return -1;
+  return child;
+}
+
+static void finish(pid_t child, struct answer *answer) {
+  while (wait4(child, &answer->status, 0, &answer->used) < 0 && errno == EINTR) continue;
+}
+
+/* ---- the ways to count ---- */
+
+static const char *count_in_kernel(struct command *command, struct answer *answer) {
+  const char *reason = kernel_open();
+  if (reason) return reason;
+  const pid_t child = start_stopped(command);
+  if (child < 0) return strerror(errno);
+  if ((reason = kernel_follow(child))) return kill(child, SIGKILL), reason;
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
+  kill(child, SIGCONT);
+  finish(child, answer);
+  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  return kernel_read(&answer->counts) ? NULL : "the counts cannot be read";
+}
+
+static const char *count_by_notification(struct command *command, struct answer *answer) {
+  const char *reason = NULL;
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
+  const pid_t child = notified_start(become, command, &reason);
+  if (child < 0) return reason;
+  notified_serve(child, &answer->counts);
+  finish(child, answer);
+  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  return NULL;
+}
+
+static const char *count_usage(struct command *command, struct answer *answer) {
+  const pid_t child = start_stopped(command);
+  if (child < 0) return strerror(errno);
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
+  kill(child, SIGCONT);
+  finish(child, answer);
+  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  return NULL;
+}
+
+/* CPU time of all threads of a process, ns (/proc/PID/schedstat is one thread's; stat has ticks). */
+static uint64_t cpu_ns(pid_t process) {
+  clockid_t clock;
+  struct timespec now;
+  if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static const char *count_running(pid_t process, unsigned ms, struct answer *answer) {
+  char path[64];
+  const char *reason = kernel_open();
+  if (reason) return reason;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+  DIR *folder = opendir(path);
+  if (!folder) return "there is no such process";
+  for (const struct dirent *entry; (entry = readdir(folder));)
+    if (entry->d_name[0] != '.' && (reason = kernel_follow(atoi(entry->d_name)))) return reason;
+  closedir(folder);
+  const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC), cpu = cpu_ns(process);
+  usleep(ms * 1000);
+  const uint64_t took_ns = cpu_ns(process) - cpu;
+  answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  answer->used.ru_utime =
+      (struct timeval){(time_t)(took_ns / 1000000000u), (suseconds_t)(took_ns % 1000000000u / 1000)};
+  return kernel_read(&answer->counts) ? NULL : "the counts cannot be read";
+}
+
+/* ---- the answer ---- */
+
+static void put_calls(FILE *to, const struct counts *counts) {
+  const char *before = "";
+  fprintf(to, ",\"calls\":[");
+  for (unsigned i = 0; i < CALLS; i++)
+    for (unsigned size = 0; size < SIZES; size++) {
+      const struct call_count *call = &counts->calls[i][size];
+      const char *name = call_name(i % CALLS_OF_ABI, i >= CALLS_OF_ABI);
+      if (!call->count) continue;
+      fprintf(to, "%s{\"number\":%u,\"is_32\":%s,\"name\":\"%s\",\"size\":%u,\"count\":%" PRIu64, before,
+              i % CALLS_OF_ABI, i < CALLS_OF_ABI ? "false" : "true", name ? name : "", size, call->count);
+      fprintf(to, ",\"ns\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"least_ns\":%" PRIu64 "}",
+              call->ns, call->bytes, call->errors, call->least_ns);
+      before = ",";
+    }
+  fprintf(to, "]");
+}
+
+static void put_events(FILE *to, const struct counts *counts) {
+  static const char *const names[EVENTS] = {
+      "forks",        "execs",       "exits",        "signals",       "wakes", "migrations", "load_faults",
+      "store_faults", "copy_faults", "fetch_faults", "kernel_faults", "ticks", "tick_ns",    "clamped"};
+  fprintf(to, ",\"events\":{");
+  for (unsigned i = 0; counts->has_events && i < EVENTS; i++)
+    fprintf(to, "%s\"%s\":%" PRIu64, i ? "," : "", names[i], counts->events[i]);
+  fprintf(to, "}");
+}
+
+static void put_answer(FILE *to, const char *reason, const struct answer *answer) {
+  const struct rusage *used = &answer->used;
+  fprintf(to, "{\"reason\":\"%s\",\"error\":%d,\"status\":%d,\"wall_ns\":%" PRIu64, reason ? reason : "", not_started,
+          answer->status, answer->wall_ns);
+  fprintf(to, ",\"user_ns\":%lld,\"system_ns\":%lld",
+          used->ru_utime.tv_sec * 1000000000LL + used->ru_utime.tv_usec * 1000,
+          used->ru_stime.tv_sec * 1000000000LL + used->ru_stime.tv_usec * 1000);
+  fprintf(to, ",\"minor_faults\":%ld,\"major_faults\":%ld,\"voluntary\":%ld,\"involuntary\":%ld", used->ru_minflt,
+          used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw);
+  put_calls(to, &answer->counts);
+  put_events(to, &answer->counts);
+  fprintf(to, "}\n");
+}
+
+int main(int count, char **words) {
+  static struct answer answer;
+  if (count < 5) return 2;
+  FILE *to = fdopen(atoi(words[2]), "w");
+  if (!to) return 2;
+  fcntl(fileno(to), F_SETFD, FD_CLOEXEC);
+  signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, whose end is waited for */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  struct command command = {words[3], words + 4};
+  const char *reason = strcmp(words[1], "usage") == 0      ? count_usage(&command, &answer)
+                       : strcmp(words[1], "notified") == 0 ? count_by_notification(&command, &answer)
+                       : strcmp(words[1], "running") == 0
+                           ? count_running(atoi(words[3]), (unsigned)atoi(words[4]), &answer)
+                           : count_in_kernel(&command, &answer);
+  put_answer(to, reason, &answer);
+  return reason != NULL;
+}

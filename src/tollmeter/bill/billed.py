@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures a bill: clean runs of the commands, interleaved, then one counted run of each, in the best way permitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.bill.calibration import calibrated
+from tollmeter.bill.crossings import WAYS, Crossings, Way, crossings, of_process
+from tollmeter.bill.items import Bill, bill, estimated
+from tollmeter.bill.savings import Saving, savings
+from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
+from tollmeter.library import places
+from tollmeter.library.timed import executable
+from tollmeter.library.wanted import ProbeRequest
+from tollmeter.model import Failure, Record
+from tollmeter.targets.timer import Ran, Timer, Words
+from tollmeter.toolchain.abis import find
+from tollmeter.toolchain.workload_build import bill_runner
+
+LEAST_RUNS, MOST_RUNS = 3, 20
+_COUNTED_RUNS, _LONG_NS = 3, 2_000_000_000
+"""The counted run of median time is kept, as the CPU time is the middle of the clean runs. A command of more than so
+much wall time is counted once."""
+BUDGET_S = 10.0
+
+
+class Billed(Record, frozen=True):
+    """A command's bill and what would be cheaper. saved: CPU time that the first command takes more than this one, ns,
+    from interleaved runs; None for the first."""
+
+    bill: Bill
+    savings: tuple[Saving, ...]
+    saved: Estimate | None = None
+
+
+def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[Way] = WAYS) -> tuple[Billed, ...]:
+    """A bill for each command. ways: to count, the best first. Raises Failure: 1 if a command fails, 5 if nothing can
+    be started."""
+    runner, timer = _executables()
+    clean = _clean_runs(timer, several, budget_s)
+    way, why, counted = _counted(runner, several, ways)
+    calibration = calibrated(runner, way)
+    made: list[Billed] = []
+    for words, runs, crossed in zip(several, clean, counted, strict=True):
+        one = bill(" ".join(words.words), runs, crossed, calibration, way=way, why=why)
+        made.append(Billed(one, savings(one, crossed), _saved(clean[0], runs) if made else None))
+    return tuple(made)
+
+
+def billed_process(process: int, seconds: float) -> Billed:
+    """The bill of a running process over a time. Raises Failure: 2 without such a process, 5 where the kernel does not
+    permit BPF, since nothing else sees a process that runs already."""
+    if not Path(f"/proc/{process}").is_dir():
+        raise Failure(f"there is no process {process}")
+    runner, _ = _executables()
+    crossed = of_process(runner, process, seconds)
+    if crossed.reason:
+        raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
+    calibration = calibrated(runner, "kernel")
+    # Its own time: it was never run without being counted.
+    counting_ns = round(min(crossed.user_ns, crossed.count * calibration.counting_ns))
+    crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
+    name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
+    return Billed(one, savings(one, crossed))
+
+
+def _executables() -> tuple[Path, Path]:
+    catalog = places.made_ready([], [], ProbeRequest([]))
+    abi = find(places.ROOT).abis[catalog.abis[0]]
+    return bill_runner(places.ROOT, abi), executable(catalog)
+
+
+def _clean_runs(timer: Path, several: Sequence[Words], budget_s: float) -> list[list[Ran]]:
+    """Runs of each command without counting, forth in one round and back in the next (ABBA). The first run of each
+    warms caches, and is left out. Raises Failure (1) where a command fails."""
+    runs: list[list[Ran]] = [[] for _ in several]
+    began = time.monotonic()
+    with Timer(timer, several, "", "") as process:
+        places_of = range(len(several))
+        for turn in range(MOST_RUNS + 1):
+            for place in places_of if turn % 2 == 0 else reversed(places_of):
+                ran = process.run(place)
+                if ran.failure:
+                    raise Failure(f"{' '.join(several[place].words)} failed: {ran.failure}", 1)
+                if turn:
+                    runs[place].append(ran)
+            elapsed = time.monotonic() - began
+            if turn >= LEAST_RUNS and elapsed * (turn + 2) / (turn + 1) > budget_s:
+                break
+    return runs
+
+
+def _counted(runner: Path, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
+    """A counted run of each, in the first way that the system permits; the reasons of those that it does not."""
+    reasons: list[str] = []
+    for way in ways:
+        counted = [_middle(runner, way, words) for words in several]
+        reason = next((crossed.reason for crossed in counted if crossed.reason), "")
+        if not reason:
+            return way, "; ".join(reasons), counted
+        reasons.append(reason)
+    raise Failure(f"the command cannot be counted: {'; '.join(reasons)}", 5)
+
+
+def _middle(runner: Path, way: Way, words: Words) -> Crossings:
+    first = crossings(runner, way, words)
+    if first.reason or way != "kernel" or first.wall_ns > _LONG_NS:
+        return first
+    several = [first, *(crossings(runner, way, words) for _ in range(_COUNTED_RUNS - 1))]
+    return sorted(several, key=lambda crossed: sum(call.ns for call in crossed.calls))[_COUNTED_RUNS // 2]
+
+
+def _saved(first: Sequence[Ran], other: Sequence[Ran]) -> Estimate:
+    """Of runs of one round."""
+    differences = [float(one.cpu_ns - two.cpu_ns) for one, two in zip(first, other, strict=True)]
+    around = estimated([run.cpu_ns for run in first]).value
+    return in_plain_numbers(differences, range(len(differences)), around, Scatter(runs_sd=0.0))

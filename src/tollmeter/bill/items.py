@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From counts to a bill: what each item cost, how much of it is the boundary itself, and what is left."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from tollmeter.bill.calibration import Calibration
+from tollmeter.bill.crossings import CallCount, Crossings, Way
+from tollmeter.experiment.precision import Estimate, Scatter, estimate
+from tollmeter.model import Record
+from tollmeter.targets.timer import Ran
+
+Usage = Ran | Crossings
+"""What the kernel accounts to one run."""
+
+READS = frozenset({"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg"})
+WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg"})
+BOTH_WAYS = frozenset({"sendfile", "splice", "copy_file_range", "getdents64", "getrandom", "readlink", "readlinkat"})
+TRANSFERS = READS | WRITES | BOTH_WAYS
+"""Calls whose result is a number of bytes."""
+FAULT_KINDS = {
+    "store_faults": "first store to a page",
+    "load_faults": "first load of a page",
+    "fetch_faults": "first instruction of a page",
+    "copy_faults": "store to a shared page (copy)",
+}
+MAJOR, MINOR = "page fault from a disk", "page fault"
+
+
+class Item(Record, frozen=True):
+    """A kind of crossing. ns: CPU time of all of them; None where it is not known. boundary_ns: the part that entering
+    and leaving the kernel takes. bytes: transferred; None where the call transfers none. bound: `about` for a price,
+    `at least` where a part cannot be seen."""
+
+    name: str
+    count: int
+    ns: float | None
+    boundary_ns: float
+    bytes: int | None = None
+    errors: int = 0
+    bound: str = ""
+
+    @property
+    def each_ns(self) -> float | None:
+        return None if self.ns is None else self.ns / self.count
+
+
+class Bill(Record, frozen=True):
+    """What one command pays. cpu: CPU time of one run, ns, of the clean runs. why: what prevents a better way to count;
+    empty where there is none. events: other counts. kernel_ns: the sum of the items. capped: whether that sum was cut
+    at the CPU time."""
+
+    command: str
+    cpu: Estimate
+    wall: Estimate
+    runs: int
+    way: Way
+    why: str
+    crossings: int
+    items: tuple[Item, ...]
+    events: Mapping[str, int]
+    kernel_ns: float
+    capped: bool
+    calibration: Calibration
+
+
+def bill(
+    command: str, clean: Sequence[Usage], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
+) -> Bill:
+    """clean: runs that were not counted; at least one."""
+    cpu, wall = estimated([run.cpu_ns for run in clean]), estimated([run.wall_ns for run in clean])
+    items = sorted(
+        (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration)),
+        key=lambda item: (-(item.ns or 0.0), -item.count),
+    )
+    total = sum(item.ns or 0.0 for item in items)
+    return Bill(
+        command, cpu, wall, len(clean), way, why, counted.count, tuple(items),
+        {**counted.events, **{name: _middle(clean, name) for name in ("voluntary", "involuntary")}},
+        min(total, cpu.value), total > cpu.value, calibration,
+    )  # fmt: skip
+
+
+def estimated(values: Sequence[float]) -> Estimate:
+    """The middle and its interval; of one or two values the reach of what one value may be, which is wide."""
+    kept = [max(1.0, value) for value in values]
+    return estimate(kept, range(len(kept)), Scatter(runs_sd=0.0), (min(kept) / 2, max(kept) * 2))
+
+
+def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Iterator[Item]:
+    by_name: dict[str, list[CallCount]] = defaultdict(list)
+    for call in counted.calls:
+        name = call.name or f"call {call.number}"
+        by_name[f"{name} (32 bit)" if call.is_32 else name].append(call)
+    for name, calls in by_name.items():
+        count, windows = sum(call.count for call in calls), sum(call.ns for call in calls)
+        boundary = count * calibration.toll_ns
+        spent = calibration.cost_ns(windows / count) * count if way == "kernel" else boundary
+        known = sum(call.bytes for call in calls) if way == "kernel" and calls[0].name in TRANSFERS else None
+        yield Item(
+            name, count, spent, min(boundary, spent), known, sum(call.errors for call in calls),
+            "" if way == "kernel" else "at least",
+        )  # fmt: skip
+
+
+def _fault_items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration) -> Iterator[Item]:
+    """Faults in user mode: those inside a system call are in its time. They are counted and not timed; each is priced
+    by a first store to an anonymous page, which takes and zeroes a page."""
+    kinds = [(name, counted.events.get(event, 0)) for event, name in FAULT_KINDS.items()]
+    if not any(count for _, count in kinds):  # not counted, or an architecture without such tracepoints
+        kinds = [(MINOR, _middle(clean, "minor_faults"))]
+    for name, count in kinds:
+        if count:
+            yield Item(name, count, count * calibration.fault_ns, count * calibration.toll_ns, bound="about")
+    if major := _middle(clean, "major_faults"):
+        yield Item(MAJOR, major, None, 0.0)
+
+
+def _middle(runs: Sequence[Usage], name: str) -> int:
+    return int(median(getattr(run, name) for run in runs))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bill as sentences and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tollmeter.bill.billed import Billed
+from tollmeter.bill.items import Bill, Item
+from tollmeter.bill.savings import Saving
+from tollmeter.experiment.precision import Estimate
+from tollmeter.report.numbers import Figure, count, duration, percent, plain, size, time
+from tollmeter.report.tables import Column, Line, Table
+
+SHOWN = 12
+"""Items on one screen; the others are one line."""
+_LEAST_SHARE = 0.005
+_WAYS = {
+    "kernel": "counted and timed in the kernel (BPF)",
+    "notified": "counted by seccomp notification, in a run of its own; not timed: each call is priced as the shortest "
+    "system call, so times are lower bounds",
+    "usage": "system calls are not counted: only what the kernel accounts to every process",
+}
+_EVENTS = {
+    "voluntary": "switches while waiting", "involuntary": "preemptions", "migrations": "moves to another CPU",
+    "wakes": "wake-ups of another thread", "signals": "signals handled", "forks": "processes and threads started",
+    "execs": "programs executed", "kernel_faults": "page faults inside calls",
+}  # fmt: skip
+
+
+def blocks(several: Sequence[Billed]) -> Iterator[str | Table]:
+    for place, billed in enumerate(several, 1):
+        one = billed.bill
+        if len(several) > 1:
+            yield f"{place}  {one.command}"
+        yield _headline(one)
+        yield _table(one)
+        yield from _notes(one)
+        yield from _advice(billed.savings)
+        if billed.saved is not None:
+            yield checked(billed.saved, several[0].bill.cpu.value)
+
+
+def _headline(bill: Bill) -> str:
+    spent = f"CPU {time(bill.cpu.value, bill.cpu.low, bill.cpu.high)}"
+    runs = f"{bill.runs} clean run{'' if bill.runs == 1 else 's'}"
+    inside = f"in the kernel {_at(bill)}{time(bill.kernel_ns).bare} ({percent(_share(bill.kernel_ns, bill))})"
+    if bill.way == "usage":
+        return f"{spent} ({runs}) · page faults about {time(bill.kernel_ns).bare}"
+    return f"{spent} ({runs}) · {inside} · {count(bill.crossings)} system calls"
+
+
+def _at(bill: Bill) -> str:
+    return "at least " if bill.way == "notified" else ""
+
+
+def _share(ns: float, bill: Bill) -> float:
+    return min(1.0, ns / bill.cpu.value)
+
+
+def _table(bill: Bill) -> Table:
+    shown = [item for item in bill.items if _share(item.ns or 0.0, bill) >= _LEAST_SHARE or not item.ns][:SHOWN]
+    others = [item for item in bill.items if item not in shown]
+    lines = [_line(item, bill) for item in shown]
+    if others:
+        spent = sum(item.ns or 0.0 for item in others)
+        number = sum(item.count for item in others)
+        lines.append(
+            Line((f"{len(others)} others", count(number), "", time(spent), percent(_share(spent, bill)), "", ""))
+        )
+    rest = max(0.0, bill.cpu.value - bill.kernel_ns)
+    name = "the program's own, the loader's, or unattributed"
+    lines.append(Line((name, "", "", time(rest), percent(_share(rest, bill)), "", "")))
+    columns = (
+        Column("call"), Column("count", right=True), Column("each", right=True), Column("CPU", right=True),
+        Column("share", right=True), Column("boundary", right=True, spare=1), Column("bytes each", right=True, spare=2),
+    )  # fmt: skip
+    return Table(columns, lines)
+
+
+def _line(item: Item, bill: Bill) -> Line:
+    each = time(item.each_ns) if item.ns is not None else Figure("not timed")
+    failed = f"{count(item.errors)} failed" if item.errors else ""
+    share = percent(_share(item.ns, bill)) if item.ns is not None else ""
+    boundary = percent(item.boundary_ns / item.ns) if item.ns else ""
+    moved = str(size(item.bytes / item.count)) if item.bytes else ""
+    return Line((item.name, count(item.count), each, time(item.ns), share, boundary, moved), failed)
+
+
+def _notes(bill: Bill) -> Iterator[str]:
+    events = [f"{count(bill.events[name])} {words}" for name, words in _EVENTS.items() if bill.events.get(name)]
+    if events:
+        yield f"Besides: {', '.join(events)}."
+    how = _WAYS[bill.way]
+    yield f"Calls were {how}." if bill.way != "usage" else f"{how[0].upper()}{how[1:]}."
+    if bill.why:
+        yield f"A better way was not permitted: {bill.why}."
+    if bill.way != "usage":
+        boundary = percent(_share(sum(item.boundary_ns for item in bill.items), bill))
+        yield (
+            f"boundary: share of a call that the shortest system call takes too ({time(bill.calibration.toll_ns).bare} "
+            f"on this machine now). In all it is {boundary} of the CPU time: fewer, larger crossings save no more."
+        )
+    if any(item.bound == "about" for item in bill.items):
+        yield f"Page faults are counted, and priced at {time(bill.calibration.fault_ns).bare} each (a first store)."
+    if bill.capped:
+        yield "The items add up to more than the CPU time, and their sum is cut there: some overlap."
+
+
+def _advice(several: Sequence[Saving]) -> Iterator[str]:
+    for place, saving in enumerate(several[:3]):
+        head = "Cheapest saving: " if not place else "Also: "
+        crossings = f"{count(saving.before)} -> {count(saving.after)} crossings"
+        least = f", at least {time(saving.least_ns).bare}" if saving.least_ns < saving.ns else ""
+        yield f"{head}{saving.what}: {crossings}, predicted {time(saving.ns).bare}{least} ({saving.arithmetic})"
+
+
+def checked(saved: Estimate, of_ns: float) -> str:
+    """What interleaved runs say of the second command against the first."""
+    ends = f"{_seconds(saved.low)} to {_seconds(saved.high)}"
+    share = f"{plain(100 * saved.value / of_ns, 2)} % of the CPU time"
+    if saved.low <= 0 <= saved.high:
+        return f"checked: no difference resolved: {_seconds(saved.value)} ({ends})"
+    return f"checked: {'saves' if saved.value > 0 else 'costs'} {_seconds(abs(saved.value))} ({ends}), {share}"
+
+
+def _seconds(ns: float) -> str:
+    return f"{'−' if ns < 0 else ''}{duration(abs(ns) / 1e9) if abs(ns) >= 1e10 else time(abs(ns)).bare}"

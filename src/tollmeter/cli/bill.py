@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll bill`: what a program pays for crossing boundaries."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter.cli.printing import print_blocks, write_json
+from tollmeter.model import Failure
+
+if TYPE_CHECKING:
+    from tollmeter.bill.billed import Billed
+
+
+def bill(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="-- COMMAND WORD...; with -- A -- B two commands, interleaved")
+    ] = None,
+    *,
+    try_: Annotated[
+        str, typer.Option("--try", help="another command, quoted: what it saves, by interleaved runs")
+    ] = "",
+    process: Annotated[int | None, typer.Option("--pid", "-p", help="a running process in place of a command")] = None,
+    for_: Annotated[str, typer.Option("--for", help="how long to count a running process")] = "10s",
+    way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
+    budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
+    form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
+) -> None:
+    """Count what a program crosses, and what it pays for it, item by item."""
+    from tollmeter.bill.printed import blocks
+    from tollmeter.catalog import check_known
+
+    check_known("format", form, ("table", "json"))
+    if process is not None and (command or try_):
+        raise Failure("--pid counts a process that runs: no command is started beside it")
+    billed = _of_process(process, for_) if process is not None else _of_commands(command or [], try_, way, budget)
+    if form == "json":
+        write_json(billed)
+    else:
+        print_blocks(blocks(billed))
+
+
+def _of_process(process: int, for_: str) -> tuple[Billed, ...]:
+    from tollmeter.bill.billed import billed_process
+    from tollmeter.library.options import seconds
+
+    return (billed_process(process, seconds(for_)),)
+
+
+def _of_commands(command: list[str], try_: str, way: str, budget: str | None) -> tuple[Billed, ...]:
+    from tollmeter.bill.billed import BUDGET_S, billed
+    from tollmeter.bill.crossings import WAYS
+    from tollmeter.catalog import check_known
+    from tollmeter.library.options import seconds
+    from tollmeter.library.typed_commands import NO_SHELL, words_of
+
+    if way:
+        check_known("way", way, WAYS)
+    typed = _several(command)
+    if try_ and len(typed) > 1:
+        raise Failure("--try is for one command: `toll bill --try 'B' -- A`, or `toll bill -- A -- B`")
+    several = [words_of(shlex.join(words), NO_SHELL)[0] for words in typed]
+    several += [words_of(try_, None)[0]] if try_ else []
+    ways = [one for one in WAYS if way in ("", one)]
+    return billed(several, seconds(budget) if budget else BUDGET_S, ways)
+
+
+def _several(words: list[str]) -> list[list[str]]:
+    """The commands between `--`, of which typer takes the first. Raises Failure (2)."""
+    several: list[list[str]] = [[]]
+    for word in words:
+        if word == "--":
+            several.append([])
+        else:
+            several[-1].append(word)
+    if not all(several) or len(several) > 2:
+        raise Failure("a command is missing: `toll bill -- dd if=/dev/zero of=/dev/null bs=1 count=100000`")
+    return several

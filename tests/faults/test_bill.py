@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll bill` of real programs: tests/faults/crossing.c crosses boundaries a known number of times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tollmeter.bill.crossings import Crossings, Way, crossings
+from tollmeter.library import places
+from tollmeter.model import Abi
+from tollmeter.targets.timer import Words
+from tollmeter.toolchain.workload_build import bill_runner
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def runner(own_abi: Abi) -> Path:
+    return bill_runner(places.ROOT, own_abi)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, own_compiler: str) -> str:
+    made = tmp_path_factory.mktemp("crossing") / "crossing"
+    source = HERE / "crossing.c"
+    subprocess.run([*own_compiler.split(), "-O2", "-static", source, "-o", made], check=True)
+    return f"{made}"
+
+
+def counted(runner: Path, way: Way, program: str, mode: str, times: int) -> Crossings:
+    """Skips the test where the system does not permit this way to count, with the reason."""
+    made = crossings(runner, way, Words(program, (program, mode, str(times))))
+    if made.reason:
+        pytest.skip(made.reason)
+    assert (made.error, made.status) == (0, 0)
+    return made
+
+
+def by_name(made: Crossings) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for call in made.calls:
+        names[call.name] += call.count
+    return names
+
+
+@pytest.mark.parametrize("way", ["kernel", "notified"])
+def test_calls_are_counted_exactly(runner: Path, program: str, way: Way) -> None:
+    less, more = (by_name(counted(runner, way, program, "bytes", times)) for times in (1000, 3000))
+    more.subtract(less)
+    assert {name: count for name, count in more.items() if count} == {"read": 2000, "write": 2000}
+    assert less["execve"] == 1
+
+
+@pytest.mark.parametrize("way", ["kernel", "notified"])
+def test_processes_that_the_command_starts_are_followed(runner: Path, program: str, way: Way) -> None:
+    names = by_name(counted(runner, way, program, "forks", 5))
+    assert (names["fork"], names["execve"], names["exit_group"]) == (5, 6, 6)
+
+
+def test_events_are_counted_and_windows_are_timed_in_the_kernel(runner: Path, program: str) -> None:
+    made = counted(runner, "kernel", program, "forks", 5)
+    assert (made.events["forks"], made.events["execs"], made.events["exits"]) == (5, 6, 6)
+    assert all(call.ns > 0 for call in made.calls if call.count > 4)
+    assert sum(call.ns for call in made.calls) < made.wall_ns * (os.cpu_count() or 1)
+
+
+def test_time_in_which_a_call_waits_is_not_its_cost(runner: Path, program: str) -> None:
+    """wait4 lasts as long as the child, which sleeps for 300 ms."""
+    made = counted(runner, "kernel", program, "waits", 300)
+    waited = sum(call.ns for call in made.calls if call.name == "wait4")
+    assert waited < made.wall_ns / 2 and made.wall_ns > 250e6
+
+
+def test_bytes_are_of_their_size_class(runner: Path, program: str) -> None:
+    small, large = (counted(runner, "kernel", program, mode, 8192) for mode in ("bytes", "blocks"))
+    assert sum(call.bytes for call in small.calls if call.name == "write" and call.size == 1) == 8192
+    assert sum(call.bytes for call in large.calls if call.name == "write" and call.size == 3) == 8192
+
+
+def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Path, program: str) -> None:
+    """Its root has no capability over the kernel: BPF is refused, and the bill names what it takes."""
+    namespace = ["unshare", "--user", "--map-root-user"]
+    if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no user namespace may be made here")
+    answers = []
+    for way in ("kernel", "notified"):
+        words = [*namespace, runner, way, "1", program, program, "bytes", "100"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        answers.append(json.loads(done.stdout.splitlines()[-1]))
+    assert "CAP_BPF" in answers[0]["reason"]
+    assert answers[1]["reason"] == ""
+    assert sum(call["count"] for call in answers[1]["calls"] if call["name"] == "read") == 100
+
+
+def toll(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tollmeter", "bill", *words], check=False, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_advice_holds_when_it_is_tried(program: str) -> None:
+    done = toll(
+        "--format", "json", "--budget", "3s", "--try", f"{program} blocks 100000", "--", program, "bytes", "100000"
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = json.loads(done.stdout)
+    (advice,) = [saving for saving in first["savings"] if "4 KiB" in saving["what"]]
+    assert advice["after"] < 100 and advice["before"] >= 200_000
+    assert second["saved"]["low"] > 0 and advice["least_ns"] < 1.5 * second["saved"]["high"]
+    assert first["bill"]["kernel_ns"] <= first["bill"]["cpu"]["value"]
+
+
+def test_a_running_process_is_counted_for_a_time(program: str) -> None:
+    with subprocess.Popen([program, "bytes", "1000000000"]) as running:
+        time.sleep(0.1)
+        done = toll("--pid", str(running.pid), "--for", "300ms", "--format", "json")
+        running.kill()
+    if done.returncode == 5 and "CAP_BPF" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    (made,) = json.loads(done.stdout)
+    names = {item["name"] for item in made["bill"]["items"]}
+    assert {"read", "write"} <= names and made["bill"]["crossings"] > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [([], 2), (["--", "no-such-program"], 2), (["--", "false"], 1), (["--pid", "999999999"], 2),
+     (["--way", "sideways", "--", "true"], 2), (["--pid", "1", "--", "true"], 2)],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_a_code(words: list[str], code: int) -> None:
+    done = toll(*words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert len(done.stderr.splitlines()) == 1

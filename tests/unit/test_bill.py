@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bill and its advice, from planted counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tollmeter.bill.billed import Billed
+from tollmeter.bill.calibration import Calibration
+from tollmeter.bill.crossings import CallCount, Crossings, Way
+from tollmeter.bill.items import Bill, bill
+from tollmeter.bill.printed import blocks
+from tollmeter.bill.savings import savings
+from tollmeter.report.tables import Table
+
+CALIBRATION = Calibration(toll_ns=100.0, fault_ns=500.0, window_ns=150.0, counting_ns=300.0, spawn_ns=20_000.0)
+
+
+def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0) -> CallCount:
+    return CallCount(
+        number=0, is_32=False, name=name, size=size, count=count, ns=int(count * each_ns), bytes=count * each_bytes,
+        errors=0, least_ns=1,
+    )  # fmt: skip
+
+
+def crossed(calls: Sequence[CallCount], cpu_ms: float = 100.0, **events: int) -> Crossings:
+    return Crossings(
+        reason="", error=0, status=0, wall_ns=int(cpu_ms * 1e6), user_ns=0, system_ns=int(cpu_ms * 1e6), minor_faults=7,
+        major_faults=0, voluntary=3, involuntary=0, calls=tuple(calls), events=events,
+    )  # fmt: skip
+
+
+def billed(counted: Crossings, way: Way = "kernel") -> Bill:
+    return bill("program", [counted] * 3, counted, CALIBRATION, way=way)
+
+
+def item_ns(made: Bill, name: str) -> float | None:
+    return next(item.ns for item in made.items if item.name == name)
+
+
+def test_a_window_is_calibrated_by_the_shortest_call() -> None:
+    # 350 ns between the tracepoints, of which getppid's 150 stand for a call of 100.
+    made = billed(crossed([call("read", 1000, 350.0, each_bytes=1, size=1)]))
+    assert item_ns(made, "read") == pytest.approx(300_000)
+    assert next(item.boundary_ns for item in made.items if item.name == "read") == pytest.approx(100_000)
+
+
+def test_a_call_that_is_shorter_than_the_window_of_counting_costs_nothing_and_not_less() -> None:
+    assert item_ns(billed(crossed([call("read", 1000, 10.0)])), "read") == 0.0
+
+
+def test_the_items_never_exceed_the_cpu_time() -> None:
+    made = billed(crossed([call("stat", 1000, 400_000.0)]))
+    assert made.kernel_ns == pytest.approx(made.cpu.value) and made.capped
+
+
+def test_a_call_that_is_not_timed_is_priced_as_the_shortest_and_says_at_least() -> None:
+    made = billed(crossed([call("read", 1000, 0.0)]), "notified")
+    (item,) = (item for item in made.items if item.name == "read")
+    assert (item.ns, item.bound) == (pytest.approx(100_000), "at least")
+
+
+def test_switches_and_faults_are_those_of_runs_that_were_not_counted() -> None:
+    counted = crossed([], voluntary=0)
+    made = bill("program", [crossed([])] * 3, counted, CALIBRATION, way="notified")
+    assert made.events["voluntary"] == 3
+    assert [(item.name, item.count) for item in made.items] == [("page fault", 7)]
+
+
+def test_page_faults_have_their_kinds_where_these_are_counted() -> None:
+    made = billed(crossed([], store_faults=10, copy_faults=4, load_faults=0, fetch_faults=0))
+    assert {item.name: item.count for item in made.items} == {
+        "first store to a page": 10,
+        "store to a shared page (copy)": 4,
+    }
+
+
+def test_small_transfers_are_merged_by_their_bytes() -> None:
+    counted = crossed(
+        [call("read", 8192, 350.0, each_bytes=1, size=1), call("write", 1, 350.0, each_bytes=4096, size=3)]
+    )
+    (saving,) = savings(billed(counted), counted)
+    assert (saving.what, saving.before, saving.after) == ("read 4 KiB at a time", 8192, 2)
+    assert saving.ns == pytest.approx(8190 * 300) and saving.least_ns == pytest.approx(8190 * 100)
+
+
+@pytest.mark.parametrize(
+    ("calls", "events", "saves_ns"),
+    [
+        ([call("lseek", 50_000, 150.0), call("read", 50_000, 1050.0, size=4)], {}, 50_000 * 100),
+        ([call("clock_gettime", 20_000, 250.0)], {}, 20_000 * 200),
+        ([call("mmap", 3000, 1050.0), call("munmap", 3000, 2050.0)], {"execs": 1}, 3000 * 3000),
+        ([call("fork", 100, 100_050.0)], {"execs": 100, "forks": 100}, 100 * 80_000),
+        ([call("rt_sigaction", 64 * 500, 200.0)], {"forks": 500}, 64 * 500 * 150),
+        ([call("mprotect", 300, 9_050.0), call("access", 100, 2_050.0)], {"execs": 100}, 300 * 9000 + 100 * 2000),
+    ],
+)
+def test_a_rule_predicts_what_its_change_removes(
+    calls: list[CallCount], events: dict[str, int], saves_ns: float
+) -> None:
+    counted = crossed(calls, **events)
+    (saving,) = savings(billed(counted), counted)
+    assert saving.ns == pytest.approx(saves_ns)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [call("read", 8000, 350.0, each_bytes=65536, size=4)],
+        [call("lseek", 50_000, 150.0), call("read", 10, 1050.0)],
+        [call("mmap", 30, 900_050.0), call("munmap", 5, 1050.0)],
+        [call("clone", 100, 100_050.0)],
+        [call("read", 3, 350.0, each_bytes=1, size=1)],
+    ],
+)
+def test_no_saving_is_made_up(calls: list[CallCount]) -> None:
+    counted = crossed(calls)
+    assert savings(billed(counted), counted) == ()
+
+
+def test_what_stops_a_better_way_is_printed() -> None:
+    counted = crossed([call("read", 10, 0.0)])
+    made = bill("program", [counted] * 3, counted, CALIBRATION, way="notified", why="BPF is not permitted")
+    shown = [block for block in blocks([Billed(made, ())]) if isinstance(block, str)]
+    assert any("BPF is not permitted" in sentence for sentence in shown)
+    assert any(isinstance(block, Table) for block in blocks([Billed(made, ())]))
