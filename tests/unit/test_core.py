@@ -19,7 +19,6 @@ from tollmeter.experiment.core import (
     follows_clock,
     sample_clocks,
     states,
-    usual,
     widths,
 )
 from tollmeter.experiment.taken import Taken
@@ -121,14 +120,6 @@ def test_visits_judged_in_one_call_do_not_affect_each_other() -> None:
     assert states(some, clocks(CLOCK_HZ, CLOCK_HZ, 0.0, CLOCK_HZ), np.full(4, 4.0)).tolist() == [
         "whole", "whole", "unknown", "unknown", "whole", "whole"
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("whole", "shared", "unknown", "name"),
-    [(8, 2, 0, "whole"), (7, 3, 0, "unknown"), (1, 8, 1, "shared"), (0, 0, 10, "unknown"), (0, 0, 0, "unknown")],
-)
-def test_a_mixture_is_called_what_four_fifths_of_it_are(whole: int, shared: int, unknown: int, name: str) -> None:
-    assert usual(np.array(["whole"] * whole + ["shared"] * shared + ["unknown"] * unknown, dtype="<U7")) == name
 
 
 def test_a_width_that_earlier_runs_saw_counts_where_this_one_was_never_alone() -> None:

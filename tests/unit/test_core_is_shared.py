@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import msgspec
-import numpy as np
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
@@ -12,7 +11,6 @@ from tollmeter.findings.interference import core_is_shared
 from tollmeter.judgement.convergence import settlement
 from tollmeter.model import Finding, Index, Machine, Outcome, Results, RunInfo, Sample
 from tollmeter.numbers.rows import known_of, rows
-from tollmeter.numbers.series import Part, without_brief_visits
 
 PROBES = {"any.probe": probe(metric(means="entry"))}
 WHOLE, SHARED = 4.0, 2.4
@@ -44,12 +42,6 @@ def found(outcomes: list[Outcome]) -> list[Finding]:
     machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
     index = Index(format=2, run=told, machine=machine, rows=rows(outcomes, PROBES, known))
     return list(core_is_shared(Results(index=index, probes=PROBES)))
-
-
-def test_visits_that_are_left_out_take_their_share_with_them() -> None:
-    values = np.ones(13)
-    part = Part(values, values, np.array([4, 1, 4, 4]), (1, 2, 3, 4), np.ones(4), 0.8)
-    assert without_brief_visits(part).share == pytest.approx(0.6)
 
 
 def test_a_busy_sibling_is_named_with_its_share_and_its_price() -> None:

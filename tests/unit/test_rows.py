@@ -9,17 +9,20 @@ import time
 from math import exp
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from pace import within_units
+from tollmeter.experiment.precision import quantiles_of
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known, Learned, row_name
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.rows import known_of, row_key, rows
+from tollmeter.numbers.series import UNDISTURBED
 
 
 def only(outcomes: list[Outcome], told: Probe) -> Row:
@@ -351,9 +354,9 @@ def test_a_whole_core_stands_beside_a_shared_one_and_is_the_headline() -> None:
     alone, shared = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
     found = only([outcome([alone] * 4 + [shared] * 8, visit=i) for i in range(5)], probe())
     assert (found.state, found.median) == ("whole", pytest.approx(10))
-    assert [one.state for one in found.states] == ["whole", "shared"]
-    assert [one.median for one in found.states] == pytest.approx([10, 15])
-    assert [one.share for one in found.states] == pytest.approx([1 / 4, 2 / 3])
+    assert [one.state for one in found.states] == ["whole", "all", "shared"]
+    assert [one.median for one in found.states] == pytest.approx([10, (4 * 10 + 8 * 15) / 12, 15])
+    assert [one.share for one in found.states] == pytest.approx([1 / 4, 1, 2 / 3])
     assert (found.samples, found.visits) == (60, 5)
 
 
@@ -361,7 +364,28 @@ def test_a_core_that_was_never_whole_says_what_it_was() -> None:
     shared = [sample(15, witness=beside(2.4))] * 6
     learned = Known(widths={("local", "x86_64"): 4.0})
     (found,) = rows([outcome(shared, visit=i) for i in range(3)], {"any.probe": probe()}, learned)
-    assert (found.state, [one.state for one in found.states]) == ("shared", ["shared"])
+    assert (found.state, [one.state for one in found.states]) == ("all", ["all", "shared"])
+
+
+@pytest.mark.parametrize(("alone", "state"), [(1, "all"), (4, "whole")])
+def test_a_moment_without_a_sibling_does_not_make_a_row_uncontended(alone: int, state: str) -> None:
+    """Fewer than four values of a visit are none, however many visits have them."""
+    some, rest = sample(10, witness=beside(4.0)), sample(15, witness=beside(2.4))
+    learned = Known(widths={("local", "x86_64"): 4.0})
+    visits = [outcome([some] * alone + [rest] * 8, visit=i) for i in range(6)]
+    (found,) = rows(visits, {"any.probe": probe()}, learned)
+    assert found.state == state
+    assert found.median == pytest.approx(10 if state == "whole" else (10 + 8 * 15) / 9)
+
+
+@pytest.mark.parametrize("batches", [4, 8, 32])
+def test_an_uncontended_cost_does_not_depend_on_how_many_batches_saw_it(batches: int) -> None:
+    """Noise of 2 % to one side: visits of few batches and of many mean the same within 0.3 %."""
+    rng = np.random.default_rng(batches)
+    costs = 1 + 0.02 * rng.exponential(size=(4000, batches))
+    seen = quantiles_of(costs.ravel(), np.full(4000, batches), UNDISTURBED)
+    assert np.mean(np.log(seen)) == pytest.approx(np.log(1 - 0.02 * np.log(1 - UNDISTURBED)), abs=0.003)
+    assert quantiles_of(np.full(batches, 7.0), np.array([batches]), UNDISTURBED).tolist() == [7.0]
 
 
 def test_a_core_that_was_not_seen_has_no_state() -> None:

@@ -144,7 +144,6 @@ _STRETCH = 1 << 16
 _LOOKS = 3
 """At the core of each sample, at most."""
 _NAMES = np.array(["unknown", "shared", "whole"], object)
-_MOST_OF_TIME = 0.8
 _ALTERNATES = 0.6
 _LEAST_BUSY = 0.04
 """Share of the readings. A sibling that is busy for less makes a row slower by less than 1 %."""
@@ -254,12 +253,6 @@ def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
     clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)
     made = (read > 0) & (clocks > 0)
     return np.where(made, read / np.where(made, clocks, 1.0), 0.0)
-
-
-def usual(seen: NDArray[np.object_]) -> StateName:
-    """What a mixture of samples is called: one state where it was that for four fifths of them."""
-    names: tuple[StateName, ...] = ("whole", "shared")
-    return next((name for name in names if len(seen) and (seen == name).mean() >= _MOST_OF_TIME), "unknown")
 
 
 # ---- slices of profiles ----------------------------------------------------------------------------------------------

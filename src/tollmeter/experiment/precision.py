@@ -90,6 +90,19 @@ def middles_of(values: Array, counts: NDArray[np.int64]) -> Array:
     return middles
 
 
+def quantiles_of(values: Array, counts: NDArray[np.int64], share: float) -> Array:
+    """One quantile of each stretch, between ordered values at the place that is median-unbiased whatever their
+    distribution (Hyndman and Fan 1996, definition 8). counts: values of each, at least one."""
+    starts, quantiles = np.cumsum(counts) - counts, np.empty(len(counts))
+    for count in np.unique(counts).tolist():
+        alike = counts == count
+        ordered = np.sort(values[starts[alike, None] + np.arange(count)], axis=1)
+        place = min(max(share * (count + 1 / 3) - 2 / 3, 0.0), count - 1.0)
+        below, above = int(place), min(int(place) + 1, count - 1)
+        quantiles[alike] = ordered[:, below] + (place - below) * (ordered[:, above] - ordered[:, below])
+    return quantiles
+
+
 def hodges_lehmann(values: Sequence[float] | Array) -> float:
     """The Hodges-Lehmann estimate of location: the median of all pairwise means (1963). Nearly as efficient as the
     mean, with a breakdown point of 29 %. Raises ValueError without a value."""

@@ -200,7 +200,8 @@ def _verdict(old: Row, new: Row, ratio: Estimate, adjusted: float, least: float)
 
 _CERTAIN = 1.5
 """Times the half-width of 95 % that a change has to exceed where many rows are judged together."""
-STATES = {"whole": "uncontended", "shared": "contended", None: "of unknown state", "unknown": "of unknown state",
+STATES = {"whole": "uncontended", "all": "as this machine gives it", None: "of unknown state",
+          "unknown": "of unknown state", "shared": "contended",
           "first": "bimodal", "second": "bimodal"}  # fmt: skip
 
 

@@ -178,7 +178,7 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
             values = tuple(outcome.gauges[metric.name] for outcome in seen)
             yield VisitValues(point, metric, values, values, tuple(outcome.seed for outcome in seen), None)
         elif computed := metric_estimates(visited, metric, known).by_mode:
-            costs, clock = tuple(computed[0].part.medians.tolist()), visited.readings[0].outcome.clock.kind
+            costs, clock = tuple(computed[0].part.costs.tolist()), visited.readings[0].outcome.clock.kind
             stated = counted(metric) if clock == "instructions" else metric
             values = tuple(as_unit(cost, stated) if stated.unit in RATES and cost > 0 else cost for cost in costs)
             yield VisitValues(point, stated, values, costs, computed[0].part.layouts, computed[0].scatter)

@@ -16,7 +16,7 @@ REAL_CLOCKS: tuple[Clock, ...] = ("hardware", "external")
 """Of a real machine's time: its own, and a host's at the other end of a line."""
 Status = Literal["ok", "failed", "wrong_answer", "timeout", "unsupported", "unstable", "interrupted", "infrastructure"]
 Priority = Literal["normal", "real-time"]
-StateName = Literal["whole", "shared", "unknown", "first", "second"]
+StateName = Literal["whole", "all", "shared", "unknown", "first", "second"]
 RunVerdict = Literal["quiet", "unknown", "busy", "held back", "too short", "interrupted"]
 OpposedVerdict = Literal["slower", "faster", "differs", "cannot tell"]
 ClaimVerdict = Literal["holds", "same direction", "does not hold", "cannot tell"]

@@ -29,9 +29,9 @@ from tollmeter.model.requested import Suite
 
 
 class State(Record, frozen=True):
-    """What a row costs in one state of the machine: on an uncontended core (`whole`), beside a busy sibling hyperthread
-    (`shared`), unknown or mixed within a sample (`unknown`), or in the first or second of two modes of unknown cause.
-    share: of the row's samples. low, high: 95 %."""
+    """What a row costs in one state of the machine: on an uncontended core (`whole`), as the machine gives it (`all`,
+    over all samples), beside a busy sibling hyperthread (`shared`), or in the first or second of two modes of unknown
+    cause; `unknown` where the evidence could not be read. share: of the row's samples. low, high: 95 %."""
 
     state: StateName
     share: Portion

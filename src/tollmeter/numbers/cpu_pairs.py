@@ -60,7 +60,7 @@ def pair_numbers(
     good = sorted((outcome for outcome in outcomes if outcome.status == "ok"), key=lambda outcome: outcome.visit)
     readings = known.readings(good, probe)
     series = series_of(readings, metric, Overheads(Paid(0.0), None), {})
-    medians = dict(zip(series.all.layouts, series.all.medians.tolist(), strict=True)) if series else {}
+    medians = dict(zip(series.all.layouts, series.all.costs.tolist(), strict=True)) if series else {}
     costs = [(medians.get(outcome.seed or -outcome.visit - 1, 0.0), outcome.cpus[:2]) for outcome in good]
     timed = [(value, tuple(sorted(cpus))) for value, cpus in costs if value > 0 and len(cpus) > 1]
     if not timed:

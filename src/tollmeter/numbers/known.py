@@ -64,13 +64,13 @@ class Known(NamedTuple):
     """clocks_hz: core clock by target, which times are stated at.
     widths: of the whole core. alternating: where its sibling is busy and idle in turn within a sample, so that the
     state of no sample is known.
-    scatter: by probe and metric. evidence: by these and the target, that costs follow the core's clock.
+    scatter: by probe, metric and state. evidence: by these and the target, that costs follow the core's clock.
     learned, precision: from earlier runs, and as asked for.
     made: what was made of visits already; None where nothing is kept."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
-    scatter: Mapping[tuple[str, str], Scatter] = {}
+    scatter: Mapping[tuple[str, str, StateName | None], Scatter] = {}
     evidence: Mapping[tuple[str, str, str], ClockEvidence] = {}
     learned: Learned = Learned()
     precision: float = PRECISION

@@ -78,20 +78,22 @@ def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> Me
     complaint = _too_little(visited.readings, asked, series) or visited.paid.bent(asked)
     if complaint or series is None:
         return MetricEstimates(metric, None, (), complaint)
-    by_mode = [_estimated(*mode, visited, asked, known) for mode in _by_mode(*series.headline())]
+    state, part = series.headline()
+    by_mode = [_estimated(mode, state, visited, asked, known) for mode in _by_mode(state, part)]
     return MetricEstimates(metric, series, by_mode, _breaks_physics(by_mode[0].estimate, metric))
 
 
 def _estimated(
-    name: StateName | None, part: Part, visited: PointReadings, metric: Metric, known: Known
+    mode: tuple[StateName | None, Part], state: StateName | None, visited: PointReadings, metric: Metric, known: Known
 ) -> ModeEstimate:
+    """mode: its name, or the state's, and its values. state: of the core."""
+    name, part = mode
     probe, first = visited.probe, visited.readings[0].outcome
-    common = known.scatter.get((probe.probe, metric.name))
-    scatter = common or Scatter(runs_sd=known.learned.group_sd(probe.probe, metric.name))
     # Runs under an emulator do not differ as those of a machine do.
     differ = 0.0 if first.clock.kind in EMULATED else known.runs_sd(_name(visited, metric, name))
-    scatter = msgspec.structs.replace(scatter, runs_sd=differ)
-    medians = part.medians
+    common = known.scatter.get((probe.probe, metric.name, state), Scatter())
+    scatter = msgspec.structs.replace(common, runs_sd=differ)
+    medians = part.costs
     # What a difference is a part of, from which the control is subtracted; 0 for all else.
     minuend = whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
     if minuend or medians.min() <= 0:
@@ -118,9 +120,8 @@ def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
     }
     if estimates.complaint or estimates.series is None:
         return bare(first, visited.probe, estimates.metric, "unstable", estimates.complaint, **counts)
-    headline = estimates.series.headline()[0]
-    others = [state for state in estimates.series.parts.items() if state[0] != headline]
-    by_mode = [*estimates.by_mode, *(_estimated(*state, visited, asked, known) for state in others)]
+    others = [*estimates.series.by_state().items()][1:]
+    by_mode = [*estimates.by_mode, *(_estimated(each, each[0], visited, asked, known) for each in others)]
     notes = [text for text in (visited.note, visited.paid.body.why) if text]
     numbers = _numbers(by_mode, estimates.metric) | {
         "clock_hz": estimates.series.clock_hz,
@@ -170,14 +171,16 @@ def counted(metric: Metric) -> Metric:
 def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
     """The headline; or, where its batches fall into two modes, both of these, the commoner first. Two modes are what
     its visits scatter by: inside each they scatter as the probe's other points do."""
-    if part.medians.min() <= 0:
+    if part.costs.min() <= 0:
         return [(name, part)]
     logs = np.log(np.where(part.values > 0, part.values, np.nan))
     cut = bimodal_split([visit[~np.isnan(visit)] for visit in part.visits(logs)])
     if cut is None:
         return [(name, part)]
     slower = part.values > exp(cut)
-    parts: list[tuple[StateName | None, Part]] = [("first", part.where(~slower)), ("second", part.where(slower))]
+    parts: list[tuple[StateName | None, Part]] = [
+        ("first", part.where(~slower, "median")), ("second", part.where(slower, "median")),
+    ]  # fmt: skip
     return sorted(parts, key=lambda part: -part[1].share)
 
 
@@ -220,7 +223,7 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
     head = by_mode[0]
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
-    least = pooled.min() if pooled.min() > 0 else _in_unit(head.part.medians, metric).min()
+    least = pooled.min() if pooled.min() > 0 else _in_unit(head.part.costs, metric).min()
     states = []
     for mode in by_mode:
         if mode.name is not None and mode.estimate.low > 0:

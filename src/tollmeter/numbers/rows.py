@@ -34,6 +34,7 @@ from tollmeter.model import (
     Point,
     Probe,
     Row,
+    StateName,
     Status,
     Topology,
     Value,
@@ -45,6 +46,7 @@ from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
 from tollmeter.numbers.readings import Reading
 from tollmeter.numbers.row_of import PointReadings, bare, gauge_row, row_of
+from tollmeter.numbers.series import Series
 
 GRAVEST_FIRST: tuple[Status, ...] = (
     "wrong_answer", "failed", "timeout", "infrastructure", "interrupted", "unsupported", "unstable",
@@ -188,26 +190,27 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
 
 
 def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
-    """With which costs follow the clock, and how each metric of a probe scatters over its timed points."""
-    # Of each point its cost, its evidence, and the logs of its visits with their layouts, at the clock and as read.
-    timed: dict[tuple[str, str, str], list[tuple[float, float, tuple[Logs, Logs]]]] = defaultdict(list)
+    """With which costs follow the clock, and how each metric of a probe scatters over its timed points, by state."""
+    # Of each point its cost, its evidence, and its values at the clock and as read.
+    timed: dict[tuple[str, str, str], list[tuple[float, float, tuple[Series, Series]]]] = defaultdict(list)
     for group in groups:
         point, probe = group[0].point, probes[group[0].point.probe]
         readings = _readings(group, probe, known)
         paid = known.overheads(readings)
         for metric in probe.metrics:
             series = known.series(readings, metric, paid) if metric.source != "gauge" else None
-            parts = [view.headline()[1] for view in (series, series.as_read())] if series else []
-            if series and min(part.medians.min() for part in parts) > 0:
-                at_clock, as_read = ((np.log(part.medians), part.layouts) for part in parts)
-                views = series.cost(), series.evidence, (at_clock, as_read)
-                timed[point.probe, metric.name, point.target].append(views)
-    logs: dict[tuple[str, str], list[Logs]] = defaultdict(list)
+            if series and min(series.all.costs.min(), series.headline()[1].costs.min()) > 0:
+                views = series, series.as_read()
+                timed[point.probe, metric.name, point.target].append((series.cost(), series.evidence, views))
+    logs: dict[tuple[str, str, StateName | None], list[Logs]] = defaultdict(list)
     evidence = dict[tuple[str, str, str], ClockEvidence]()
     for name, points in timed.items():
         evidence[name] = seen = ClockEvidence([cost for cost, _, _ in points], [own for _, own, _ in points])
-        logs[name[:2]] += [views[0 if follows_clock(cost, seen) else 1] for cost, _, views in points]
-    scatter = {name: common_scatter(series, known.learned.group_sd(*name)) for name, series in logs.items()}
+        for cost, _, views in points:
+            for state, part in views[0 if follows_clock(cost, seen) else 1].by_state().items():
+                if part.costs.min() > 0:
+                    logs[*name[:2], state].append((np.log(part.costs), part.layouts))
+    scatter = {name: common_scatter(series) for name, series in logs.items()}
     return known._replace(scatter=scatter, evidence=evidence)
 
 

@@ -5,31 +5,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from tollmeter.experiment.batches import Array
-from tollmeter.experiment.core import clock_evidence, usual
-from tollmeter.experiment.precision import LEAST_VISITS, middles_of
+from tollmeter.experiment.core import clock_evidence
+from tollmeter.experiment.precision import LEAST_VISITS, middles_of, quantiles_of
 from tollmeter.experiment.taken import Counts, Mask
 from tollmeter.model import REAL_CLOCKS, Metric, StateName
 from tollmeter.numbers.readings import Overheads, Reading, costs_of
 
-_LEAST_VALUES = 4
+LEAST_VALUES = 4
+"""Of a visit in one state of the core: a moment between two visitors is the least sure to have been without one."""
+UNDISTURBED = 0.25
+"""The quantile of a visit's uncontended batches that stands for it: their lower quartile. What disturbs a batch makes
+it longer, never shorter; lower quantiles agree better between runs, and scatter more between visits (decision 52)."""
+_ONE_SIDED = ("body", "control")
+"""Sources whose batches are disturbed to one side. A difference errs to both, and so does what companions share."""
+
+Location = Literal["quantile", "median", "mean"]
 
 
 class Part(NamedTuple):
     """The values of those samples that were taken in one state, of one visit after the other. raw: the same values as
-    read off the clock; counts: values of each visit, none 0; layouts: of each visit; medians: of the values of each
-    visit. share: of all samples.
+    read off the clock; counts: values of each visit, none 0; layouts: of each visit; weights: iterations of each value,
+    which make a mean one over time. by: what stands for a visit; costs: that of each visit. share: of all samples.
     """
 
     values: Array
     raw: Array
     counts: Counts
     layouts: tuple[int, ...]
-    medians: Array
+    weights: Array
+    by: Location
+    costs: Array
     share: float = 1.0
 
     def visits(self, some: Array | None = None) -> list[Array]:
@@ -39,18 +49,37 @@ class Part(NamedTuple):
         return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
 
     def as_read(self) -> Part:
-        return self._replace(values=self.raw, medians=middles_of(self.raw, self.counts))
+        return self._replace(values=self.raw, costs=_costs(self.raw, self.counts, self.weights, self.by))
 
-    def where(self, mask: Mask) -> Part:
-        """Some of the values; those of visits that have enough of them, where there are enough of these."""
-        some = _part(self.values, self.raw, self.counts, self.layouts, mask)
-        return without_brief_visits(some)._replace(share=self.share * some.share)
+    def where(self, mask: Mask, by: Location) -> Part:
+        """Some of the values, without the visits that then have none. share: of the values before."""
+        ends = np.cumsum(self.counts)
+        some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])) if len(ends) else self.counts
+        kept = some > 0
+        values, weights, counts = self.values[mask], self.weights[mask], some[kept]
+        raw = values if self.values is self.raw else self.raw[mask]
+        share = self.share * int(mask.sum()) / max(1, len(mask))
+        costs = _costs(values, counts, weights, by)
+        return Part(values, raw, counts, tuple(compress(self.layouts, kept)), weights, by, costs, share)
+
+    def of_long_visits(self) -> Part:
+        """Without the visits that have fewer than LEAST_VALUES."""
+        return self.where(np.repeat(self.counts >= LEAST_VALUES, self.counts), self.by)
+
+
+def _costs(values: Array, counts: Counts, weights: Array, by: Location) -> Array:
+    if by == "quantile":
+        return quantiles_of(values, counts, UNDISTURBED)
+    if by == "median" or not len(counts):
+        return middles_of(values, counts)
+    starts = np.cumsum(counts) - counts
+    return np.asarray(np.add.reduceat(values * weights, starts) / np.add.reduceat(weights, starts))
 
 
 class Series(NamedTuple):
-    """all: every usable sample; parts: by state, those that were seen often enough to speak; state: of the whole
-    series, None where the core's state was not measured. clock_hz: what times are stated at, None where they are as
-    read. evidence: that they consist of core cycles, as `clock_evidence` gives it.
+    """all: every usable sample; parts: by state of the core, those that were seen often enough. state: of `all`, None
+    where the core's state was not measured. clock_hz: what times are stated at, None where they are as read. evidence:
+    that they consist of core cycles, as `clock_evidence` gives it.
     """
 
     all: Part
@@ -66,11 +95,18 @@ class Series(NamedTuple):
 
     def cost(self) -> float:
         """The middle of its visits, as `readings` states costs."""
-        return float(np.median(self.headline()[1].medians))
+        return float(np.median(self.headline()[1].costs))
+
+    def by_state(self) -> dict[StateName | None, Part]:
+        """What the row states, the headline first: the cost on an uncontended core where that was seen, the cost as
+        the machine gives it, and that beside a busy sibling."""
+        several: tuple[tuple[StateName | None, Part | None], ...] = (
+            ("whole", self.parts.get("whole")), (self.state, self.all), ("shared", self.parts.get("shared")),
+        )  # fmt: skip
+        return {name: part for name, part in several if part is not None}
 
     def headline(self) -> tuple[StateName | None, Part]:
-        """What the row speaks of: the whole core if it was seen, else whatever there was."""
-        return ("whole", self.parts["whole"]) if "whole" in self.parts else (self.state, self.all)
+        return next(iter(self.by_state().items()))
 
 
 def series_of(
@@ -80,8 +116,9 @@ def series_of(
     timed, costs = costs_of(readings, metric, paid)
     if not timed:
         return None
-    raw, counts = costs.ravel(), np.array([len(read.iterations) for read in timed]) * costs.shape[1]
-    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in timed]), costs.shape[1])
+    columns = costs.shape[1]
+    raw, counts = costs.ravel(), np.array([len(read.iterations) for read in timed]) * columns
+    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in timed]), columns)
     clocks = middles_of(during, counts)
     first = timed[0].outcome
     is_time = metric.unit != "cycle" and first.clock.kind in REAL_CLOCKS
@@ -89,37 +126,17 @@ def series_of(
     evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in timed])
     values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
-    everything = Part(values, raw, counts, layouts, middles_of(values, counts))
-    seen = np.concatenate([read.states for read in timed])
-    if (seen == "unknown").all():
+    weights = (np.concatenate([read.iterations for read in timed])[:, None] * np.arange(1.0, 1.0 + columns)).ravel()
+    seen = np.repeat(np.concatenate([read.states for read in timed]), columns)
+    is_seen = bool((seen != "unknown").any())
+    by: Location = "mean" if is_seen else "median"
+    everything = Part(values, raw, counts, layouts, weights, by, _costs(values, counts, weights, by))
+    if not is_seen:
         return Series(everything, {}, None, stated, evidence)
-    names: tuple[StateName, ...] = ("whole", "shared")
-    masks = ((name, np.repeat(seen == name, costs.shape[1])) for name in names)
-    parts = {name: without_brief_visits(_part(values, raw, counts, layouts, mask)) for name, mask in masks}
+    ways: dict[StateName, Location] = {
+        "whole": "quantile" if metric.source in _ONE_SIDED else "median", "shared": "median",
+    }  # fmt: skip
+    parts = {name: everything.where(seen == name, way).of_long_visits() for name, way in ways.items()}
     least = min(LEAST_VISITS, len(timed))
-    enough = {
-        name: part for name, part in parts.items() if len(part.counts) >= least and len(part.values) >= _LEAST_VALUES
-    }
-    return Series(everything, enough, usual(seen), stated, evidence)
-
-
-def _part(values: Array, raw: Array, counts: Counts, layouts: Sequence[int], mask: Mask) -> Part:
-    """Some of the values, without the visits that then have none. counts, layouts: of each visit, all values."""
-    ends = np.cumsum(counts)
-    some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]]))
-    kept = some > 0
-    share, counts = int(mask.sum()) / len(mask), some[kept]
-    seen = raw[mask]
-    used = seen if values is raw else values[mask]
-    return Part(used, seen, counts, tuple(compress(layouts, kept)), middles_of(used, counts), share)
-
-
-def without_brief_visits(part: Part) -> Part:
-    """Without the visits that were in the state for a sample or two only, where enough others were there for longer: a
-    moment between two visitors is the least sure to have been without one."""
-    longer = part.counts >= _LEAST_VALUES
-    if longer.sum() < LEAST_VISITS:
-        return part
-    mask, layouts = np.repeat(longer, part.counts), tuple(compress(part.layouts, longer))
-    share = part.share * len(layouts) / len(part.layouts)
-    return Part(part.values[mask], part.raw[mask], part.counts[longer], layouts, part.medians[longer], share)
+    enough = {name: part for name, part in parts.items() if len(part.counts) >= least}
+    return Series(everything, enough, "all", stated, evidence)

@@ -25,7 +25,7 @@ CHANGE = "│"
 WIDEST, NARROW = 72, 24
 MOST_TABLES = 6
 STATES = {
-    "whole": "uncontended core", "shared": "contended core", "unknown": "core of unknown state",
+    "whole": "uncontended core", "all": "over all samples", "unknown": "core of unknown state",
     "first": "first mode", "second": "second mode",
 }  # fmt: skip
 

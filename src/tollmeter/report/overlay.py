@@ -24,7 +24,7 @@ from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Column, Line, Table
 
 CANNOT_TELL = 4
-STATES = {"whole": "on an uncontended core", "shared": "on a contended core", "unknown": "on a core of unknown state"}
+STATES = {"whole": "on an uncontended core", "all": "over all samples", "unknown": "on a core of unknown state"}
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, State, Toll
+from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.numbers import (
     DASH,
@@ -223,7 +223,7 @@ def unread(results: Results) -> tuple[str, ...]:
 
 
 BESIDE = 2
-"""Place of the toll table's column beside the time: on a contended core, or in cycles."""
+"""Place of the toll table's column beside the time: over all samples, or in cycles."""
 
 
 def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table | None:
@@ -232,11 +232,12 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
     paid = [toll for toll in tolls if toll.value is not None]
     if not paid:
         return None
-    both = any(contended_state(toll) for toll in paid)
+    both = any(was_contended(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
-    columns += [Column("contended" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
+    columns += [Column("all samples" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
     lines = [
-        Line((toll.toll, of_toll(toll), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note) for toll in paid
+        Line((toll.toll, headline(toll, both=both), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note)
+        for toll in paid
     ]
     lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
     return Table(columns, lines)
@@ -253,17 +254,24 @@ def brief(table: Table | None) -> Table | None:
 
 
 def beside(toll: Toll, *, both: bool) -> Figure | str:
-    """The column next to the time. both: the time on a contended core, if some toll has one; else in cycles."""
+    """The column next to the time. both: the time over all samples, as this machine gives it; else in cycles."""
     if not both:
         return cycles_of_toll(toll)
-    contended = contended_state(toll)
-    return time(contended.median, contended.low, contended.high) if contended else DASH
+    given = next((state for state in toll.states if state.state == "all"), None)
+    if given is None:
+        return DASH
+    return of_toll(toll) if given is toll.states[0] else time(given.median, given.low, given.high)
 
 
-def contended_state(toll: Toll) -> State | None:
-    """The toll on a contended core."""
-    seen = {state.state: state for state in toll.states}
-    return seen.get("shared") if "whole" in seen else None
+def headline(toll: Toll, *, both: bool) -> Figure | str:
+    """The toll's time; nothing on an uncontended core where it was seen there too seldom. both: as in `beside`."""
+    return DASH if both and toll.states and toll.states[0].state == "all" else of_toll(toll)
+
+
+def was_contended(toll: Toll) -> bool:
+    """Whether its two values, on an uncontended core and over all samples, need a column each."""
+    seen = [state.state for state in toll.states]
+    return "shared" in seen or seen[:1] == ["all"]
 
 
 def per_ms(ns: float) -> str:

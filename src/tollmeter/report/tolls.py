@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
-from tollmeter.report.numbers import DASH, Figure, of_toll, time, without_idle_zeros
+from tollmeter.report.numbers import DASH, Figure, time, without_idle_zeros
 from tollmeter.report.shown import best_known
-from tollmeter.report.tables import beside, contended_state, per_ms
+from tollmeter.report.tables import beside, headline, per_ms, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
@@ -89,12 +89,12 @@ def ladder(results: Results) -> Ladder | None:
         figure = time(10.0**decade)
         words = "" if place % every else f"{without_idle_zeros(figure.number)} {figure.unit}"
         ticks.append((_at(10.0**decade, decades), words))
-    both = any(contended_state(toll) for toll in paid)
+    both = any(was_contended(toll) for toll in paid)
     known = best_known(results)
     groups = tuple(
         (name, tuple(_rung(toll, decades, both, toll in known) for toll in tolls)) for name, tolls in grouped(results)
     )
-    return Ladder("contended" if both else "in cycles", tuple(ticks), groups)
+    return Ladder("all samples" if both else "in cycles", tuple(ticks), groups)
 
 
 def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
@@ -103,7 +103,9 @@ def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:
     firm = toll.visits >= LEAST_VISITS
     low, high = (toll.low or toll.value, toll.high or toll.value) if firm else (toll.value, toll.value)
     mark = Mark(_at(toll.value, decades), _at(low, decades), _at(high, decades), firm)
-    return Rung(toll.toll, mark, of_toll(toll), beside(toll, both=both), per_ms(toll.value), toll.note, known)
+    return Rung(
+        toll.toll, mark, headline(toll, both=both), beside(toll, both=both), per_ms(toll.value), toll.note, known
+    )
 
 
 def _at(ns: float, decades: range) -> str:

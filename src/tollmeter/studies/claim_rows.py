@@ -28,7 +28,7 @@ TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
 
 NO_TURNS = "The control loop was not timed where this was."
-_STATES = ("whole", "shared")
+_STATES = ("whole", "all")
 
 
 class Measured(NamedTuple):
