@@ -24,7 +24,10 @@ from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Column, Line, Table
 
 CANNOT_TELL = 4
-STATES = {"whole": "on an uncontended core", "all": "over all samples", "unknown": "on a core of unknown state"}
+STATES = {
+    "whole": "on an uncontended core", "all": "over all samples", "shared": "on a contended core",
+    "unknown": "on a core of unknown state",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
