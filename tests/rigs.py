@@ -53,6 +53,7 @@ class Rig:
         self.wide: list[Sequence[tuple[int, ...]]] = []
         self.pool: WorkerPool | None = None
         self.width = 0.0
+        self.beside = False
 
     def plan(self, *selects: Select, budget: float = 1000, gaps: dict[str, str] | None = None,
              against: tuple[str, ...] = (), published: tuple[Published, ...] = (),
@@ -70,7 +71,8 @@ class Rig:
         paths = {key: executable.path for key, executable in catalog().executables.items()}
         with opened as journal, Stopping([self]) as self.stopping:
             stage = Stage(
-                {"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool
+                {"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool,
+                reviews_beside=self.beside,
             )  # fmt: skip
             return conduct(plan, stage, done, before)
 

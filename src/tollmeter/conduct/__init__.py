@@ -33,6 +33,7 @@ def conduct(plan: Plan, stage: Stage, done: Sequence[Outcome] = (), seconds_befo
     run = _Run(plan, stage, done, seconds_before)
     with no_collections():
         status, reason = run.to_the_end()
+    run.close()
     run.leave_a_sentence_for_gaps(reason)
     return run.note(status, reason, end_strays() if stage.watch else 0)
 
@@ -44,7 +45,7 @@ class _Run:
         self._seconds_before = seconds_before
         self._began = stage.now()
         self._reader = Outcomes()
-        self._judging = Judging(plan, stage.judge)
+        self._judging = Judging(plan, stage.judge, beside=stage.reviews_beside)
         built = [earlier for earlier in done if (earlier.point.probe, earlier.point.abi) in stage.executables]
         self._schedule = Schedule(plan, self._judging, self._has_ended, done, built)
         for earlier in done:
@@ -78,12 +79,16 @@ class _Run:
         )
 
     def _review(self, *, anew: bool = False) -> bool:
-        """Judges the points, refines curves and notes the state, if there are enough new visits."""
-        if not self._judging.review(anew=anew):
-            return False
-        self._schedule.refine(self._left())
-        self.note("measuring")
-        return True
+        """Goes by the review that was begun, refines curves, notes the state, and begins another if there are enough
+        new visits. anew: waits for one of all visits."""
+        judging, is_new = self._judging, False
+        for _ in range(2):
+            judging.begin(anew=anew)
+            if judging.take(wait=anew):
+                is_new = True
+                self._schedule.refine(self._left())
+                self.note("measuring")
+        return is_new
 
     def _make(self, visit: Visit) -> None:
         stage, point = self._stage, visit.point
@@ -105,6 +110,9 @@ class _Run:
     def _keep(self, outcome: Outcome) -> None:
         if outcome.status != "interrupted":
             self._judging.add(outcome)
+
+    def close(self) -> None:
+        self._judging.close()
 
     def _has_ended(self, place: Place) -> bool:
         point, cpus = place

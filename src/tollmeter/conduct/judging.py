@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tollmeter.conduct.beside import Beside
 from tollmeter.conduct.stage import Judge
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point
 from tollmeter.model.topology import matrix_of
 from tollmeter.plan import Plan, SweepCurve
@@ -14,58 +16,95 @@ _REVIEWED_AGAIN = 1.1
 """Visits that a review needs, as a multiple of those of the review before: one takes as long as several visits."""
 
 
+Seen = Mapping[Point, list[Outcome]]
+
+
 class Judging:
     """Of one run. seen: its visits by point."""
 
-    def __init__(self, plan: Plan, judge: Judge) -> None:
+    def __init__(self, plan: Plan, judge: Judge, *, beside: bool = False) -> None:
+        """beside: whether a review may be made while visits are."""
         self._plan = plan
         self._judge = judge
         self.seen: dict[Point, list[Outcome]] = {}
         self._reviewed = 0
+        self._unread: list[Outcome] = []
         self._wanted: dict[Point, float] = {}
         self._wide: dict[Point, tuple[int, Sequence[tuple[int, ...]]]] = {}
+        self._beside = Beside[dict[Point, float]](is_allowed=beside and not plan.against)
 
     def add(self, outcome: Outcome) -> None:
         """Adds a new visit."""
         self.seen.setdefault(outcome.point, []).append(outcome)
+        self._unread.append(outcome)
+        self._beside.add(outcome)
 
-    def review(self, *, anew: bool = False) -> bool:
-        """Looks at all visits if there are a tenth more than at the last review, or, anew, if there are any more: what
-        points want is then computed again. Returns whether it did."""
-        visits = sum(map(len, self.seen.values()))
-        if visits == self._reviewed or (not anew and visits < _REVIEWED_AGAIN * self._reviewed):
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a review is made beside the visits."""
+        return self._beside.is_under_way
+
+    def begin(self, *, anew: bool = False) -> None:
+        """Begins a review of all visits if there are a tenth more than at the last one, or, anew, if there are any
+        more."""
+        visits = self._reviewed + len(self._unread)
+        if self._beside.is_under_way or not self._unread or (not anew and visits < _REVIEWED_AGAIN * self._reviewed):
+            return
+        new, self._unread, self._reviewed = self._unread, [], visits
+        seen = {point: list(several) for point, several in self.seen.items()}
+        self._beside.begin(lambda: self._all_wanted(seen), new)
+
+    def _all_wanted(self, seen: Seen) -> dict[Point, float]:
+        self._judge.look([outcome for several in seen.values() for outcome in several])
+        wanted: dict[Point, float] = {}
+        for point in seen:
+            self._want(point, seen, wanted)
+        return wanted
+
+    def take(self, *, wait: bool = False) -> bool:
+        """Goes by the review that was begun, if it is made or waited for. Returns whether there was one."""
+        wanted = self._beside.taken(wait=wait)
+        if wanted is None:
             return False
-        self._reviewed = visits
-        self._judge.look([outcome for several in self.seen.values() for outcome in several])
-        self._wanted.clear()
+        self._wanted = wanted
         self._wide.clear()
         return True
+
+    def close(self) -> None:
+        self._beside.close()
 
     def full_width(self, point: Point) -> float:
         return self._judge.full_width(point)
 
     def differing(self) -> Sequence[Point]:
-        """Points that were measured in another state of the machine than the rest."""
-        return self._judge.differing(self.seen)
+        """Points that were measured in another state of the machine than the rest; none while a review is made."""
+        return () if self.is_under_way else self._judge.differing(self.seen)
 
     def visits_wanted(self, point: Point) -> float:
-        """The number of visits that the point needs in all, by the last review. The second point of interleaved
-        comparisons is wanted as long as any first point is."""
-        if point not in self._wanted:
-            self._wanted[point] = self._visits_wanted(point)
-        return self._wanted[point]
+        """The number of visits that the point needs in all, by the last review; of one that it did not see, those of an
+        interval. The second point of interleaved comparisons is wanted as long as any first point is."""
+        if point not in self._wanted and self.is_under_way:
+            return LEAST_VISITS
+        return self._want(point, self.seen, self._wanted)
 
-    def _visits_wanted(self, point: Point) -> float:
-        seen = self.seen.get(point, [])
+    def _want(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
+        if point not in wanted:
+            wanted[point] = self._visits_wanted(point, seen, wanted)
+        return wanted[point]
+
+    def _visits_wanted(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
+        own = seen.get(point, [])
         second = self._plan.against.get(point)
         if second:
-            return self._judge.visits_wanted_against([*seen, *self.seen.get(second, ())], (point, second))
+            return self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))
         if self._plan.against:
-            return max(self.visits_wanted(first) for first, second in self._plan.against.items() if second == point)
-        return self._judge.visits_wanted(seen, self._plan.probes[point.probe])
+            firsts = (first for first, second in self._plan.against.items() if second == point)
+            return max(self._want(first, seen, wanted) for first in firsts)
+        return self._judge.visits_wanted(own, self._plan.probes[point.probe])
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
         """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""
+        self.take(wait=True)
         seen = len(self.seen.get(point, ()))
         if point not in self._wide:
             alike = [other for other in self.seen if matrix_of(other) == matrix_of(point)]

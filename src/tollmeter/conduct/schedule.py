@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tollmeter.conduct.judging import Judging
+from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_shown, visit_order
@@ -86,11 +87,15 @@ class Schedule:
 
     def _wait_for(self, left_s: float) -> int:
         """How long a visit of the round may wait for an uncontended core: so that on a core that always is contended
-        each point gets its interval, and this round its visits."""
-        lacking = sum(LEAST_VISITS - self._count(point) for point in self.points if self._lacks_interval(point))
-        left_s /= self._slowness(left_s)
-        needed_s = self._to_intervals_s(self.points) + self._seconds_of(point for point, _ in self._queue)
-        return int(1000 * max(0.0, left_s - needed_s) / max(1, lacking, len(self._queue)))
+        there is time for the visits to come, at least those of an interval and at most as many as there were."""
+        to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
+        needed_s = sum(visits * self._seconds_of([point]) for point, visits in to_come.items())
+        spare_s = left_s / self._slowness(left_s) - needed_s
+        return int(1000 * max(0.0, spare_s) / max(1, sum(to_come.values()), len(self._queue)))
+
+    def _to_come(self, point: Point) -> int:
+        seen, least = self._count(point), LEAST_BLOCKS * LAYOUT_SERVES if self._plan.against else LEAST_VISITS
+        return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
         """The CPUs of a visit, also where another one stood in."""
@@ -163,7 +168,7 @@ class Schedule:
             iterations=sample.iterations if sample else 0,
             control_iterations=sample.control_iterations if sample else 0,
             wall_ms=max(_LEAST_WALL_MS, int(1000 * left_s)), full_width=self._judging.full_width(point),
-            wait_ms=self._wait_ms,
+            wait_ms=self._wait_ms, stays=self._judging.is_under_way,
         )  # fmt: skip
 
     def refusal(self, point: Point) -> Visit:

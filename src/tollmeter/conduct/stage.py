@@ -49,7 +49,8 @@ class Observer(Protocol):
 
 class Stage(NamedTuple):
     """The parts of a run. executables: path by (probe, ABI). now: monotonic seconds. pool: the processes that wait for
-    visits on this machine, or None. watch: reports other activity here; None where nothing is measured here."""
+    visits on this machine, or None. watch: reports other activity here; None where nothing is measured here.
+    reviews_beside: whether the host has a CPU for reviews on which no single worker is measured."""
 
     targets: Mapping[str, Target]
     executables: Mapping[tuple[str, str], str]
@@ -60,3 +61,4 @@ class Stage(NamedTuple):
     now: Callable[[], float] = time.monotonic
     pool: WorkerPool | None = None
     watch: Watch | None = None
+    reviews_beside: bool = False

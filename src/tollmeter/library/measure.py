@@ -148,7 +148,11 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
         with eyes.observing(work.plan, work.machine) as observer:
             local = targets[LOCAL]
             pool = local.pool if isinstance(local, Local) else None
-            stage = Stage(targets, paths, journal, judge, observer, eyes.stopping, pool=pool, watch=eyes.watch)
+            has_own_cpu = work.plan.host_cpu not in (None, *work.plan.cpus[:1])
+            stage = Stage(
+                targets, paths, journal, judge, observer, eyes.stopping, pool=pool, watch=eyes.watch,
+                reviews_beside=has_own_cpu,
+            )  # fmt: skip
             session = conduct(_after_start(work.plan, started), stage, work.done, work.seconds_before)
         eyes.stopping.reach(())
     return session
@@ -258,8 +262,8 @@ class AnalysisJudge:
         self._numbers.clear()
 
     def full_width(self, point: Point) -> float:
-        place = point.target, point.abi
-        return 0.0 if place in self._known.alternating else self._known.widths.get(place, 0.0)
+        known, place = self._known, (point.target, point.abi)
+        return 0.0 if place in known.alternating else known.widths.get(place, 0.0)
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
         return (

@@ -142,6 +142,7 @@ class Plan(Record, frozen=True):
         # A layout that is set up before its first visit is requested makes what the system accounts to a visit the same
         # for all of its visits. Not where the set-up starts or moves workers.
         moves = probe.switches or probe.spreads or any(role.pace != "background" for role in probe.roles)
+        may_go = cpus == self.cpus[:1] and not sampling.stays
         return Visit(
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), iterations=sampling.iterations,
@@ -149,14 +150,14 @@ class Plan(Record, frozen=True):
             folder=self.folder if is_local else "", peer=self.peer if is_local else "",
             forks=self.effort_of(point).forks, sets_up_first=is_local and not moves,
             full_width=sampling.full_width, wait_ms=sampling.wait_ms,
-            also=self.also if cpus == self.cpus[:1] and is_local and not moves and not probe.roles else (),
+            also=self.also if may_go and is_local and not moves and not probe.roles else (),
         )  # fmt: skip
 
 
 class Sampling(Record, frozen=True):
     """Of one visit: how many samples of what length, in which of the point's layouts; iterations as an earlier visit
     found them, 0 for none. wall_ms: left for it, 0 for no bound. full_width, wait_ms: of an uncontended core, and how
-    long to wait for one."""
+    long to wait for one. stays: on its CPU, since the host is busy on its own."""
 
     samples: int
     sample_ns: int
@@ -166,6 +167,7 @@ class Sampling(Record, frozen=True):
     wall_ms: int = 0
     full_width: float = 0.0
     wait_ms: int = 0
+    stays: bool = False
 
 
 _placing = lru_cache(maxsize=8)(Placing)

@@ -28,6 +28,8 @@ LEAST_ASIDE = 0.02
 """A smaller share changes nothing, and is printed with how the run was measured."""
 UNDER_WAY = "measuring now"
 LONGER, LEAST_BUDGET_S = 3, 60
+LEAST_SHOWN = 5
+"""Numbers of a first screen; a run of fewer lists its rows."""
 LACKS_MEMORY = "MiB of memory, and "
 """In the runtime's reason where there is less than a point takes (probes/runtime/arena.c)."""
 MEANINGS = {
@@ -100,7 +102,8 @@ def _of_first_screen(results: Results) -> list[str]:
     """How much of it is known, where most points have not converged: beside a busy sibling these come first."""
     run = results.index.run
     known, of = narrow(results)
-    is_worth = of and known and 2 * run.settled < run.points and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
+    is_beside_others = (run.shared_share or 0.0) > MOST_QUIET_CONTENDED and 2 * run.settled < run.points
+    is_worth = is_beside_others and known and of >= LEAST_SHOWN
     return [f"{known} of {of} numbers shown within {percent(NARROW)}"] if is_worth else []
 
 

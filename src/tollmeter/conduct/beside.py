@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A review beside visits: a thread on the host's CPU judges while a visit is measured on another CPU, unless the core's
+width shows that this disturbs the visits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from math import sqrt
+from typing import Generic, TypeVar
+
+from tollmeter.model import Outcome, Samples
+
+T = TypeVar("T")
+
+_LEAST_VISITS, _LEAST_MORE, _SURE = 20, 0.1, 3.0
+_TURN_S = 0.001
+"""For which the interpreter lets the review go on when a visit has ended; 5 ms by default, at each system call."""
+
+
+class Beside(Generic[T]):
+    """One review at a time. The host's CPU may be the sibling of the measured one, as on guests whose hypervisor moves
+    their CPUs: then visits beside a review are contended more often than others."""
+
+    def __init__(self, *, is_allowed: bool) -> None:
+        self._is_allowed = is_allowed
+        self._threads = ThreadPoolExecutor(1) if is_allowed else None
+        self._turn_s = sys.getswitchinterval()
+        if is_allowed:
+            sys.setswitchinterval(_TURN_S)
+        self._under_way: Future[T] | None = None
+        self._visits, self._contended = [0, 0], [0, 0]
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._under_way is not None
+
+    def begin(self, make: Callable[[], T], new: Sequence[Outcome]) -> None:
+        """new: visits that the review reads for the first time. Their columns are made here, since visits are added to
+        them meanwhile."""
+        for outcome in new:
+            Samples.of(outcome.samples).columns.columns()
+        if self._threads and self._is_allowed:
+            self._under_way = self._threads.submit(make)
+        else:
+            self._under_way = Future()
+            self._under_way.set_result(make())
+
+    def taken(self, *, wait: bool) -> T | None:
+        """The result, if it is there or waited for."""
+        done = self._under_way
+        if done is None or not (wait or done.done()):
+            return None
+        self._under_way = None
+        return done.result()
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts a visit, and whether it waited for an uncontended core."""
+        beside = int(self.is_under_way)
+        self._visits[beside] += 1
+        self._contended[beside] += outcome.waited_ns > 0
+        self._is_allowed = self._is_allowed and not self._disturbs()
+
+    def _disturbs(self) -> bool:
+        if min(self._visits) < _LEAST_VISITS:
+            return False
+        alone, beside = (some / of for some, of in zip(self._contended, self._visits, strict=True))
+        usual = sum(self._contended) / sum(self._visits)
+        error = sqrt(usual * (1 - usual) * sum(1 / of for of in self._visits))
+        return beside - alone > max(_LEAST_MORE, _SURE * error)
+
+    def close(self) -> None:
+        """Waits for the thread."""
+        if self._threads:
+            self._threads.shutdown()
+        sys.setswitchinterval(self._turn_s)
