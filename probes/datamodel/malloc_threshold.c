@@ -9,7 +9,7 @@
  * whose page is gone from the map after free was mapped, whatever the library. A small block after it keeps the heap's
  * end from being trimmed, which would look the same.
  *
- * Each search is made in a process of its own, since it moves what it measures.
+ * Each size is tried in a process of its own, since a trial moves what it measures.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #include "toll.h"
 
-enum { STEP = 4096, LEAST = 8192, MOST_FIRST = 4 << 20 };
+enum { SMALL = 2048, LEAST = 8192 };
 /* Not more than a 32-bit program has room for beside its own. */
 static const size_t most = sizeof(void *) == 4 ? (size_t)64 << 20 : (size_t)256 << 20;
 
@@ -29,6 +29,7 @@ struct blocks {
   size_t bytes, page;
   uint64_t first, adapted, ceiling;    /* 0: none was found */
   double given_back, given_back_below; /* shares; negative: unknown */
+  unsigned heap_blocks;                /* small ones that the heap has room for before it grows */
   uint64_t refused, marks;
 };
 
@@ -38,11 +39,13 @@ static bool is_gone(void *block, size_t page) {
   return mincore(start, 1, &resident) < 0 && errno == ENOMEM;
 }
 
-/* Whether a block of that size has a map of its own. Frees it, which may raise the threshold. */
+enum answer { NO, YES, UNKNOWN };
+
+/* Whether a block of that size has a map of its own. Frees it, which may raise the threshold. Of a process that may end. */
 static bool is_mapped(size_t bytes, size_t page) {
   char *volatile block = malloc(bytes);
-  char *volatile after = malloc(STEP / 2);
-  if (!block || !after) return false;
+  char *volatile after = malloc(SMALL);
+  if (!block || !after) _exit(UNKNOWN);
   block[bytes - 1] = 1;
   free(block);
   const bool gone = is_gone(block, page);
@@ -50,43 +53,76 @@ static bool is_mapped(size_t bytes, size_t page) {
   return gone;
 }
 
-/* The ceiling is the largest size that a freed block of the same size has brought under the threshold. */
-static bool adapts(size_t bytes, size_t page) {
-  is_mapped(bytes, page);
-  return !is_mapped(bytes, page);
+/* Small blocks until the heap would have to grow, and no more than a heap that never grows has: a block that fits into
+ * what the heap has left is cut from it, whatever its size. */
+static void use_up_heap(const struct blocks *blocks) {
+  for (unsigned i = 0; i < blocks->heap_blocks; i++)
+    if (!malloc(SMALL / 2)) _exit(UNKNOWN);
 }
 
-static uint64_t find_ceiling(size_t under, size_t page) {
-  size_t over = 2 * under;
-  while (over <= most && adapts(over, page)) under = over, over *= 2;
-  if (over > most) return under;
-  while (over - under > under / 64) {
-    const size_t between = under + (over - under) / 2;
-    if (adapts(between, page))
-      under = between;
-    else
-      over = between;
+static void count_heap_blocks(struct blocks *blocks) {
+  enum { MOST_BLOCKS = 4096 };
+  const void *const end = sbrk(0);
+  unsigned count = 0;
+  while (count < MOST_BLOCKS && malloc(SMALL / 2) && sbrk(0) == end) count++;
+  blocks->heap_blocks = count < MOST_BLOCKS ? count : 0;
+}
+
+/* ---- one trial, in a process of its own ---- */
+
+static bool is_mapped_at_first(const struct blocks *blocks, size_t bytes) {
+  return is_mapped(bytes, blocks->page);
+}
+
+/* Whether a block of twice the first threshold, mapped and freed, leaves one of this size mapped. */
+static bool is_mapped_afterwards(const struct blocks *blocks, size_t bytes) {
+  is_mapped(2 * (size_t)blocks->first, blocks->page);
+  return is_mapped(bytes, blocks->page);
+}
+
+/* Whether a freed block does not bring its own size under the threshold. */
+static bool is_mapped_again(const struct blocks *blocks, size_t bytes) {
+  is_mapped(bytes, blocks->page);
+  return is_mapped(bytes, blocks->page);
+}
+
+typedef bool trial(const struct blocks *blocks, size_t bytes);
+
+/* A search in one process would move what it looks for: its heap grows, and each block that it frees may raise the
+ * threshold. */
+static enum answer in_child_of_its_own(const struct blocks *blocks, trial *is_true, size_t bytes) {
+  int status = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    use_up_heap(blocks);
+    const enum answer answer = is_true(blocks, bytes) ? YES : NO;
+    _exit((int)answer);
   }
-  return under;
+  if (child < 0) return UNKNOWN;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return UNKNOWN;
+  return WIFEXITED(status) ? (enum answer)WEXITSTATUS(status) : UNKNOWN;
 }
 
-static uint64_t least_mapped(size_t from, size_t page) {
-  size_t bytes = from;
-  while (bytes <= MOST_FIRST && !is_mapped(bytes, page)) bytes += STEP;
-  return bytes > MOST_FIRST ? 0 : bytes;
+/* The least size of which it is true, to the byte; 0 where it is true of none, or not known. */
+static size_t least(const struct blocks *blocks, trial *is_true, size_t from) {
+  size_t under = from - 1, over = most;
+  if (in_child_of_its_own(blocks, is_true, over) != YES) return 0;
+  while (over - under > 1) {
+    const size_t between = under + (over - under) / 2;
+    const enum answer answer = in_child_of_its_own(blocks, is_true, between);
+    if (answer == UNKNOWN) return 0;
+    *(answer == YES ? &over : &under) = between;
+  }
+  return over;
 }
 
 static void search(struct blocks *blocks) {
-  blocks->first = least_mapped(LEAST, blocks->page);
-  if (blocks->first && !is_mapped((size_t)blocks->first, blocks->page))
-    blocks->ceiling = find_ceiling((size_t)blocks->first, blocks->page);
-}
-
-/* What a block of twice the first threshold, mapped and freed, makes of that: its own size where it adapts. */
-static void adapt(struct blocks *blocks) {
+  blocks->first = least(blocks, is_mapped_at_first, LEAST);
   if (!blocks->first) return;
-  is_mapped(2 * (size_t)blocks->first, blocks->page);
-  blocks->adapted = least_mapped((size_t)blocks->first, blocks->page);
+  blocks->adapted = least(blocks, is_mapped_afterwards, LEAST);
+  const size_t over = least(blocks, is_mapped_again, (size_t)blocks->first);
+  blocks->ceiling = over > blocks->first ? over - 1 : 0;
 }
 
 /* How much of what lay in small blocks the system has back once they are freed, and how much if one small block after
@@ -95,7 +131,7 @@ static double share_given_back(const struct blocks *blocks, bool with_block_afte
   enum { BLOCKS = 256, BLOCK = 65536 };
   static char *held[BLOCKS];
   for (int i = 0; i < BLOCKS; i++) held[i] = malloc(BLOCK);
-  char *volatile after = with_block_after ? malloc(STEP / 2) : NULL;
+  char *volatile after = with_block_after ? malloc(SMALL) : NULL;
   for (int i = 0; i < BLOCKS; i++)
     if (held[i]) memset(held[i], 1, BLOCK);
   for (int i = 0; i < BLOCKS; i++) free(held[i]);
@@ -130,8 +166,8 @@ static enum toll_status prepare(struct toll_run *r) {
   if (blocks->bytes < blocks->page || blocks->bytes > most)
     return toll_skip(r, "a block is of one page to %zu MiB here", most >> 20);
   blocks->given_back = blocks->given_back_below = -1;
-  in_child(blocks, search);
-  in_child(blocks, adapt);
+  in_child(blocks, count_heap_blocks);
+  search(blocks);
   in_child(blocks, give_back);
   in_child(blocks, give_back_below);
   return TOLL_OK;
@@ -216,5 +252,5 @@ const struct toll_probe toll_probe = {
     .finish = finish,
     .faults = true,
     .accounts = true,
-    .revision = 2,
+    .revision = 3,
 };

@@ -11,6 +11,12 @@
  * a waiting side that sleeps has to be woken on its own CPU, and one that spins takes the caller's line instead. Where
  * one thread is both ends neither waits: what is left is the channel itself.
  *
+ * On one CPU both sides have used it equally long before the clock starts. The timed worker also runs between batches,
+ * and the scheduler (EEVDF) then lets the other side, which it owes time, preempt it at each wake-up for as long as the
+ * batch lasts. A Unix stream is one third dearer in that mode: its read frees the buffer, which wakes the other side
+ * once more, so that a round trip has four switches and not two. Two programs that only call each other are not in it
+ * (docs/decisions/0051).
+ *
  * Each channel has bodies of its own, made of its two functions: a loop that called them by address would add to each
  * word what a spin on a line of the same core costs.
  */
@@ -24,6 +30,7 @@
 #include "channel_signal.h"
 #include "other_end.h"
 #include "toll.h"
+#include "wait.h"
 
 enum { OBJECTS = 64 };
 enum type { NUMBER, LIST, STRING, TYPES };
@@ -37,8 +44,15 @@ struct object {
     struct object *items;
   } value;
 };
+/* What each side has used of their one CPU. A batch's number is `asked` by one side and `paid` by the other. */
+struct used {
+  uint64_t until_ns[CHANNEL_SIDES]; /* CPU time of each when both last were even */
+  uint64_t ahead_ns;                /* by which the asker has gone ahead since */
+  _Atomic uint32_t asked, paid;
+};
 struct call {
   struct channel channel;
+  struct used used;
   struct object objects[OBJECTS];
   unsigned other_end; /* index of the CPU */
   uint32_t asked;
@@ -103,6 +117,7 @@ INTO_EACH void ask_oneself_by(struct toll_run *r, send_word *send, await_word *a
   }
 BODIES(shared_memory, channel_store, channel_spin)
 BODIES(futex, channel_store_and_wake, channel_sleep)
+BODIES(futex_private, channel_store_and_wake_private, channel_sleep_private)
 BODIES(futex_spin, channel_store_and_wake_sleeper, channel_spin_and_sleep)
 BODIES(eventfd, channel_store_and_count, channel_event)
 BODIES(pipe, channel_write, channel_read)
@@ -134,6 +149,7 @@ static const struct kind {
 #define KIND(name, open) open, ask_##name, serve_##name, oneself_##name
     {KIND(shared_memory, channel_open_nothing), NULL, false},
     {KIND(futex, channel_open_nothing), NULL, false},
+    {KIND(futex_private, channel_open_nothing), NULL, false},
     {KIND(futex_spin, channel_open_nothing), NULL, false},
     {KIND(eventfd, channel_open_events), NULL, false},
     {KIND(pipe, channel_open_pipes), NULL, false},
@@ -155,11 +171,30 @@ static const struct kind {
     {KIND(process_vm, channel_open_fetch), channel_begin_fetch, true},
     {KIND(io_uring, channel_open_rings), channel_begin_ring, false},
 };
-static const char *const channels[] = {
-    "shared_memory", "futex",       "futex_spin",      "eventfd",        "pipe",   "fifo",     "splice",
-    "vmsplice",      "unix_stream", "unix_datagram",   "descriptor",     "tcp",    "udp",      "file_lock",
-    "posix_queue",   "sysv_queue",  "posix_semaphore", "sysv_semaphore", "signal", "signalfd", "process_vm",
-    "io_uring",      NULL};
+static const char *const channels[] = {"shared_memory",
+                                       "futex",
+                                       "futex_private",
+                                       "futex_spin",
+                                       "eventfd",
+                                       "pipe",
+                                       "fifo",
+                                       "splice",
+                                       "vmsplice",
+                                       "unix_stream",
+                                       "unix_datagram",
+                                       "descriptor",
+                                       "tcp",
+                                       "udp",
+                                       "file_lock",
+                                       "posix_queue",
+                                       "sysv_queue",
+                                       "posix_semaphore",
+                                       "sysv_semaphore",
+                                       "signal",
+                                       "signalfd",
+                                       "process_vm",
+                                       "io_uring",
+                                       NULL};
 
 /* ---- the visit ---- */
 
@@ -170,6 +205,9 @@ static enum toll_status prepare(struct toll_run *r) {
   uint64_t random = r->seed;
   if (toll_choice(r, "address_space") == SAME_THREAD && placement != ONE_CPU)
     return toll_skip(r, "one thread is on one CPU");
+  call->channel.one_space = toll_choice(r, "address_space") != OTHER_SPACE;
+  if (!strcmp(channels[channel], "futex_private") && !call->channel.one_space)
+    return toll_skip(r, "a private futex is one of a single address space");
   if (find_other_end(r, &call->other_end) != TOLL_OK) return TOLL_SKIPPED;
   call->channel.one_cpu = placement == ONE_CPU;
   for (unsigned i = 0; i < OBJECTS; i++) call->objects[i].type = (unsigned)toll_random_below(&random, TYPES);
@@ -190,8 +228,44 @@ static void begin_both(struct toll_run *r) {
   for (enum channel_side self = ASKER; kind->begin && self < CHANNEL_SIDES; self++) kind->begin(channel, self);
 }
 
+/* ---- both sides have used their CPU equally long ---- */
+
+static bool share_a_cpu(const struct toll_run *r) {
+  return ((const struct call *)r->state)->channel.one_cpu && toll_choice(r, "address_space") != SAME_THREAD &&
+         toll_clock_is_real();
+}
+
+static uint64_t used_ns(void) {
+  return toll_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+/* The asker sleeps meanwhile: sched_yield() would put it behind again. */
+static void await_even(struct used *used) {
+  const uint32_t paid = atomic_load(&used->paid);
+  toll_timer_pause();
+  used->ahead_ns = used_ns() - used->until_ns[ASKER];
+  used->until_ns[ASKER] += used->ahead_ns;
+  atomic_fetch_add(&used->asked, 1);
+  toll_futex_wake(&used->asked, 1);
+  while (atomic_load(&used->paid) == paid) toll_futex_wait(&used->paid, paid);
+  toll_timer_resume();
+}
+
+/* The scheduler forgets what is more than a few of its slices. */
+static void become_even(struct used *used) {
+  enum { MOST_NS = 10000000 };
+  const uint32_t paid = atomic_load(&used->paid);
+  while (atomic_load(&used->asked) == paid) toll_futex_wait(&used->asked, paid);
+  const uint64_t ahead_ns = used->ahead_ns < MOST_NS ? used->ahead_ns : MOST_NS;
+  const uint64_t end_ns = used->until_ns[OWNER] + ahead_ns;
+  while ((used->until_ns[OWNER] = used_ns()) < end_ns) continue;
+  atomic_store(&used->paid, paid + 1);
+  toll_futex_wake(&used->paid, 1);
+}
+
 static void serve(struct toll_run *r) {
   begin(r, OWNER);
+  if (share_a_cpu(r)) become_even(&((struct call *)r->state)->used);
   kinds[toll_choice(r, "channel")].serve(r);
 }
 
@@ -202,6 +276,7 @@ static void ask(struct toll_run *r) {
     kind->ask_oneself(r);
   } else {
     begin(r, ASKER);
+    if (share_a_cpu(r)) await_even(&((struct call *)r->state)->used);
     kind->ask(r);
   }
 }
@@ -279,5 +354,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .roles = roles,
     .switches = true,
-    .revision = 3,
+    .pauses = true,
+    .revision = 4,
 };

@@ -45,7 +45,7 @@ struct channel {
   struct channel_slot slot[CHANNEL_SIDES];
   struct channel_end end[CHANNEL_SIDES];
   sem_t posted[CHANNEL_SIDES];
-  bool one_cpu;
+  bool one_cpu, one_space;
   int refused;   /* errno of what the system permits to no program here */
   uint64_t lost; /* words that did not arrive whole */
 };

@@ -45,28 +45,50 @@ static inline uint32_t channel_spin(struct channel *channel, enum channel_side s
 
 /* ---- a futex, with and without a spin before the sleep ---- */
 
+enum { CHANNEL_FUTEX_PRIVATE = 128 };
+
+static inline long channel_futex(_Atomic uint32_t *word, int operation, uint32_t value) {
+  return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
 /* With a CPU each, a side that slept only where there is no word yet would find it there as often as the other one is
  * awake, and by that the other one would be awake: two sides that were once quick sleep no more, a call takes a hundredth,
  * and which of the two it is lasts for thousands of calls. Here the waiting side has slept. */
-static inline void channel_store_and_wake(struct channel *channel, enum channel_side self, uint32_t word) {
+static inline void channel_store_and_wake_by(struct channel *channel, enum channel_side self, uint32_t word, int wake) {
   struct channel_slot *slot = &channel->slot[self];
   channel_store(channel, self, word);
   if (channel->one_cpu)
-    toll_futex_wake(&slot->word, 1);
+    channel_futex(&slot->word, wake, 1);
   else /* until the other side waits, or has seen the word: a signal wakes as well */
-    while (toll_futex_wake(&slot->parked, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word)
+    while (channel_futex(&slot->parked, wake, 1) == 0 && __atomic_load_n(&slot->last, __ATOMIC_RELAXED) != word)
       toll_relax();
 }
 
-static inline uint32_t channel_sleep(struct channel *channel, enum channel_side self) {
+static inline uint32_t channel_sleep_by(struct channel *channel, enum channel_side self, int wait) {
   struct channel_slot *slot = &channel->slot[!self];
   _Atomic uint32_t *place = channel->one_cpu ? &slot->word : &slot->parked;
   const uint32_t nothing = channel->one_cpu ? slot->last : 0;
   uint32_t word;
-  if (!channel->one_cpu) toll_futex_wait(place, nothing);
-  while ((word = channel_word(slot)) == slot->last) toll_futex_wait(place, nothing);
+  if (!channel->one_cpu) channel_futex(place, wait, nothing);
+  while ((word = channel_word(slot)) == slot->last) channel_futex(place, wait, nothing);
   __atomic_store_n(&slot->last, word, __ATOMIC_RELAXED);
   return word;
+}
+
+static inline void channel_store_and_wake(struct channel *channel, enum channel_side self, uint32_t word) {
+  channel_store_and_wake_by(channel, self, word, TOLL_FUTEX_WAKE);
+}
+static inline uint32_t channel_sleep(struct channel *channel, enum channel_side self) {
+  return channel_sleep_by(channel, self, TOLL_FUTEX_WAIT);
+}
+
+/* What a C library's locks of one process use: the kernel finds the sleepers by the address alone, and does not have to
+ * look up which page of which file or mapping it is. */
+static inline void channel_store_and_wake_private(struct channel *channel, enum channel_side self, uint32_t word) {
+  channel_store_and_wake_by(channel, self, word, TOLL_FUTEX_WAKE | CHANNEL_FUTEX_PRIVATE);
+}
+static inline uint32_t channel_sleep_private(struct channel *channel, enum channel_side self) {
+  return channel_sleep_by(channel, self, TOLL_FUTEX_WAIT | CHANNEL_FUTEX_PRIVATE);
 }
 
 /* No side is woken that is awake. Both sides store before they look at what the other stored, so that one of them sees it. */
@@ -109,7 +131,8 @@ static inline uint32_t channel_event(struct channel *channel, enum channel_side 
 }
 
 static inline bool channel_open_semaphores(struct channel *channel) {
-  return sem_init(&channel->posted[ASKER], 1, 0) == 0 && sem_init(&channel->posted[OWNER], 1, 0) == 0;
+  const int shared = !channel->one_space;
+  return sem_init(&channel->posted[ASKER], shared, 0) == 0 && sem_init(&channel->posted[OWNER], shared, 0) == 0;
 }
 
 static inline void channel_store_and_post(struct channel *channel, enum channel_side self, uint32_t word) {

@@ -60,6 +60,11 @@ static void read_by_system_call(struct toll_run *r) {
   note(r->state, now_ns);
 }
 
+/* The reading by a system call is the kernel's work, and so is the other where the vDSO gives way to it. */
+static enum toll_status prepare(struct toll_run *r) {
+  return toll_needs_kernel(r);
+}
+
 /* The two readings are of one clock: taken in turn they never go back. */
 static enum toll_status check(struct toll_run *r) {
   struct readings *readings = r->state;
@@ -87,6 +92,7 @@ const struct toll_probe toll_probe = {
     .question = "What does reading the clock cost, and does it enter the kernel?",
     .metrics = metrics,
     .state_bytes = sizeof(struct readings),
+    .prepare = prepare,
     .body = read_by_library,
     .control = read_by_system_call,
     .check = check,

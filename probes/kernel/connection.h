@@ -18,7 +18,8 @@
 
 #include "toll.h"
 
-enum { WAITING_CONNECTIONS = 64 };
+/* As the system limits it: a client that does not wait for the server must not be made to. */
+enum { WAITING_CONNECTIONS = 4096 };
 
 struct address {
   union {
@@ -63,14 +64,27 @@ static inline void send_at_once(int file) {
   setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
+/* What lmbench's client asks for: a port that a closed connection still has may be taken again. */
+static inline void reuse_ports(int file) {
+  const int yes = 1;
+  setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+}
+
 /* A connection, or -1 with errno. */
-static inline int connect_to(const struct address *address) {
+static inline int connect_with(const struct address *address, void (*set_up)(int file)) {
   const int file = socket(address->place.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (file >= 0 && set_up) set_up(file);
   if (file < 0 || connect(file, &address->place.any, address->length) == 0) return file;
   const int why = errno;
   close(file);
   errno = why;
   return -1;
+}
+static inline int connect_to(const struct address *address) {
+  return connect_with(address, NULL);
+}
+static inline int connect_reusing(const struct address *address) {
+  return connect_with(address, address->place.any.sa_family == AF_INET ? reuse_ports : NULL);
 }
 
 static inline bool reset(int file) {

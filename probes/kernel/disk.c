@@ -4,9 +4,10 @@
  *
  * Direct I/O goes to the device each time, and so needs no cache to be flushed before; a device or a host of this guest
  * may still have one, which a file larger than that shows (`size`). In order, one request waits for the last, as with lmdd:
- * what a device does with many at once is another question. Each sector begins with its own number and with how often it
- * was written, so that a block that came from elsewhere, or an old one, is seen: the ends of each block when it is read,
- * every sector in the check.
+ * what a device does with many at once is another question. The first and the last sector of a block begin with the
+ * block's number and with how often it was written, so that a block that came from elsewhere, or an old one, is seen when
+ * it is read. Each sector holds its place in the block, which never changes: stamping 2048 of them would be a part of each
+ * write that is timed. The check reads all of them.
  *
  * The file has no name, and is gone with the process.
  */
@@ -26,9 +27,10 @@ enum order { SEQUENTIAL, RANDOM };
 enum { SECTOR = 512, LEAST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20 };
 
 struct sector {
-  uint64_t number;
-  uint32_t written; /* how often */
-  char rest[SECTOR - 12];
+  uint64_t block;
+  uint32_t written; /* how often; of a block's ends, like its number */
+  uint32_t place;
+  char rest[SECTOR - 16];
 };
 struct disk {
   int file, refused;
@@ -43,38 +45,26 @@ static size_t sectors_of(const struct disk *disk) {
   return disk->block / SECTOR;
 }
 
-static void stamp(struct disk *disk, uint64_t block) {
-  const size_t sectors = sectors_of(disk);
-  for (size_t i = 0; i < sectors; i++) {
-    disk->buffer[i].number = block * sectors + i;
-    disk->buffer[i].written = disk->written[block];
-  }
+static void stamp(struct disk *disk, uint64_t block, size_t i) {
+  disk->buffer[i].block = block;
+  disk->buffer[i].written = disk->written[block];
 }
 
 static bool is_right(const struct disk *disk, uint64_t block, size_t i) {
   const struct sector *sector = &disk->buffer[i];
-  return sector->number == block * sectors_of(disk) + i && sector->written == disk->written[block];
+  const bool is_end = i == 0 || i == sectors_of(disk) - 1;
+  return sector->place == i && (!is_end || (sector->block == block && sector->written == disk->written[block]));
 }
 
 static bool write_block(struct disk *disk, uint64_t block) {
   disk->written[block]++;
-  stamp(disk, block);
+  stamp(disk, block, 0);
+  stamp(disk, block, sectors_of(disk) - 1);
   return pwrite(disk->file, disk->buffer, disk->block, (off_t)(block * disk->block)) == (ssize_t)disk->block;
 }
 
 static bool read_block(struct disk *disk, uint64_t block) {
   return pread(disk->file, disk->buffer, disk->block, (off_t)(block * disk->block)) == (ssize_t)disk->block;
-}
-
-/* Without a name where the file system has that, else with one that is gone at once. */
-static int open_nameless(const char *folder) {
-  char name[1100];
-  const int file = open(folder, O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600);
-  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
-  snprintf(name, sizeof name, "%s/toll.XXXXXX", folder);
-  const int named = mkostemp(name, O_DIRECT | O_CLOEXEC);
-  if (named >= 0) unlink(name);
-  return named;
 }
 
 static enum toll_status lay_out(struct toll_run *r, struct disk *disk) {
@@ -83,6 +73,7 @@ static enum toll_status lay_out(struct toll_run *r, struct disk *disk) {
   disk->buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = disk->block});
   disk->written = toll_buffer(r, (struct toll_buffer_request){.bytes = disk->blocks * sizeof *disk->written});
   if (!disk->buffer || !disk->written) return toll_refused(r);
+  for (size_t i = 0; i < sectors_of(disk); i++) disk->buffer[i].place = (uint32_t)i;
   for (uint64_t block = 0; block < disk->blocks; block++)
     if (!write_block(disk, block)) return refuse_file(r, toll_folder(r), errno);
   return TOLL_OK;
@@ -95,7 +86,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (disk->block % LEAST_BLOCK || !disk->block || disk->block > LARGEST_BLOCK || disk->bytes < disk->block)
     return toll_skip(r, "a block is a multiple of %d bytes, 1 MiB at most, and no larger than the file", LEAST_BLOCK);
   if (needs_disk(r, toll_folder(r)) != TOLL_OK) return TOLL_SKIPPED;
-  disk->file = open_nameless(toll_folder(r));
+  disk->file = open_nameless(toll_folder(r), O_DIRECT);
   if (disk->file < 0 && errno == EINVAL) return toll_skip(r, "the file system has no direct I/O");
   return disk->file < 0 ? refuse_file(r, toll_folder(r), errno) : lay_out(r, disk);
 }
@@ -158,5 +149,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .switches = true,
-    .revision = 1,
+    .revision = 2,
 };

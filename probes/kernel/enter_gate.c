@@ -4,7 +4,8 @@
  *
  * x86 kept its old doors: the software interrupt of 1978 goes through a descriptor table, and on some machines through
  * checks that the fast instruction avoids; a 32-bit program is handed a page of kernel code that knows the fastest door
- * (sysenter or syscall), and calls through it, so that there the ordinary gate is this one. An ABI with one door only has nothing to compare, and says so.
+ * (sysenter or syscall), and calls through it, so that there the ordinary gate is this one. POWER9 has a second instruction
+ * for it. An ABI with one door only has nothing to compare, and says so.
  */
 #define _GNU_SOURCE 1
 #include "gate.h"
@@ -12,7 +13,7 @@
 #include "entry.h"
 #include "toll.h"
 
-enum gate { ORDINARY, INT80, VDSO };
+enum gate { ORDINARY, INT80, VDSO, SC };
 
 struct gates {
   long answer;
@@ -29,6 +30,23 @@ static bool int80_is_open(void) {
   return toll_guarded(enter_int80, (void *)&answer) == 0 && answer == (long)getppid();
 }
 
+/* Whether the kernel offers scv besides sc. */
+static bool has_two_instructions(void) {
+#if defined(__powerpc64__)
+  return kernel_has_scv;
+#else
+  return false;
+#endif
+}
+
+static long enter_by_sc(void) {
+#if defined(__powerpc64__)
+  return kernel_enter_by_sc(SYS_getppid, 0, 0);
+#else
+  return -ENOSYS;
+#endif
+}
+
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct gates *gates = r->state;
@@ -37,6 +55,8 @@ static enum toll_status prepare(struct toll_run *r) {
   if (gate == INT80 && !GATE_INT80) return toll_skip(r, "this architecture has no interrupt gate for system calls");
   if (gate == INT80 && !int80_is_open()) return toll_skip(r, "this kernel keeps the int 0x80 gate shut");
   if (gate == VDSO && !gates->vdso) return toll_skip(r, "the kernel offers this ABI no gate of its own in the vDSO");
+  if (gate == SC && !has_two_instructions())
+    return toll_skip(r, "the ordinary gate is the only instruction for it here");
   return TOLL_OK;
 }
 
@@ -54,6 +74,9 @@ static void enter(struct toll_run *r) {
     case VDSO:
       for (; i; i--) answer = gate_vdso(gates->vdso);
       break;
+    case SC:
+      for (; i; i--) answer = enter_by_sc();
+      break;
   }
   gates->answer = answer;
 }
@@ -69,11 +92,12 @@ static enum toll_status check(struct toll_run *r) {
   return toll_wrong(r, "the kernel answered %ld, not %ld", gates->answer, (long)getppid());
 }
 
-static const char *const names[] = {"ordinary", "int80", "vdso", NULL};
+static const char *const names[] = {"ordinary", "int80", "vdso", "sc", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "gate",
      .kind = TOLL_CHOICE,
-     .summary = "the one that the ABI's C library takes, the interrupt int 0x80, or the kernel's own code in the vDSO",
+     .summary = "the one that the ABI's C library takes, the interrupt int 0x80, the kernel's own code in the vDSO, or "
+                "POWER's sc",
      .choices = names},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "round_trip",
@@ -92,5 +116,5 @@ const struct toll_probe toll_probe = {
     .control = control,
     .check = check,
     .calls = 1,
-    .revision = 3,
+    .revision = 3 + KERNEL_GATE_REVISION,
 };

@@ -71,5 +71,5 @@ const struct toll_probe toll_probe = {
     .control = control,
     .check = check,
     .calls = 1,
-    .revision = 3,
+    .revision = 3 + KERNEL_GATE_REVISION,
 };

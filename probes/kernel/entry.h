@@ -13,6 +13,9 @@
  * A 32-bit program on x86 does not know the fastest door of its CPU (sysenter or syscall). The kernel does, and hands it
  * code that goes through it, in the vDSO; C libraries call that, and fall back to the interrupt where there is none, as
  * under an emulator. The interrupt itself has its row in enter_gate.
+ *
+ * POWER9 has a second instruction, scv, which leaves fewer registers to be kept by the kernel. glibc takes it where the
+ * kernel offers it (2.33); the older sc has its row in enter_gate.
  */
 #ifndef TOLL_KERNEL_ENTRY_H
 #define TOLL_KERNEL_ENTRY_H
@@ -36,6 +39,48 @@ __attribute__((naked)) static void kernel_interrupt(void) {
 __attribute__((constructor)) static void kernel_find_gate(void) {
   const uintptr_t offered = (uintptr_t)getauxval(AT_SYSINFO);
   kernel_gate = offered ? offered : (uintptr_t)kernel_interrupt;
+}
+#endif
+
+/* Added to a probe's revision where the ordinary gate has become another one: scv on POWER. */
+#if defined(__powerpc64__)
+enum { KERNEL_GATE_REVISION = 1 };
+#else
+enum { KERNEL_GATE_REVISION = 0 };
+#endif
+
+#if defined(__powerpc64__)
+enum { KERNEL_OFFERS_SCV = 0x00100000 }; /* PPC_FEATURE2_SCV of AT_HWCAP2 */
+static bool kernel_has_scv;
+
+__attribute__((constructor)) static void kernel_find_scv(void) {
+  kernel_has_scv = getauxval(AT_HWCAP2) & KERNEL_OFFERS_SCV;
+}
+
+/* It answers with a negative errno, as most kernels do, where sc sets a bit of the condition register. */
+TOLL_NOINLINE static long kernel_enter_by_scv(long number, long first, long second) {
+  register long r0 __asm__("r0") = number;
+  register long r3 __asm__("r3") = first;
+  register long r4 __asm__("r4") = second;
+  __asm__ volatile(".machine push\n\t.machine power9\n\tscv 0\n\t.machine pop"
+                   : "+r"(r0), "+r"(r3), "+r"(r4)
+                   :
+                   : "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "cr1", "cr5", "cr6", "cr7", "lr", "ctr",
+                     "xer", "memory");
+  return r3;
+}
+#endif
+
+#if defined(__powerpc__)
+TOLL_NOINLINE static long kernel_enter_by_sc(long number, long first, long second) {
+  register long r0 __asm__("r0") = number;
+  register long r3 __asm__("r3") = first;
+  register long r4 __asm__("r4") = second;
+  __asm__ volatile("sc\n\tbns+ 1f\n\tneg 3, 3\n1:"
+                   : "+r"(r0), "+r"(r3), "+r"(r4)
+                   :
+                   : "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
+  return r3;
 }
 #endif
 
@@ -67,15 +112,10 @@ TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
   register long a1 __asm__("a1") = second;
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1) : "memory");
   return a0;
+#elif defined(__powerpc64__)
+  return kernel_has_scv ? kernel_enter_by_scv(number, first, second) : kernel_enter_by_sc(number, first, second);
 #elif defined(__powerpc__)
-  register long r0 __asm__("r0") = number;
-  register long r3 __asm__("r3") = first;
-  register long r4 __asm__("r4") = second;
-  __asm__ volatile("sc\n\tbns+ 1f\n\tneg 3, 3\n1:"
-                   : "+r"(r0), "+r"(r3), "+r"(r4)
-                   :
-                   : "r5", "r6", "r7", "r8", "r9", "r10", "r11", "r12", "cr0", "ctr", "xer", "memory");
-  return r3;
+  return kernel_enter_by_sc(number, first, second);
 #elif defined(__s390x__)
   register long r1 __asm__("r1") = number;
   register long r2 __asm__("r2") = first;

@@ -5,8 +5,8 @@
  * Reading the zero device and writing the null device are an entry, the look-up of a descriptor and a call through a table;
  * pread brings the page cache and a copy of 4 KiB, of a page that
  * was written (one that never was is not in the cache, and is cleared in place of copied); stat walks a path, fstat does not; opening makes a descriptor and
- * closing frees it; a lock is taken and given back; a directory is listed; a file is made, filled with 0 to 10 KiB and
- * removed. The file lies in the system's memory file system, so that no disk is asked.
+ * closing frees it; a lock is taken and given back; a file is made, filled with 0 to 10 KiB and removed. The file lies in
+ * the system's memory file system, so that no disk is asked. stat and open are of /dev/null: path_call has regular files.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "toll.h"
@@ -23,7 +22,7 @@
 enum { PAGE = 4096, MOST_CREATED = 10240, PATH_BYTES = 64 };
 
 struct file {
-  int zero, null, memory, folder;
+  int zero, null, memory;
   char path[PATH_BYTES];
   char buffer[MOST_CREATED];
   uint64_t failed, done;
@@ -61,10 +60,6 @@ static bool lock_and_unlock(struct file *file) {
   lock.l_type = F_UNLCK;
   return locked && fcntl(file->memory, F_SETLK, &lock) == 0;
 }
-static bool list_folder(struct file *file) {
-  return lseek(file->folder, 0, SEEK_SET) == 0 &&
-         syscall(SYS_getdents64, file->folder, file->buffer, sizeof file->buffer) > 0;
-}
 static bool create_and_remove(struct file *file, size_t bytes) {
   const int created = open(file->path, O_CREAT | O_EXCL | O_WRONLY, 0600);
   if (created < 0) return false;
@@ -79,11 +74,11 @@ static bool create_full(struct file *file) {
   return create_and_remove(file, MOST_CREATED);
 }
 
-static const char *const names[] = {"read_zero", "write_null", "read_page",   "write_page",   "fstat",      "stat",
-                                    "open",      "lock",       "list_folder", "create_empty", "create_10k", NULL};
-static bool (*const calls[])(struct file *file) = {read_zero,      write_null,   read_page,      write_page,
-                                                   ask_descriptor, ask_path,     open_and_close, lock_and_unlock,
-                                                   list_folder,    create_empty, create_full};
+static const char *const names[] = {"read_zero", "write_null", "read_page",    "write_page", "fstat", "stat",
+                                    "open",      "lock",       "create_empty", "create_10k", NULL};
+static bool (*const calls[])(struct file *file) = {read_zero,      write_null, read_page,      write_page,
+                                                   ask_descriptor, ask_path,   open_and_close, lock_and_unlock,
+                                                   create_empty,   create_full};
 
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
@@ -91,7 +86,6 @@ static enum toll_status prepare(struct toll_run *r) {
   const unsigned call = toll_choice(r, "call");
   file->zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
   file->null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  file->folder = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   file->memory = memfd_create("toll", MFD_CLOEXEC);
   if (file->memory >= 0 && !write_page(file)) return toll_fail(r, "no file in memory could be filled");
   snprintf(file->path, sizeof file->path, "/dev/shm/toll.%ld.%d", (long)getpid(), (int)(r->seed % 1000));

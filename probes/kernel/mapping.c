@@ -5,7 +5,8 @@
  * A map alone is bookkeeping and costs the same at every size; what grows with it are the pages, each of which is faulted
  * in, and torn down with its translation. Changing the protection of touched pages walks the same tables and throws the
  * translations away. The file kinds map pages that the page cache already holds. lmbench's lat_mmap writes a byte every
- * 16 KiB of the first tenth of a shared map of a file.
+ * 16 KiB of the first tenth of a shared map of a file: of the run's folder, since what a first store costs is the file
+ * system's matter. The other files are in memory.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "medium.h"
 #include "toll.h"
 
 enum act { MAP, MAP_AND_TOUCH, MAP_FILE_AND_READ, PROTECT, LMBENCH };
@@ -58,7 +60,8 @@ static void protect_and_back(struct mapping *mapping) {
   mapping->failed += mprotect(mapping->kept, mapping->bytes, PROT_READ | PROT_WRITE) != 0;
 }
 
-static bool open_file(struct mapping *mapping) {
+static bool open_file(struct mapping *mapping, const char *folder) {
+  if (mapping->act == LMBENCH) return (mapping->file = open_filled(folder, mapping->bytes, 0)) >= 0;
   mapping->file = memfd_create("toll", MFD_CLOEXEC);
   if (mapping->file < 0) return false;
   for (size_t i = 0; i < mapping->bytes; i += mapping->page)
@@ -74,8 +77,8 @@ static enum toll_status prepare(struct toll_run *r) {
   mapping->bytes = ((size_t)toll_number(r, "size") + mapping->page - 1) / mapping->page * mapping->page;
   mapping->file = -1;
   if (!mapping->bytes) return toll_skip(r, "nothing cannot be mapped");
-  if ((mapping->act == MAP_FILE_AND_READ || mapping->act == LMBENCH) && !open_file(mapping))
-    return toll_skip(r, "the system gave no file in memory: %s", strerror(errno));
+  if ((mapping->act == MAP_FILE_AND_READ || mapping->act == LMBENCH) && !open_file(mapping, toll_folder(r)))
+    return refuse_file(r, mapping->act == LMBENCH ? toll_folder(r) : "memory", errno);
   if (mapping->act != PROTECT) return TOLL_OK;
   mapping->kept = toll_buffer(r, (struct toll_buffer_request){.bytes = mapping->bytes, .pages = TOLL_PAGES_SMALL});
   return mapping->kept ? TOLL_OK : toll_refused(r);
@@ -128,5 +131,5 @@ const struct toll_probe toll_probe = {
     .check = check,
     .faults = true,
     .calls = 2,
-    .revision = 1,
+    .revision = 2,
 };

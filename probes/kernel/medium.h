@@ -6,8 +6,12 @@
 #define TOLL_KERNEL_MEDIUM_H
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include "toll.h"
 
@@ -31,6 +35,33 @@ static inline enum toll_status needs_disk(struct toll_run *r, const char *folder
 static inline enum toll_status refuse_file(struct toll_run *r, const char *folder, int error) {
   if (error == ENOSPC || error == EDQUOT) return toll_skip(r, "there is no room left in %.160s", folder);
   return toll_skip(r, "no file can be made in %.160s: %s", folder, strerror(error));
+}
+
+/* A file that is gone with the process: without a name where the file system has that, else with one that is gone at
+ * once. flags: besides O_RDWR. */
+static inline int open_nameless(const char *folder, int flags) {
+  char name[1100];
+  const int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
+  snprintf(name, sizeof name, "%s/toll.XXXXXX", folder);
+  const int named = mkostemp(name, O_CLOEXEC | flags);
+  if (named >= 0) unlink(name);
+  return named;
+}
+
+/* The same with so many bytes, whose pages stay in the system's memory. Large writes, since a file system that keeps
+ * several pages as one (large folios) does so by the size of the write. */
+static inline int open_filled(const char *folder, size_t bytes, char mark) {
+  static char chunk[1 << 20];
+  const int file = open_nameless(folder, 0);
+  memset(chunk, mark, sizeof chunk);
+  for (size_t done = 0; file >= 0 && done < bytes;) {
+    const size_t left = bytes - done;
+    const ssize_t wrote = write(file, chunk, left < sizeof chunk ? left : sizeof chunk);
+    if (wrote <= 0) return -1;
+    done += (size_t)wrote;
+  }
+  return file;
 }
 
 #endif

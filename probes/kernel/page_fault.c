@@ -11,6 +11,8 @@
  * The kinds: an anonymous page stored to is taken and zeroed; one that is only read gets the kernel's one page of zeros;
  * a private map of a file is copied on the first store; a shared map of a file gets the page that the file already has.
  * That one is stored to as well, because a read would map its neighbours with it (fault-around) and count for one fault.
+ * Just that is lmbench's lat_pagefault: it reads all pages of a file of the disk in a random order and unmaps them, and
+ * gives each page its share of the few faults.
  * A huge page is one fault for 512 pages, and all their zeroing. The system must not choose: small pages are asked for as
  * much as huge ones, and the check counts the faults.
  */
@@ -22,10 +24,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "medium.h"
 #include "toll.h"
 
-enum kind { ANONYMOUS_WRITE, ZERO_READ, COPY_ON_WRITE, SHARED_FILE, HUGE_PAGE };
-enum { SMALL_PAGES = 256, SOME_PAGES = 32, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
+enum kind { ANONYMOUS_WRITE, ZERO_READ, COPY_ON_WRITE, SHARED_FILE, HUGE_PAGE, LMBENCH };
+enum { SMALL_PAGES = 256, LMBENCH_PAGES = 1024, SOME_PAGES = 32, FILE_MARK = 0x5a, OWN_MARK = 0x3c };
 
 struct region {
   char *start;
@@ -38,6 +41,8 @@ struct faults {
   size_t pages, page_bytes; /* of the known region, and of those that a check touches */
   struct region fresh, known;
   uint64_t sum;
+  int file; /* of lmbench's kind, whose regions are mapped anew */
+  uint16_t order[LMBENCH_PAGES];
 };
 
 /* A memory file with one marked byte in each page. */
@@ -70,6 +75,56 @@ static enum toll_status map_files(struct toll_run *r, struct faults *faults) {
   return mapped ? TOLL_OK : toll_skip(r, "the system refused a map of this kind: %s", strerror(error));
 }
 
+/* ---- lmbench's kind ---- */
+
+static char *map_read_only(const struct faults *faults) {
+  return mmap(NULL, faults->pages * faults->page_bytes, PROT_READ, MAP_SHARED, faults->file, 0);
+}
+
+static void map_anew(const struct faults *faults, struct region *region) {
+  region->next = 0;
+  munmap(region->start, bytes_of(faults, region));
+  region->start = map_read_only(faults);
+}
+
+static void shuffle(uint16_t *order, size_t count, uint64_t seed) {
+  for (size_t i = 0; i < count; i++) order[i] = (uint16_t)i;
+  for (size_t i = count - 1; i > 0; i--) {
+    const size_t other = (size_t)toll_random_below(&seed, i + 1);
+    const uint16_t page = order[i];
+    order[i] = order[other], order[other] = page;
+  }
+}
+
+static enum toll_status map_as_lmbench(struct toll_run *r, struct faults *faults) {
+  faults->file = open_filled(toll_folder(r), faults->pages * faults->page_bytes, FILE_MARK);
+  if (faults->file < 0) return refuse_file(r, toll_folder(r), errno);
+  shuffle(faults->order, faults->pages, r->seed);
+  faults->fresh.start = map_read_only(faults);
+  faults->known.start = map_read_only(faults);
+  if (faults->fresh.start != MAP_FAILED && faults->known.start != MAP_FAILED) return TOLL_OK;
+  return toll_skip(r, "the system refused a map of this kind: %s", strerror(errno));
+}
+
+static void read_pages(struct faults *faults, uint64_t pages) {
+  struct region *region = &faults->fresh;
+  for (; pages; pages--) {
+    if (region->next == region->pages) map_anew(faults, region);
+    const volatile char *page = region->start + faults->order[region->next++] * faults->page_bytes;
+    faults->sum += (uint64_t)*page - FILE_MARK;
+  }
+}
+
+/* The same maps, of which no page is read. */
+static void read_no_pages(struct faults *faults, uint64_t pages) {
+  struct region *region = &faults->known;
+  for (; pages; pages--) {
+    if (region->next == region->pages) map_anew(faults, region);
+    size_t page = faults->order[region->next++] * faults->page_bytes;
+    TOLL_OPAQUE(page);
+  }
+}
+
 /* Both regions side by side, without pages yet. */
 static enum toll_status map_nothing(struct toll_run *r, struct faults *faults) {
   const enum toll_pages pages = faults->kind == HUGE_PAGE ? TOLL_PAGES_HUGE : TOLL_PAGES_SMALL;
@@ -95,10 +150,12 @@ static enum toll_status lay_out(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct faults *faults = r->state;
   faults->kind = toll_choice(r, "kind");
-  faults->pages = faults->known.pages = faults->kind == HUGE_PAGE ? SOME_PAGES : SMALL_PAGES;
-  faults->fresh.pages = faults->kind == HUGE_PAGE ? huge_pages(r) : SMALL_PAGES;
+  const size_t small = faults->kind == LMBENCH ? LMBENCH_PAGES : SMALL_PAGES;
+  faults->pages = faults->known.pages = faults->kind == HUGE_PAGE ? SOME_PAGES : small;
+  faults->fresh.pages = faults->kind == HUGE_PAGE ? huge_pages(r) : small;
   faults->page_bytes = faults->kind == HUGE_PAGE ? toll_huge_page_bytes() : toll_page_bytes();
   faults->known.kept = true;
+  if (faults->kind == LMBENCH) return map_as_lmbench(r, faults);
   const bool of_file = faults->kind == COPY_ON_WRITE || faults->kind == SHARED_FILE;
   return of_file ? map_files(r, faults) : map_nothing(r, faults);
 }
@@ -126,18 +183,24 @@ static void touch(struct faults *faults, struct region *region, uint64_t pages) 
 
 static enum toll_status prepare(struct toll_run *r) {
   struct faults *faults = r->state;
-  if (lay_out(r) == TOLL_OK) touch(faults, &faults->known, faults->known.pages);
+  if (lay_out(r) == TOLL_OK && faults->kind != LMBENCH) touch(faults, &faults->known, faults->known.pages);
   return toll_refused(r);
 }
 
 static void touch_fresh(struct toll_run *r) {
   struct faults *faults = r->state;
-  touch(faults, &faults->fresh, r->iterations);
+  if (faults->kind == LMBENCH)
+    read_pages(faults, r->iterations);
+  else
+    touch(faults, &faults->fresh, r->iterations);
 }
 
 static void touch_known(struct toll_run *r) {
   struct faults *faults = r->state;
-  touch(faults, &faults->known, r->iterations);
+  if (faults->kind == LMBENCH)
+    read_no_pages(faults, r->iterations);
+  else
+    touch(faults, &faults->known, r->iterations);
 }
 
 static uint64_t faults_so_far(void) {
@@ -171,8 +234,21 @@ static bool pages_are_right(const struct faults *faults) {
   return true;
 }
 
+/* A fault maps at least one page, and at most all of them. */
+static enum toll_status check_as_lmbench(struct toll_run *r) {
+  struct faults *faults = r->state;
+  map_anew(faults, &faults->fresh);
+  const uint64_t before = faults_so_far();
+  read_pages(faults, faults->pages);
+  const uint64_t counted = faults_so_far() - before;
+  if (!counted || counted > faults->pages + faults->pages / 16)
+    return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);
+  return faults->sum ? toll_wrong(r, "a page does not hold what it should") : TOLL_OK;
+}
+
 static enum toll_status check(struct toll_run *r) {
   struct faults *faults = r->state;
+  if (faults->kind == LMBENCH) return check_as_lmbench(r);
   const uint64_t counted = faults_of_round(faults), slack = faults->pages / 16 + 1;
   if (counted + slack < faults->pages || counted > faults->pages + slack)
     return toll_skip(r, "the system counted %llu faults for %zu pages", (unsigned long long)counted, faults->pages);
@@ -180,7 +256,8 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-static const char *const kinds[] = {"anonymous_write", "zero_read", "copy_on_write", "shared_file", "huge_page", NULL};
+static const char *const kinds[] = {"anonymous_write", "zero_read", "copy_on_write", "shared_file", "huge_page",
+                                    "lmbench",         NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "kind", .kind = TOLL_CHOICE, .summary = "what the kernel has to do for the page", .choices = kinds}, {0}};
 static const struct toll_metric metrics[] = {{.name = "fault",

@@ -3,9 +3,10 @@
  * A new thread or process, from asking for it to the news of its end.
  *
  * The ladder of lmbench's lat_proc: a thread shares all; vfork borrows the parent's memory and makes it wait; fork copies
- * the parent's page tables, so its price is the parent's size; then a program is started in the child, and last a shell
- * that starts nothing. The program is this executable itself, which ends before main() when it finds the word below in
- * its environment: a static program of about half a megabyte, the smallest that is sure to exist on the target.
+ * the parent's page tables, so its price is the parent's size; then a program is started in the child, a shell
+ * that starts nothing, and last one that starts the program (`sh -c`). The program is this executable itself, which ends
+ * before main() when it finds the word below in its environment: a static program of about half a megabyte, the smallest
+ * that is sure to exist on the target.
  *
  * Where the new one may run is half of its price. On its creator's CPU it waits until the creator sleeps, and finds the
  * caches warm; unpinned, as programs usually are, it is put on an idle CPU, has to be woken there, and runs beside
@@ -15,6 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +25,7 @@
 
 #include "toll.h"
 
-enum how { THREAD, VFORK, FORK, FORK_EXEC, SPAWN, SHELL };
+enum how { THREAD, VFORK, FORK, FORK_EXEC, SPAWN, SHELL, FORK_SHELL };
 enum placement { ONE_CPU, ANY_CPU };
 enum { CHILD_STATUS = 7 };
 
@@ -33,6 +35,9 @@ enum { CHILD_STATUS = 7 };
 static char *const short_life[] = {(char *)SHORT_LIFE "=1", NULL};
 static char *const self_words[] = {(char *)SELF, NULL};
 static char *const shell_words[] = {(char *)"sh", (char *)"-c", (char *)"exit 7", NULL};
+/* By its creator's number: in the shell, /proc/self is the shell. */
+static char self_path[64];
+static char *const shell_self_words[] = {(char *)"sh", (char *)"-c", self_path, NULL};
 
 __attribute__((constructor)) static void end_at_once(void) {
   if (getenv(SHORT_LIFE)) _exit(CHILD_STATUS);
@@ -93,9 +98,18 @@ static bool create_shell(void) {
   return posix_spawn(&child, "/bin/sh", NULL, NULL, shell_words, short_life) == 0 && ended_well(child);
 }
 
-static const char *const names[] = {"thread", "vfork", "fork", "fork_exec", "spawn", "shell", NULL};
-static bool (*const ways[])(void) = {create_thread,    create_vfork, create_fork,
-                                     create_fork_exec, create_spawn, create_shell};
+static bool create_fork_shell(void) {
+  pid_t child = fork();
+  if (child == 0) {
+    execve("/bin/sh", shell_self_words, short_life);
+    _exit(1);
+  }
+  return ended_well(child);
+}
+
+static const char *const names[] = {"thread", "vfork", "fork", "fork_exec", "spawn", "shell", "fork_shell", NULL};
+static bool (*const ways[])(void) = {create_thread, create_vfork, create_fork,      create_fork_exec,
+                                     create_spawn,  create_shell, create_fork_shell};
 
 /* Pages that fork has to copy the tables of. */
 static enum toll_status prepare(struct toll_run *r) {
@@ -109,6 +123,7 @@ static enum toll_status prepare(struct toll_run *r) {
   const size_t bytes = (size_t)toll_number(r, "footprint");
   const struct toll_buffer_request ballast = {.bytes = bytes, .pages = TOLL_PAGES_SMALL};
   if (bytes && !toll_buffer(r, ballast)) return toll_refused(r);
+  snprintf(self_path, sizeof self_path, "/proc/%ld/exe", (long)getpid());
   if (!ways[how]()) return toll_skip(r, "nothing could be started this way: %s", names[how]);
   return TOLL_OK;
 }

@@ -3,18 +3,19 @@
  * A signal that a program sends to itself, from the call to the handler and back, and the two calls around it.
  *
  * Sending is an entry; before the kernel returns from it, it writes the interrupted context onto the user's stack, goes to
- * the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal stops half-way: it is noted,
- * and nothing is delivered. Signal 0 is sent to nothing but the check of the sender's rights: what lmbench's lat_sig subtracts
+ * the handler, and has to be entered once more (sigreturn) to restore it. A blocked signal stops half-way: it is noted, and
+ * sigtimedwait(), a second call, takes it. Sent again before it is taken it is dropped, since it is pending already. Signal 0 is sent to nothing but the check of the sender's rights: what lmbench's lat_sig subtracts
  * from a signal that is handled. Installing a handler is the bare entry with a copy of the action.
  */
 #define _GNU_SOURCE 1
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "toll.h"
 
-enum step { DELIVER, BLOCKED, SEND_NOTHING, INSTALL };
+enum step { DELIVER, TAKE, PENDING, SEND_NOTHING, INSTALL };
 
 struct sent {
   uint64_t expected, refused;
@@ -32,17 +33,32 @@ static bool install(void) {
   return sigaction(SIGUSR1, &action, NULL) == 0;
 }
 
-static enum toll_status prepare(struct toll_run *r) {
-  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
+static sigset_t only_usr1(void) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGUSR1);
-  if (toll_choice(r, "step") == BLOCKED) sigprocmask(SIG_BLOCK, &set, NULL);
+  return set;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
+  const unsigned step = toll_choice(r, "step");
+  sigset_t set = only_usr1();
+  if (step == TAKE || step == PENDING) sigprocmask(SIG_BLOCK, &set, NULL);
   return install() ? TOLL_OK : toll_fail(r, "the handler could not be installed");
 }
 
 static bool send_to(long process, long thread, long signal_number) {
   return syscall(SYS_tgkill, process, thread, signal_number) == 0;
+}
+
+static void send_and_take(struct sent *sent, long process, long thread, uint64_t times) {
+  const sigset_t set = only_usr1();
+  const struct timespec at_once = {0, 0};
+  for (; times; times--) {
+    sent->refused += !send_to(process, thread, SIGUSR1);
+    sent->refused += sigtimedwait(&set, NULL, &at_once) != SIGUSR1;
+  }
 }
 
 static void deliver(struct toll_run *r) {
@@ -51,6 +67,8 @@ static void deliver(struct toll_run *r) {
   const long process = getpid(), thread = syscall(SYS_gettid), sent_number = step == SEND_NOTHING ? 0 : SIGUSR1;
   if (step == INSTALL)
     for (uint64_t i = r->iterations; i; i--) sent->refused += !install();
+  else if (step == TAKE)
+    send_and_take(sent, process, thread, r->iterations);
   else
     for (uint64_t i = r->iterations; i; i--) sent->refused += !send_to(process, thread, sent_number);
   sent->expected += step == DELIVER ? r->iterations : 0;
@@ -64,17 +82,20 @@ static bool is_pending(void) {
 static enum toll_status check(struct toll_run *r) {
   const struct sent *sent = r->state;
   if (sent->refused) return toll_fail(r, "%llu calls were refused", (unsigned long long)sent->refused);
-  if (toll_choice(r, "step") == BLOCKED && !is_pending()) return toll_wrong(r, "the blocked signal is not pending");
+  const unsigned step = toll_choice(r, "step");
+  if (step == PENDING && !is_pending()) return toll_wrong(r, "the blocked signal is not pending");
+  if (step == TAKE && is_pending()) return toll_wrong(r, "a signal that was taken is pending");
   if (delivered == sent->expected) return TOLL_OK;
   return toll_wrong(r, "%llu signals were delivered, not %llu", (unsigned long long)delivered,
                     (unsigned long long)sent->expected);
 }
 
-static const char *const steps[] = {"deliver", "blocked", "send_nothing", "install", NULL};
+static const char *const steps[] = {"deliver", "take", "pending", "send_nothing", "install", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "step",
      .kind = TOLL_CHOICE,
-     .summary = "send and handle a signal, send a blocked one, send signal 0, or install the handler",
+     .summary = "send and handle a signal, send and take a blocked one, send one that is pending, signal 0, or install "
+                "the handler",
      .choices = steps,
      .typical = "deliver"},
     {0}};

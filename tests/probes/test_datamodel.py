@@ -300,12 +300,12 @@ def test_narrow_registers_cost_wide_integers() -> None:
 
 
 @pytest.mark.machine
-def test_a_block_under_the_ceiling_is_cheaper_than_one_above(abi: str) -> None:
-    """Where this malloc has a ceiling: half of it is kept, twice of it is mapped anew each time."""
+def test_a_block_of_the_ceiling_is_cheaper_than_one_a_byte_larger(abi: str) -> None:
+    """Where this malloc has a ceiling: the one is kept, the other is mapped anew each time."""
     ceiling = visit(abi, "datamodel.malloc_threshold", size=65536).gauges.get("ceiling")
     if ceiling is None:
         pytest.skip("this malloc does not move its threshold")
     under, over = in_turns(
-        *(partial(visit, abi, "datamodel.malloc_threshold", size=int(ceiling * by)) for by in (0.5, 2))
+        *(partial(visit, abi, "datamodel.malloc_threshold", size=int(ceiling) + more) for more in (0, 1))
     )
     assert cost(over) > 8 * cost(under)

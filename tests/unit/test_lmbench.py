@@ -74,7 +74,7 @@ def test_a_row_stands_in_its_column_and_what_is_missing_is_blank() -> None:
         row("kernel.enter_syscall", "round_trip", 120.0, call="getppid"),
         row("kernel.file_call", "call", 200.0, call="read_zero"),
         row("kernel.file_call", "call", 300.0, call="write_null"),
-        row("kernel.process_create", "life", 1_234_567.0, how="shell", footprint=0, placement="one_cpu"),
+        row("kernel.process_create", "life", 1_234_567.0, how="fork_shell", footprint=0, placement="one_cpu"),
     ]
     *_, heads, dashes, line = lines(summary(index(*rows)), "Processor, Processes")
     columns = [match.span() for match in re.finditer("-+", dashes)]
@@ -134,10 +134,7 @@ def rows_of_suite() -> list[Row]:
             point = {name: sizes.get(str(value), value) for name, value in zip(named, values, strict=True)}
             whole = next((2 + place for place, part in enumerate(WHOLES) if part.items() <= point.items()), 1)
             one = msgspec.structs.replace(like, probe=select.probe, parameters=point)
-            found += [
-                msgspec.structs.replace(one, metric=metric, median=1000.0 * (whole + (metric == "hop")))
-                for metric in METRICS
-            ]
+            found += [msgspec.structs.replace(one, metric=metric, median=1000.0 * whole) for metric in METRICS]
     return found
 
 
@@ -172,13 +169,30 @@ def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> No
     assert columns([*rows[:1], fault], "File & VM")[5] is None
 
 
-def test_a_switch_keeps_the_caches_that_its_ring_refills() -> None:
-    """lat_ctx subtracts what one process takes for its footprint."""
-    hops = [("hop", 2, 3000.0), ("switch", 2, 1000.0), ("hop", 8, 9000.0), ("switch", 8, 1100.0)]
-    rows = [row("kernel.switch", metric, cost, processes=count, footprint=65536, rings=1)
-            for metric, count, cost in hops]  # fmt: skip
-    found = columns(rows, "Context switching")
-    assert found[2] == pytest.approx(1.0) and found[4] == pytest.approx(7.0)
+MEANT = [
+    ("kernel.page_fault", {"kind": "shared_file"}, {"kind": "lmbench"}, "File & VM", 6),
+    ("kernel.process_create", {"how": "shell"}, {"how": "fork_shell"}, "Processor, Processes", 10),
+    ("kernel.connect", {"route": "tcp"}, {"route": "tcp_lmbench"}, "*Local* Communication latencies", 7),
+]
+SHARED = {"footprint": 0, "placement": "one_cpu"}
+
+
+@pytest.mark.parametrize(("probe", "own", "lmbench", "title", "column"), MEANT)
+def test_a_column_has_lmbench_s_meaning_and_not_that_of_our_row(
+    probe: str, own: dict[str, Value], lmbench: dict[str, Value], title: str, column: int
+) -> None:
+    metric = {"kernel.page_fault": "fault", "kernel.process_create": "life", "kernel.connect": "connection"}[probe]
+    rows = [row(probe, metric, 5000.0, **SHARED, **own), row(probe, metric, 7000.0, **SHARED, **lmbench)]
+    assert columns(rows, title)[column] == pytest.approx(7.0)
+    assert columns(rows[:1], title)[column] is None
+
+
+def test_a_path_s_columns_are_of_a_regular_file_and_not_of_a_device() -> None:
+    devices = [row("kernel.file_call", "call", 300.0, call=call) for call in ("stat", "open")]
+    files = [row("kernel.path_call", "call", cost, call=call, components=4, files=1)
+             for call, cost in (("stat", 700.0), ("open_close", 1500.0))]  # fmt: skip
+    assert columns(devices, "Processor, Processes")[3:5] == (None, None)
+    assert columns([*devices, *files], "Processor, Processes")[3:5] == (0.7, 1.5)
 
 
 def test_a_level_that_was_not_resolved_is_blank() -> None:

@@ -20,6 +20,7 @@ _CHOICES = {
     "kernel.custom_vectors": {
         "test": {"object_same_map": "object_same_address_space", "object_other_map": "object_other_address_space"}
     },
+    "kernel.signal_self": {"step": {"blocked": "pending"}},
     "kernel.supervise_call": {"by": {"notice": "user_notification"}},
     "memory.stream": {"stores": {"past_caches": "non_temporal"}},
     "memory.stream2": {"stores": {"past_caches": "non_temporal"}},

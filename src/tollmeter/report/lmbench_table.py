@@ -158,18 +158,19 @@ def operations(kind: str, *names: str, mode: str = "latency") -> tuple[Number, .
     )
 
 
+def path_call(call: str) -> Number:
+    """On a regular file with a path of four names, as /usr/include/linux/types.h is."""
+    return us("kernel.path_call", "call", call=call, components=4, files=1)
+
+
 def select(kind: str) -> Number:
     """All of 100 files are ready, as lmbench's are."""
     return us("kernel.select", "call", call="select_writable", files=100, kind=kind)
 
 
 def switch(processes: int, kib: int) -> Number:
-    """As lat_ctx: a hop, less the pipe and the footprint of a process alone. The caches that a ring refills stay in."""
-    hop, of_two, net = (
-        us("kernel.switch", metric, processes=count, footprint=kib << 10, rings=1)
-        for metric, count in (("hop", processes), ("hop", 2), ("switch", 2))
-    )
-    return net if processes == 2 else Difference(hop, Difference(of_two, net))
+    """As lat_ctx: the caches that a ring refills count."""
+    return us("kernel.switch_refill", "switch", processes=processes, footprint=kib << 10, rings=1)
 
 
 def call(channel: str) -> Number:
@@ -226,13 +227,13 @@ Host                 OS  Mhz null null      open slct sig  sig  fork exec sh
         _MHZ,
         us("kernel.enter_syscall", "round_trip", call="getppid"),
         Mean(*(us("kernel.file_call", "call", call=call) for call in ("read_zero", "write_null"))),
-        *(us("kernel.file_call", "call", call=call) for call in ("stat", "open")),
+        *map(path_call, ("stat", "open_close")),
         select("tcp"),
         us("kernel.signal_self", "round_trip", step="install"),
         _CATCH,
         *(
             us("kernel.process_create", "life", how=how, footprint=0, placement="one_cpu")
-            for how in ("fork", "fork_exec", "shell")
+            for how in ("fork", "fork_exec", "fork_shell")
         ),
     ),
     _section(
@@ -307,7 +308,7 @@ Host                 OS 2p/0K  Pipe AF     UDP  RPC/   TCP  RPC/ TCP
         library("rpc_udp"),
         call("tcp"),
         library("rpc_tcp"),
-        us("kernel.connect", "connection", route="tcp", placement="one_cpu"),
+        us("kernel.connect", "connection", route="tcp_lmbench", placement="one_cpu"),
     ),
     _section(
         """\
@@ -340,7 +341,7 @@ Host                 OS   0K File      10K File     Mmap    Prot   Page   100fd
         ),
         us("kernel.mapping", "map", act="lmbench", size=16 << 20),
         Difference(us("kernel.fault_segv", "round_trip", trap="protected_store"), _CATCH),
-        us("kernel.page_fault", "fault", kind="shared_file"),
+        us("kernel.page_fault", "fault", kind="lmbench"),
         select("plain_file"),
     ),
     _section(
