@@ -4,6 +4,8 @@ width shows that this disturbs the visits."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +27,7 @@ class Beside(Generic[T]):
 
     def __init__(self, *, is_allowed: bool) -> None:
         self._is_allowed = is_allowed
-        self._threads = ThreadPoolExecutor(1) if is_allowed else None
+        self._threads = ThreadPoolExecutor(1, initializer=_as_the_host, initargs=_priority()) if is_allowed else None
         self._turn_s = sys.getswitchinterval()
         if is_allowed:
             sys.setswitchinterval(_TURN_S)
@@ -75,3 +77,17 @@ class Beside(Generic[T]):
         if self._threads:
             self._threads.shutdown()
         sys.setswitchinterval(self._turn_s)
+
+
+def _priority() -> tuple[int, int] | tuple[()]:
+    """Of this thread; nothing where the system does not say."""
+    with contextlib.suppress(OSError):
+        return os.sched_getscheduler(0), os.sched_getparam(0).sched_priority
+    return ()
+
+
+def _as_the_host(policy: int = os.SCHED_OTHER, priority: int = 0) -> None:
+    """Gives this thread the priority of the one that takes visits, which waits for the interpreter's lock as long as
+    other programs keep this thread from its CPU."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, policy, os.sched_param(priority))
