@@ -15,6 +15,7 @@
 #   make bench    what Tollmeter itself costs, and docs/benchmarks.md: beside other programs, also those of PEERS=DIR
 #   make release  archive and wheels with prebuilt probes, into build/release: RELEASE_ABIS="x86_64 aarch64"
 #   make lock     renew the lock files from pyproject.toml and requirements/*.in
+#   make index    renew probes/index.jsonl from the built probes: after a change of what a probe says of itself
 #   make schema   renew docs/show.schema.json from the records
 #   make abis     the compilers and emulators of every ABI, by apt; one that is asked for by name brings its own
 #   make emulator what stands beside a probe in an emulator

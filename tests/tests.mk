@@ -33,7 +33,7 @@ TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); ec
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: test lint format set-up-tests lint-c lint-python lint-sh collect test-runtime fuzz test-python faults models bench \
-        lock schema
+        lock schema index
 
 test: set-up-tests
 	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime collect lint-c lint-sh && \
@@ -115,6 +115,10 @@ fleet-test: set-up-tests
 bench:
 	@./toll --set-up
 	@for one in bench/*.py; do $(PYTHON) "$$one" || exit; done
+
+# A test holds it to the built probes.
+index:
+	@$(PYTHON) -m tollmeter.library.probe_index >build/index.jsonl && mv build/index.jsonl probes/index.jsonl
 
 # A test holds it to the records of src/tollmeter/model/.
 schema:

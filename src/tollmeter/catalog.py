@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import hashlib
 import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -75,10 +74,7 @@ def load(build: Path, machine: str, abis: Collection[str] | None = None) -> Cata
         if not described:
             gaps[abi] = f"{abi} is built, but this kernel does not run it"
         executables.update({(executable.probe.probe, abi): executable for executable in described})
-        with contextlib.suppress(OSError, ValueError, RecursionError):  # there may be no list of errors
-            errors = clean(msgspec.json.decode(manifest.with_name("broken.json").read_bytes()))
-            left_out = msgspec.convert(errors, dict[str, str])
-            broken.update({(probe, abi): sentence for probe, sentence in left_out.items()})
+        broken |= {(probe, abi): str(sentence) for probe, sentence in _read(manifest.with_name("broken.json")).items()}
     if not executables:
         raise Failure(f"no probe that runs here is built in {build}: `{typed('--set-up')}` builds them", exit_code=5)
     runnable = sorted({abi for _, abi in executables}, key=lambda abi: (abi != machine, abi))
@@ -115,6 +111,53 @@ def check_unchanged(executables: Iterable[Executable]) -> None:
             raise Failure(f"{executable.path} cannot be read: {error.strerror}", exit_code=5) from error
         if digest != executable.build.sha256:
             raise Failure(f"{executable.path} is not the file that was built: run `make probes`", exit_code=5)
+
+
+# ---- the index ----------------------------------------------------------------------------------------------------
+
+INDEX = "probes/index.jsonl"
+"""What every probe says of itself, a line each: it answers before anything is built. `make index` renews it."""
+
+
+def indexed(root: Path) -> dict[str, Probe]:
+    """Descriptions of the probes by name, without a build; without those whose sources came since `make index`."""
+    path = root / INDEX
+    try:
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        probes = [msgspec.json.decode(line, type=Probe) for line in lines]
+    except (OSError, ValueError) as error:
+        raise Failure(f"{path} cannot be read: `make index` writes it again ({error})", exit_code=5) from error
+    return {probe.probe: probe for probe in probes}
+
+
+class BuiltProbes(NamedTuple):
+    """abis: for which a probe is built, by its name. left_out: why a probe was left out of a build, by its name."""
+
+    abis: dict[str, list[str]]
+    left_out: dict[str, str]
+
+
+def built_probes(build: Path) -> BuiltProbes:
+    """What earlier builds left, without their descriptions."""
+    built = BuiltProbes({}, {})
+    for manifest in sorted(build.glob("*/manifest.json")):
+        for name in _read(manifest):
+            built.abis.setdefault(name, []).append(manifest.parent.name)
+        for name, sentence in _read(manifest.with_name("broken.json")).items():
+            built.left_out[name] = f"left out: {sentence}"
+    return built
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        return dict(clean(msgspec.json.decode(path.read_bytes(), type=dict[str, object])))
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def index_of(loaded: Catalog) -> bytes:
+    """The file's content, from built probes."""
+    return b"".join(msgspec.json.encode(probe) + b"\n" for probe in loaded.probes().values())
 
 
 # ---- suites -----------------------------------------------------------------------------------------------------

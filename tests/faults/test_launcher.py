@@ -164,7 +164,7 @@ def test_probes_are_listed_and_none_is_run_without_a_compiler(ready: Path, tmp_p
     bare = without_compilers(tmp_path)
     listed = start(ready, "list", "probes", **bare)
     assert (listed.returncode, "kernel.loop" in listed.stdout) == (0, True), listed.stderr
-    assert "no ABI can be built here" in listed.stderr
+    assert not listed.stderr
     ran = start(ready, "run", "kernel.loop", **bare)
     assert (ran.returncode, ran.stdout) == (NOTHING_RAN, "")
 

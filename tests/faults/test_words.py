@@ -152,7 +152,7 @@ TWICE = """
 import os, signal, sys
 from tollmeter import starting
 starting.hold_signals()
-from tollmeter.cli import main as cli
+from tollmeter.cli import main as cli, show
 def shown():
     try:
         os.kill(os.getpid(), signal.SIGINT)
@@ -160,8 +160,7 @@ def shown():
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
-cli.app.registered_commands[:] = [c for c in cli.app.registered_commands if c.name != "list"]
-cli.app.command("list")(cli.stoppable(shown))
+show.list_ = shown
 sys.exit(cli.main(["list"]))
 """
 LATE = """

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import PurePosixPath
 
 from tidy.house import ROOT, files, hold, text, under
+from tollmeter.cli.verbs import VERBS
 from tollmeter.toolchain.accepting import meanings
 
 START = "README.md"
@@ -23,11 +23,8 @@ LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
 def verbs() -> list[str]:
-    """What `toll --help` offers: the first word of each line of its list of commands."""
-    words = [ROOT / ".venv/bin/python", "-I", "-m", "tollmeter", "--help"]
-    told = subprocess.run(words, capture_output=True, check=True, text=True, env={"COLUMNS": "200", "NO_COLOR": "1"})
-    commands = told.stdout.partition("Commands")[2]
-    return re.findall(r"^[│ ] ([a-z][a-z-]+) {2,}", commands, re.MULTILINE)
+    """What `toll --help` offers."""
+    return [*VERBS]
 
 
 def links(page: str) -> Iterator[str]:

@@ -22,7 +22,8 @@ from typer.main import get_command
 from machines import MACHINE
 from tollmeter import catalog
 from tollmeter.catalog import Catalog, read_suite
-from tollmeter.cli.main import app, main
+from tollmeter.cli.app import app
+from tollmeter.cli.main import main
 from tollmeter.library import places, prepare
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import ClockReading

@@ -7,14 +7,19 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer._completion_classes import BashComplete
 from typer.main import get_command
 
-from tollmeter.cli.main import VERBS, app
+from tollmeter.cli.app import app
+from tollmeter.cli.main import main
+from tollmeter.cli.verbs import VERBS, help_text
+from tollmeter.library import places
+from tollmeter.version import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPLETE = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _toll; printf "%s\n" "${COMPREPLY[@]}"'
 CHECKERS = {"toll.bash": ("bash", "-n"), "_toll": ("zsh", "-n"), "toll.fish": ("fish", "--no-execute")}
 
 
@@ -55,29 +60,52 @@ def test_a_shell_can_read_its_completions(made: Path, name: str) -> None:
     subprocess.run([*CHECKERS[name], made / name], check=True)
 
 
-def completed(made: Path, *words: str) -> list[str]:
+def offered(*words: str) -> list[str]:
+    """What the shells' completion gets for the last word."""
+    command: Any = get_command(app)
+    shell = BashComplete(command, {}, "toll", "_TOLL_COMPLETE")
+    return [item.value for item in shell.get_completions([*words[:-1]], words[-1])]
+
+
+def test_verbs_options_suites_probes_and_parameters_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "built", None)  # nothing is built for it
+    assert offered("sel") == ["selftest"]
+    assert set(VERBS) <= set(offered(""))
+    assert offered("run", "--bud") == ["--budget"]
+    assert offered("run", "kernel.enter_s") == ["kernel.enter_syscall"]
+    assert offered("run", "memory.latency", "si") == ["size="]
+    assert offered("run", "lmb") == ["lmbench"]
+    assert offered("list", "ab") == ["abis"]
+    for verb, words in options().items():
+        assert set(words) <= set(offered(verb, "--")), verb
+
+
+def test_bash_asks_the_command(made: Path, tmp_path: Path) -> None:
+    launcher = tmp_path / "toll"
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m tollmeter "$@"\n')
+    launcher.chmod(0o755)
+    line = 'source "$1"; COMP_WORDS=("$2" run kernel.enter_s); COMP_CWORD=2; _toll_completion "$2"'
+    line += '; echo "${COMPREPLY[*]}"'
     told = subprocess.run(
-        ["bash", "-c", COMPLETE, "bash", made / "toll.bash", *words], capture_output=True, text=True, check=True
+        ["bash", "-c", line, "bash", made / "toll.bash", launcher], capture_output=True, text=True, check=True
     )
-    return told.stdout.split()
+    assert told.stdout.split() == ["kernel.enter_syscall"]
 
 
-def test_bash_completes_verbs_options_suites_and_probes(made: Path) -> None:
-    assert completed(made, "toll", "sel") == ["selftest"]
-    assert set(VERBS) <= set(completed(made, "toll", ""))
-    assert completed(made, "toll", "run", "--bud") == ["--budget"]
-    assert completed(made, "toll", "run", "kernel.enter_s") == ["kernel.enter_syscall"]
-    assert completed(made, "toll", "run", "lmb") == ["lmbench"]
-    assert completed(made, "toll", "list", "ab") == ["abis"]
-    for verb, words in options().items():
-        assert set(words) <= set(completed(made, "toll", verb, "--")), verb
+def test_the_help_has_every_verb_whole_and_imports_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns in ("40", "80", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        text = " ".join(help_text().split())
+        assert all(f"{name} {verb.summary}" in text for name, verb in VERBS.items()), columns
+    slow = "{'typer', 'msgspec', 'numpy', 'rich'}"
+    imports = f"import sys, tollmeter.cli.main; print(sorted(sys.modules.keys() & {slow}))"
+    told = subprocess.run([sys.executable, "-c", imports], capture_output=True, text=True, check=True)
+    assert told.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["_toll", "toll.fish"])
-def test_other_shells_have_every_option_of_each_verb(made: Path, name: str) -> None:
-    lines = (made / name).read_text(encoding="utf-8").splitlines()
-    for verb, words in options().items():
-        of_verb = [line for line in lines if line.lstrip().startswith(f"{verb}) ") or f"from {verb}'" in line]
-        assert of_verb or not words
-        for word in words:
-            assert any(word in line or f"-l {word[2:]} " in line for line in of_verb), (verb, word)
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["help", "run"], ["version"], ["-h"], ["fleet", "--help"]])
+def test_help_and_version_are_verbs_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert ("--precision" in told) is (words == ["help", "run"])
+    assert VERSION in told or words != ["version"]

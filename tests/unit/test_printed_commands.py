@@ -18,7 +18,7 @@ import example_runs
 from screens import printed
 from tollmeter import root
 from tollmeter.catalog import read_suite
-from tollmeter.cli.main import app
+from tollmeter.cli.app import app
 from tollmeter.cli.printing import TableColumns, print_columns
 from tollmeter.extras import install_line
 from tollmeter.library.derive import command

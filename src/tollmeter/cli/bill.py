@@ -29,7 +29,6 @@ def bill(
     budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
 ) -> None:
-    """Count what a program crosses, and what it pays for it, item by item."""
     from tollmeter.bill.printed import blocks
     from tollmeter.catalog import check_known
 

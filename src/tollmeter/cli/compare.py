@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from tollmeter.catalog import check_known
+from tollmeter.cli import completing
 from tollmeter.cli.printing import add_summary, print_blocks, print_notice, terminal, write
 from tollmeter.cli.time import takes_timing
 from tollmeter.files import plain
@@ -27,7 +28,12 @@ FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(help="the reference, then the others: folders, names, LAST or LAST~1")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="the reference, then the others: folders, names, LAST or LAST~1", autocompletion=completing.runs
+        ),
+    ],
     *,
     by: Annotated[str | None, typer.Option(help="compare the rows of one run: abi, target, or a parameter")] = None,
     every: Annotated[bool, typer.Option("--all", help="every row, and why it was judged changed or not")] = False,
@@ -36,7 +42,6 @@ def compare(
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """Compare runs against the first one."""
     check_known("format", form, FORMATS)
     if form == "benchfmt" and by:
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
@@ -120,7 +125,6 @@ def gate(
     form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """Exit with 3 if a row of a run, or a command, is slower than the reference by more than its limit."""
     check_known("format", form, GATE_FORMATS)
     from tollmeter.library.gating import gated, gated_commands, read_limits, two_commands
 

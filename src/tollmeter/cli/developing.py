@@ -33,7 +33,6 @@ def new(
     what: Annotated[str, typer.Argument(help="probe")],
     name: Annotated[str, typer.Argument(help="FAMILY.NAME, as in kernel.getrandom")],
 ) -> None:
-    """Create a source file of a new probe that compiles and runs."""
     check_known("new thing", what, ("probe",))
     print(places.shown(new_probe(places.ROOT, name)))
     next_step = f"measure it: `{typed('run', name)}`; format and check it: `make format lint`"
@@ -65,7 +64,6 @@ CAUGHT_ALL, PASSED = 0, 1
 
 
 def selftest() -> int:
-    """Plant faults in copies of real probes, and show whether each is detected for the right reason."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.selftest import CAUGHT
     from tollmeter.library.selftest import selftest as planted
@@ -92,7 +90,6 @@ def layout(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
 ) -> None:
-    """Print the type layouts of ABIs side by side, and mark what differs."""
     check_known("choice", only, ("all", "differences"))
     known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
     compilers = brought(ROOT, known)
@@ -161,7 +158,6 @@ def casts(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """List C casts that trap on strict-alignment CPUs, worst first; or lines that break where type widths differ."""
     from tollmeter.toolchain.casts import ranked
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
@@ -241,7 +237,6 @@ def profile(
     by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
-    """Profile a probe by function, or two probes side by side."""
     from tollmeter.library.profiling import points_of, take_all
     from tollmeter.targets.profiling_visit import Asked
 

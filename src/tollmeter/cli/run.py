@@ -12,7 +12,7 @@ import typer
 
 from tollmeter import starting
 from tollmeter.catalog import check_known
-from tollmeter.cli import show
+from tollmeter.cli import completing, show
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.cli.sharing import PAGE
 from tollmeter.library import places
@@ -37,7 +37,10 @@ _MOST_CPUS = 8
 
 
 def run(
-    words: Annotated[list[str] | None, typer.Argument(help="suites, probes, globs, and NAME=VALUE")] = None,
+    words: Annotated[
+        list[str] | None,
+        completing.TO_MEASURE,
+    ] = None,
     *,
     abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
     target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
@@ -59,7 +62,6 @@ def run(
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
 ) -> int:
-    """Measure this machine, print a summary and write the report."""
     check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tollmeter.catalog import check_known
+from tollmeter.cli import completing
 from tollmeter.cli.printing import print_notice, write
 from tollmeter.files import plain
 from tollmeter.library import places
@@ -21,7 +22,7 @@ from tollmeter.store.export import FORMATS, metadata, written
 
 
 def export(
-    runs: Annotated[list[str] | None, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = None,
+    runs: Annotated[list[str] | None, completing.RUN] = None,
     *,
     form: Annotated[
         str | None,
@@ -33,7 +34,6 @@ def export(
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
 ) -> int:
-    """Write a run's rows, samples, tolls, findings or machine as a table, or several runs into a dataset."""
     names = runs or [places.LAST]
     if dataset is not None:
         if form or what or out:
@@ -85,11 +85,10 @@ def _write_dataset(names: Sequence[str], dataset: Path) -> int:
 
 
 def publish(
-    run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
+    run: Annotated[str, completing.RUN] = places.LAST,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
 ) -> None:
-    """Write a run as one file without host name, users, paths and serial numbers, and list what is removed."""
     from tollmeter.library.comparing import publish as redacted
     from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
 
@@ -110,7 +109,6 @@ def gallery(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="folder of the site")],
 ) -> None:
-    """Write a static site of machines: a list, a page for each, and any of them side by side."""
     from tollmeter.library.comparing import published
     from tollmeter.report.gallery import write_site
 
@@ -123,14 +121,16 @@ def gallery(
 
 
 def bundle(
-    words: Annotated[list[str] | None, typer.Argument(help="suites, probes, globs, and NAME=VALUE")] = None,
+    words: Annotated[
+        list[str] | None,
+        completing.TO_MEASURE,
+    ] = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="a script, or an archive: FILE.tar.xz, FILE.tar.gz")],
     abi: Annotated[list[str] | None, typer.Option(help="ABIs of the machines: aarch64,arm-soft [this CPU's]")] = None,
     budget: Annotated[str | None, typer.Option(help=f"wall time there: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
 ) -> None:
-    """Write probes, plan and runner into one file, for a machine without Python."""
     from tollmeter.library.bundling import Asked, bundled
 
     made = bundled(Asked(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
@@ -151,7 +151,6 @@ def import_(
     *,
     out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
 ) -> None:
-    """Create a run from what a bundle measured on another machine."""
     from tollmeter.library.bundling import imported
     from tollmeter.library.places import shown
 
@@ -171,7 +170,6 @@ MOST_PORTS = 65535
 def serve(
     port: Annotated[int, typer.Option(min=0, max=MOST_PORTS, help="TCP port; 0 selects a free one")] = 0,
 ) -> None:
-    """Show all runs in a local browser; pages of runs in progress refresh."""
     from tollmeter.library.serving import serve as served
 
     served(port, _print_address)
@@ -190,14 +188,16 @@ PAGE = "report.html"
 def report(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts"),
+        typer.Argument(
+            help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
     out: Annotated[
         Path | None, typer.Option(help="report file; by default report.html or beside-B.html in the first run's folder")
     ] = None,
 ) -> None:
-    """Write an HTML report of one run, or of two runs A and B; print its path."""
     folders = [places.find_run(name) for name in runs or [places.LAST]]
     for path in _of_one(folders[0], charts, out) if len(folders) == 1 else _of_two(folders, charts, out):
         print(path)

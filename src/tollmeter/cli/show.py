@@ -4,20 +4,20 @@ runs, and when they changed; `toll list`, what can be run, and what was."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter.catalog import check_known
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice, terminal, write, write_json
+from tollmeter.catalog import built_probes, check_known
+from tollmeter.cli import completing
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, terminal, write, write_json
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
-from tollmeter.model import Failure, Index, Results
-from tollmeter.root import COMMAND, ROOT
+from tollmeter.model import Failure, Index, Probe, Results
+from tollmeter.root import COMMAND, ROOT, typed
 from tollmeter.store.export import written
-from tollmeter.toolchain.build import probe_names
 
 if TYPE_CHECKING:
     from tollmeter.judgement.row_series import RowSeries
@@ -26,7 +26,7 @@ FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
-    run: Annotated[str, typer.Argument(help="a folder, a run's name, LAST or LAST~1")] = places.LAST,
+    run: Annotated[str, completing.RUN] = places.LAST,
     *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line, and the reason for each missing number")] = False,
@@ -42,7 +42,6 @@ def show(
     ] = None,
     attribute: Annotated[str | None, typer.Option(help="explain how two ABIs differ: x86_64,x32")] = None,
 ) -> None:
-    """Print a run's results."""
     check_known("format", form, FORMATS)
     if result and form != "lmbench":
         raise Failure("--with adds a result file of lmbench to --format lmbench")
@@ -175,7 +174,6 @@ def history(
         bool, typer.Option("--schedule", help="print a cron line and a systemd timer for regular runs")
     ] = False,
 ) -> None:
-    """Print rows over all runs of a machine, and when they changed."""
     check_known("format", form, HISTORY_FORMATS)
     if schedule:
         toll = str(ROOT / COMMAND) if COMMAND.startswith("./") else COMMAND
@@ -218,38 +216,55 @@ def _write_history(series: Sequence[RowSeries], form: str) -> None:
 # ---- list -----------------------------------------------------------------------------------------------------------
 
 WHAT = ("probes", "suites", "abis", "runs", "findings")
-PROBE = ("probe", "question", "parameters", "abis")
-CANNOT_BUILD = 5
+PROBE = ("probe", "question", "parameters", "metrics", "abis")
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="probes, suites, abis, runs or findings")] = "probes",
+    what: Annotated[
+        str, typer.Argument(help="probes, suites, abis, runs or findings", autocompletion=lambda: [*WHAT])
+    ] = "probes",
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="of probes, or globs; of one also what it takes and measures", autocompletion=completing.probes
+        ),
+    ] = None,
+    *,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> None:
-    """List probes, suites, ABIs, runs or findings."""
     check_known("list", what, WHAT)
-    listed = {"probes": _probes, "suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
+    if names and what != "probes":
+        raise Failure(f"`{typed('list', what)}` takes no names: only probes are listed by name")
+    if what == "probes":
+        _print_probes(places.described(names or ["*"]), form)
+        return
+    listed = {"suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
     print_columns(listed[what](), form)
 
 
-def _probes() -> TableColumns:
-    try:
-        catalog = places.built()
-    except Failure as failure:
-        if failure.exit_code < CANNOT_BUILD:
-            raise
-        # A probe is described when it is built; until then only its file name is known.
-        print_notice(failure.sentence)
-        return TableColumns(
-            PROBE, [(name, "", "", "") for name in sorted(probe_names(places.ROOT / "probes"))], narrow=1
-        )
+def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:
+    (first, *more) = described.values()
+    if form == "table" and first and not more:
+        from tollmeter.report.probe_description import blocks
+
+        print_blocks(blocks(first))
+    else:
+        print_columns(_probes(described), form)
+
+
+def _probes(described: Mapping[str, Probe | None]) -> TableColumns:
+    """From the index and from what earlier builds left: nothing is built."""
+    standing = built_probes(places.ROOT / "build")
     rows = []
-    for name, probe in catalog.probes().items():
-        abis = [abi for abi in catalog.abis if (name, abi) in catalog.executables]
-        rows.append((name, probe.question, " ".join(parameter.name for parameter in probe.parameters), " ".join(abis)))
-    left_out = {probe: f"left out: {sentence}" for (probe, _), sentence in catalog.broken.items()}
-    rows += [(name, sentence, "", "") for name, sentence in left_out.items() if name not in catalog.probes()]
-    return TableColumns(PROBE, sorted(rows), narrow=2)
+    for name, probe in described.items():
+        if probe is None:
+            question = standing.left_out.get(name, f"not described yet: `{typed('run', name)}` builds it")
+            rows.append((name, question, "", "", ""))
+            continue
+        question = standing.left_out.get(name, probe.question)
+        parameters, metrics = (" ".join(one.name for one in several) for several in (probe.parameters, probe.metrics))
+        rows.append((name, question, parameters, metrics, " ".join(standing.abis.get(name, ()))))
+    return TableColumns(PROBE, rows, narrow=2)
 
 
 def _suites() -> TableColumns:

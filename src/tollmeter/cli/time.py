@@ -105,7 +105,6 @@ def time_(
     import_: Annotated[Path | None, typer.Option("--import", help="results of hyperfine to compare")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-time]")] = None,
 ) -> int:
-    """Time commands, one against the other, interleaved."""
     if import_:
         return _imported(import_, commands or [])
     from tollmeter.library.typed_commands import commands_of, parameter_sets

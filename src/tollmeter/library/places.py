@@ -19,7 +19,7 @@ from tollmeter.catalog import Catalog
 from tollmeter.files import plain
 from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
-from tollmeter.model import Abi, Failure, Select, Suite
+from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
@@ -53,6 +53,16 @@ RUNS = _runs()
 def sources() -> dict[str, tuple[str, ...]]:
     """Every probe that can be requested, and the libraries that it is built with."""
     return libraries.named_by(ROOT / "probes", sorted(probe_names(ROOT / "probes")))
+
+
+def described(names: Sequence[str]) -> dict[str, Probe | None]:
+    """The probes of the sources that one of the names or globs means, as the index has them; None where it has not got
+    them yet. Raises Failure (2) for a name that means none."""
+    known, index = sorted(probe_names(ROOT / "probes")), catalog.indexed(ROOT)
+    for name in names:
+        if not any(fnmatchcase(probe, name) for probe in known):
+            raise catalog.unknown("probe", name, known)
+    return {probe: index.get(probe) for probe in known if any(fnmatchcase(probe, name) for name in names)}
 
 
 def built(*, brings: bool = False) -> Catalog:

@@ -8,16 +8,17 @@ import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import ARMAttributesSection
+from typing import TYPE_CHECKING
 
 from tollmeter import commands
 from tollmeter.model import UNITS, Abi, Failure, Value
 from tollmeter.protocol import Damaged, clean, description
 from tollmeter.targets.local import native_command
-from tollmeter.toolchain.disassemble import Instruction, functions, instructions, machine_of
+
+if TYPE_CHECKING:  # most starts read no machine code, and do without these libraries
+    from elftools.elf.elffile import ELFFile
+
+    from tollmeter.toolchain.disassemble import Instruction
 
 DESCRIBE_SECONDS = 20
 MEANINGS_PAGE = "docs/add-a-probe.md"
@@ -108,6 +109,8 @@ _FP_ARCH = {1: "VFPv1", 2: "VFPv2", 3: "VFPv3", 4: "VFPv3-D16", 5: "VFPv4", 6: "
 
 def _arm_attribute(elf: ELFFile, tag: str) -> int:
     """A number of the file scope of .ARM.attributes; an absent one is 0 by that specification."""
+    from elftools.elf.sections import ARMAttributesSection
+
     section = elf.get_section_by_name(".ARM.attributes")
     if not isinstance(section, ARMAttributesSection):
         return 0
@@ -137,6 +140,9 @@ READERS: dict[str, Callable[[ELFFile], Value]] = {
 
 def prove_elf(path: Path, promises: Mapping[str, Value]) -> None:
     """Raises Failure where an executable breaks a promise of its ABI file, or needs a loader or a shared library."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     try:
         with path.open("rb") as file:
             trouble = _broken_promise(ELFFile(file), promises)
@@ -162,6 +168,8 @@ def _broken_promise(elf: ELFFile, promises: Mapping[str, Value]) -> str | None:
 def loaded_part(content: bytes) -> bytes:
     """An executable without what is never loaded: symbols, debugging information and the table of sections. All that
     the kernel maps stays as it is, but for the numbers of that table in the file's header."""
+    from elftools.elf.elffile import ELFFile
+
     elf = ELFFile(io.BytesIO(content))
     kept = bytearray(content[: max(segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments())])
     offset, offset_bytes, count = (0x28, 8, 0x3C) if elf.elfclass == 64 else (0x20, 4, 0x30)
@@ -208,6 +216,8 @@ def prove_floats(path: Path, abi: Abi) -> None:
     """Raises Failure with the probe, the function and the instruction that is not what the ABI file claims."""
     if not abi.floats or not path.name.startswith(_FAMILY):
         return
+    from tollmeter.toolchain.disassemble import functions
+
     names = [function.name for function in functions(path)]
     bodies = {name: match["number"] for name in names if (match := _BODY.match(name))}
     if not bodies:
@@ -224,6 +234,8 @@ def prove_floats(path: Path, abi: Abi) -> None:
 
 
 def _prove_body(path: Path, name: str, computes: bool) -> None:
+    from tollmeter.toolchain.disassemble import instructions, machine_of
+
     pattern = re.compile(_ARITHMETIC[machine_of(path)])
     trapped = _TRAPPED in name
     code = instructions(path, name, after_ud2=trapped)
@@ -238,6 +250,8 @@ def _prove_body(path: Path, name: str, computes: bool) -> None:
 
 def _prove_accelerated(path: Path, name: str) -> None:
     """Reads the instructions' own bits, since no current disassembler decodes this accelerator's."""
+    from tollmeter.toolchain.disassemble import instructions
+
     units: dict[int, Instruction] = {}
     for instruction in instructions(path, name):
         # ARM ARM A5.6: bits 27 to 24 are 110x or 1110, and bits 11 to 8 the unit.

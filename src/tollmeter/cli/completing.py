@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words that the shell's completion offers. Nothing is built for them: probes come from the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+
+def to_measure(context: typer.Context, incomplete: str) -> list[str]:
+    """Suites, probes, and NAME= of the parameters of the probes that were typed."""
+    from tollmeter.library import places
+
+    known = places.described(["*"])
+    typed = [known[word] for word in context.params.get("words") or () if word in known]
+    parameters = {f"{one.name}=" for probe in typed if probe for one in probe.parameters}
+    return _starting(incomplete, [*places.suites(), *known, *sorted(parameters)])
+
+
+def runs(incomplete: str) -> list[str]:
+    """LAST and the names of the runs, the youngest first."""
+    from tollmeter.library import places
+
+    return _starting(incomplete, [places.LAST, *(folder.name for folder in reversed(places.run_folders()))])
+
+
+def probes(incomplete: str) -> list[str]:
+    from tollmeter.library import places
+
+    return _starting(incomplete, places.described(["*"]))
+
+
+def run_and_probes(context: typer.Context, incomplete: str) -> list[str]:
+    """Behind the run the probes whose rows are shown."""
+    return probes(incomplete) if context.params.get("run") else runs(incomplete)
+
+
+def _starting(incomplete: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
+
+
+RUN = typer.Argument(help="a folder, a run's name, LAST or LAST~1", autocompletion=runs)
+TO_MEASURE = typer.Argument(help="suites, probes, globs, and NAME=VALUE", autocompletion=to_measure)

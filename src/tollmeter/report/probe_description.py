@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one probe says of itself, for `toll list probes NAME`: its question, what it takes and what it measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tollmeter.model import Parameter, Probe
+from tollmeter.report.numbers import size
+from tollmeter.report.tables import Column, Line, Table
+from tollmeter.root import typed
+
+_SCALES = {"last-cache": "times the last cache", "cpus": "times the CPUs"}
+
+
+def blocks(probe: Probe) -> Iterator[str | Table]:
+    yield f"{probe.probe}: {probe.question}"
+    if probe.library:
+        yield f"It is built with {probe.library}."
+    if probe.parameters:
+        columns = [Column("parameter"), Column("values"), Column("meaning")]
+        yield Table(columns, [Line((one.name, values(one), one.summary)) for one in probe.parameters])
+    columns = [Column("metric"), Column("unit"), Column("meaning")]
+    yield Table(columns, [Line((one.name, one.unit, one.summary)) for one in probe.metrics])
+    yield f"`{typed('run', probe.probe)}` measures it; NAME=VALUE behind it chooses a value."
+
+
+def values(parameter: Parameter) -> str:
+    """Of its default sweep, the typical one marked."""
+    if parameter.choices:
+        listed = ", ".join(parameter.choices)
+    elif parameter.values:
+        listed = ", ".join(_value(parameter, value) for value in parameter.values)
+    elif parameter.stop_scale in ("cpu-nodes", "memory-nodes"):
+        listed = "the memory nodes" + (" with CPUs" if parameter.stop_scale == "cpu-nodes" else "")
+    else:
+        scale = _SCALES.get(parameter.stop_scale)
+        stop = f"{parameter.stop} {scale}" if scale else _value(parameter, parameter.stop)
+        listed = f"{_value(parameter, parameter.start)} to {stop}"
+    typical = parameter.typical or ""
+    usual = _value(parameter, int(typical)) if typical.isdecimal() else typical
+    return f"{listed} (usual: {usual})" if usual else listed
+
+
+def _value(parameter: Parameter, value: int) -> str:
+    return str(size(value)) if parameter.kind == "size" else str(value)
