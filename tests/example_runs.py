@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from made import CALM
 from tollmeter.inference.inferred import inferred
 from tollmeter.model import (
     Better,
@@ -399,7 +400,8 @@ def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, 
         taken = []
         for _ in range(samples):
             body = chance.randrange(1_000_000, 1_050_000)
-            witness = Witness(involuntary=int(chance.random() < 0.002), cpu_before=0, cpu_after=0, control_hz=speed)
+            calm = CALM | {"involuntary": int(chance.random() < 0.002)}
+            witness = Witness(**calm, cpu_before=0, cpu_after=0, control_hz=speed)
             taken.append(Sample(iterations=8192, body=(body, 2 * body), witness=witness))
         outcomes.append(
             Outcome(

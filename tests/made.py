@@ -25,6 +25,8 @@ from tollmeter.model import (
 
 KIB, MIB = 1 << 10, 1 << 20
 CLOCK_HZ = 4e9
+CALM = dict.fromkeys(("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks"), 0)
+"""What a witness reports of a sample that nothing disturbed. A key that it lacks is unknown."""
 READING_NS = 70
 """What reading the clock costs, and so what every batch pays once."""
 
@@ -72,7 +74,8 @@ def sample(
     def pair(each: float) -> tuple[int, int]:
         return start + round(each * iterations), start + round(2 * each * iterations)
 
-    return Sample(iterations=iterations, body=pair(cost), control=None if control is None else pair(control), **more)
+    seen = {"witness": Witness(**CALM), **more}
+    return Sample(iterations=iterations, body=pair(cost), control=None if control is None else pair(control), **seen)
 
 
 def outcome(
@@ -143,4 +146,4 @@ def row(
 
 
 def quiet(**seen: Any) -> Witness:
-    return Witness(**{"cpu_before": 1, "cpu_after": 1, "control_hz": CLOCK_HZ, **seen})
+    return Witness(**{**CALM, "cpu_before": 1, "cpu_after": 1, "control_hz": CLOCK_HZ, **seen})

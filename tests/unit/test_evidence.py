@@ -6,11 +6,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from made import CLOCK_HZ, outcome, probe, quiet, sample
+from made import CALM, CLOCK_HZ, outcome, probe, quiet, sample
+from streams import visit_records
 from tollmeter.experiment.evidence import reasons, unseen, usual_control_hz
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import Probe, Sample
 from tollmeter.numbers.rows import rows
+from tollmeter.protocol import outcome as read
+from tollmeter.protocol import seal
 
 BATCHES_NS = 1_000_000 + 2_000_000
 TIMED = {"iterations": 1000, "body": (1_000_000, 2_000_000)}
@@ -107,6 +110,15 @@ def test_what_the_system_refuses_is_named_and_what_the_probe_does_itself_is_not_
     assert lacking(major_faults=None) == ("page faults",)
     assert lacking(probe(faults=True), major_faults=None) == ()
     assert lacking(steal_ticks=None) == ("time stolen by the hypervisor",)
+
+
+@pytest.mark.parametrize("names", [("delay_ns", "involuntary"), ("major_faults",), ("steal_ticks",)])
+def test_a_key_that_a_record_lacks_is_as_unknown_as_one_without_a_value(names: tuple[str, ...]) -> None:
+    told = {"delay_ns": 5, **CALM, "cpu_before": 1, "cpu_after": 1}
+    forms = ({name: value for name, value in told.items() if name not in names}, told | dict.fromkeys(names))
+    before = [*visit_records(0)[:2], {"k": "sample", "i": 0, "iterations": 9, "body": [1000, 2000]}]
+    lacks, null = (unseen(read(seal([*before, {"k": "witness", "i": 0, **form}])), probe()) for form in forms)
+    assert lacks and lacks == null
 
 
 def test_a_worker_that_the_system_does_not_let_stay_on_its_cpu_is_named() -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams import VISIT, visit_records, whole
-from tollmeter.model import Failure, Published, RowOf, Select, Suite, Visit
+from tollmeter.model import Failure, Published, RowOf, Select, Suite, Surroundings, Visit
 from tollmeter.protocol import outcome, seal
 from tollmeter.store import request
 from tollmeter.store.journal import NAME, Journal, Session, read, streams
@@ -327,6 +327,20 @@ def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
         signal.signal(signal.SIGXFSZ, ignored)
     assert "--resume" not in str(told.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("key", ["nice", "policy", "throttled_s", "others", "company", "left_behind", "traced"])
+def test_surroundings_that_lack_a_key_name_what_is_unknown(run: Path, key: str) -> None:
+    seen = msgspec.to_builtins(Surroundings(others=0.0, seccomp_filters=0, traced=False))
+    with Journal.resume(run) as journal:
+        journal.note(Session("settled", 1.0, None, msgspec.convert(seen, Surroundings)))
+    whole_note = read(run).session.surroundings
+    assert whole_note and whole_note.unreadable == ()
+    del seen[key]
+    note = {"k": "run", "status": "settled", "seconds": 1.0, "reason": None, "surroundings": seen}
+    (run / NAME).write_bytes((run / NAME).read_bytes() + seal([note]))
+    lacking = read(run).session.surroundings
+    assert lacking and len(lacking.unreadable) == 1
 
 
 def test_a_journal_is_not_gone_on_with_through_a_link(run: Path, tmp_path: Path) -> None:

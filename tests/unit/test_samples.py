@@ -72,7 +72,7 @@ def test_a_block_takes_visits_until_it_is_read_and_separates_them() -> None:
 
 def test_evidence_is_missing_only_where_no_sample_has_it() -> None:
     columns = Columns()
-    told = [[Witness(delay_ns=5)], [Witness(delay_ns=5), Witness()], [Witness(involuntary=None)]]
+    told = [[Witness(delay_ns=5)], [Witness(delay_ns=5), Witness(involuntary=0)], [Witness(involuntary=None)]]
     visits = [columns.add([Sample(iterations=1, body=(1, 2))] * len(seen), seen) for seen in told]
     assert [visit.lacks("delay_ns") for visit in visits] == [False, True, True]
     assert [visit.lacks("delay_ns", "involuntary") for visit in visits] == [False, False, True]

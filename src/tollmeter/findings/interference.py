@@ -35,6 +35,8 @@ UNKNOWN_WITHOUT = {
     "getpriority": "at which niceness it ran",
     "sched_getscheduler": "by which scheduling policy it ran",
     "sched_getaffinity": "on which CPUs it may run",
+    "the lock on measuring": "whether another run measured",
+    "the table of processes": "whether probes left processes behind",
 }
 
 
@@ -217,7 +219,7 @@ def evidence_is_missing(results: Results) -> Iterator[Claim]:
     if files := unread(seen, results.index.rows) if seen is not None else ():
         listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
         evidence = Evidence(what="not readable", value=listed)
-        yield Claim(f"{listed} could not be read: {unknown} is unknown", [evidence], f"let the run read {listed}")
+        yield Claim(f"{listed} was not read or not recorded: {unknown} is unknown", [evidence], f"let the run read {listed}")
     if share := results.index.run.unseen_share:
         lacks = {what for outcome in results.outcomes for what in unseen(outcome, results.probes[outcome.point.probe])}
         yield Claim(

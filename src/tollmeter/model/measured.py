@@ -20,15 +20,15 @@ CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class Witness(Record, frozen=True, gc=False):
     """Evidence beside one sample. control_hz, control_before_hz: dependent additions a second after and before it;
     width_hz: independent ones likewise, also within it; 0 if not measured. delay_ns: run-queue delay of the worker.
-    None: the system does not report it."""
+    None: the system does not report it, or the record lacks it."""
 
-    involuntary: Count | None = 0
-    voluntary: Count | None = 0
-    minor_faults: Count | None = 0
-    major_faults: Count | None = 0
+    involuntary: Count | None = None
+    voluntary: Count | None = None
+    minor_faults: Count | None = None
+    major_faults: Count | None = None
     cpu_before: CpuNumber = -1
     cpu_after: CpuNumber = -1
-    steal_ticks: Count | None = 0
+    steal_ticks: Count | None = None
     frequency_khz: Count = 0
     control_hz: float | None = 0.0
     control_before_hz: float | None = 0.0

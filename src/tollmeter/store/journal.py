@@ -342,12 +342,25 @@ class Note(msgspec.Struct):
     surroundings: Surroundings | None = None
 
 
+_SOURCES = {
+    "nice": "getpriority", "policy": "sched_getscheduler", "quota": "/proc/self/cgroup",
+    "throttled_s": "/proc/self/cgroup", "others": "/proc/stat", "company": "the lock on measuring",
+    "left_behind": "the table of processes", "seccomp_filters": "/proc/self/status", "traced": "/proc/self/status",
+}  # fmt: skip
+"""Of surroundings, what each key comes from. A key that a note lacks says nothing: not that all was calm."""
+
+
 def read_note(line: Line) -> Note:
     """Raises Damaged."""
     try:
-        return msgspec.convert(clean(msgspec.json.decode(line.text)), Note)
+        record = clean(msgspec.json.decode(line.text))
+        note = msgspec.convert(record, Note)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"a note of the run that cannot be read: {error}") from error
+    if seen := note.surroundings:
+        absent = dict.fromkeys(source for key, source in _SOURCES.items() if key not in record["surroundings"])
+        note.surroundings = msgspec.structs.replace(seen, unreadable=(*seen.unreadable, *absent))
+    return note
 
 
 def _regular(folder: Path) -> Path:
