@@ -93,11 +93,11 @@ def publish(
     from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
 
     made = redacted(open_run(places.find_run(run)))
+    write_published(made, out)
     for title, parts in (("Removed", REMOVED_PARTS), ("Kept", KEPT_PARTS)):
         print(f"{title}:")
         for part in parts:
             print(f"  {part}")
-    write_published(made, out)
     print(f"{out}: {len(made.index.rows)} rows, {len(made.index.tolls)} tolls. Read it before you give it away.")
 
 

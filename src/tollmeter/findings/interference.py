@@ -27,6 +27,7 @@ LEAST_REGULAR = 0.25
 TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
 TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
 OUTPUT_GAUGE = "output"
+MOST_QUOTED = 5
 UNKNOWN_WITHOUT = {
     STATUS: "whether a seccomp filter or a tracer slows system calls",
     "/proc/stat": "how much time other programs and the hypervisor took",
@@ -210,6 +211,16 @@ def probe_leaves_processes(results: Results) -> Iterator[Claim]:
         yield Claim(words, [counted("processes ended with the run", seen.left_behind)])
 
 
+@rule("run.journal_contradicts_itself", "error", "measure again; if the journal came from elsewhere, ask for it again")
+def journal_contradicts_itself(results: Results) -> Iterator[Claim]:
+    """Records of one journal say different things about one machine, clock or visit.
+
+    What breaks a rule of docs/measuring.md has no numbers."""
+    if broken := results.index.run.contradictions:
+        words = f"the journal contradicts itself in {len(broken)} ways, and what does so has no numbers"
+        yield Claim(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_QUOTED]])
+
+
 @rule("machine.evidence_is_missing")
 def evidence_is_missing(results: Results) -> Iterator[Claim]:
     """Samples have no evidence, so it is unknown whether they were disturbed.
@@ -219,7 +230,9 @@ def evidence_is_missing(results: Results) -> Iterator[Claim]:
     if files := unread(seen, results.index.rows) if seen is not None else ():
         listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
         evidence = Evidence(what="not readable", value=listed)
-        yield Claim(f"{listed} was not read or not recorded: {unknown} is unknown", [evidence], f"let the run read {listed}")
+        yield Claim(
+            f"{listed} was not read or not recorded: {unknown} is unknown", [evidence], f"let the run read {listed}"
+        )
     if share := results.index.run.unseen_share:
         lacks = {what for outcome in results.outcomes for what in unseen(outcome, results.probes[outcome.point.probe])}
         yield Claim(

@@ -40,7 +40,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     if run.status in STOPPED:
         return "interrupted"
     if is_short(rows):
-        return "too short"
+        return "unknown" if run.contradictions else "too short"
     if run.surroundings and (is_held_back(run.surroundings) or is_intercepted(run.surroundings, rows)):
         return "held back"
     seen = None if is_emulated(rows) else run.surroundings
@@ -53,7 +53,7 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
         return "busy"
     # Something that changes these numbers could not be looked for.
     is_blind = (seen is not None and others is None) or (run.surroundings and unread(run.surroundings, rows))
-    return "unknown" if run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
+    return "unknown" if run.contradictions or run.unseen_share > MOST_UNSEEN or is_blind else "quiet"
 
 
 def is_held_back(seen: Surroundings) -> bool:

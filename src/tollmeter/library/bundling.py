@@ -12,7 +12,9 @@ import hashlib
 import io
 import lzma
 import platform
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
+from tollmeter.files import own_folder
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
 from tollmeter.library.executable_parts import in_words, parts_of
@@ -237,11 +240,26 @@ def imported(path: Path, out: Path | None) -> Imported:
 
 
 def write_run(capture: Capture, request: Request, folder: Path) -> None:
-    """A run's folder. Raises Failure: 2 where the folder holds a run, 5 where it cannot be written."""
-    with Journal.create(folder, msgspec.structs.replace(request, id=folder.name), joined(capture.first)) as journal:
-        for stream in capture.visits:
-            journal.append(stream)
-        journal.note(capture.session)
+    """A run's folder, whole or not at all: a full disk or a killed process leaves no part of a run. Raises Failure: 2
+    where something is in its place, 5 where it cannot be written."""
+    if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise Failure(f"{folder} is there already: name a different folder with --out")
+    try:
+        half = Path(tempfile.mkdtemp(prefix=".importing-", dir=own_folder(folder.parent)))
+        try:
+            own = msgspec.structs.replace(request, id=folder.name)
+            with Journal.create(half / folder.name, own, joined(capture.first)) as journal:
+                for stream in capture.visits:
+                    journal.append(stream)
+                journal.note(capture.session)
+            (half / folder.name).rename(folder)
+        finally:
+            shutil.rmtree(half, ignore_errors=True)
+    except (Failure, OSError) as error:
+        why = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(why, OSError):
+            raise
+        raise Failure(f"cannot write {folder}: {why.strerror}. Nothing was imported", 5) from why
 
 
 def request_of(path: Path, capture: Capture) -> Request:

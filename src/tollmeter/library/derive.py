@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf, log, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tollmeter.experiment.consistency import Checked, Recorded, checked
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
 from tollmeter.model import (
@@ -18,6 +19,7 @@ from tollmeter.model import (
     Distances,
     Failure,
     Index,
+    Machine,
     Modelled,
     Outcome,
     Probe,
@@ -57,7 +59,7 @@ def open_run(folder: Path) -> Results:
     made_of = _fingerprint(folder)
     kept = _kept(folder, made_of)
     if kept is not None:
-        return _results(opening(folder), Visits(folder, _without_broken), request, kept)
+        return _results(opening(folder), Visits(folder, _meant(request)), request, kept)
     results = make(read(folder), request, folder)
     index.save(folder, made_of, results.index)
     return results
@@ -76,7 +78,8 @@ def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
     take 150 MB each. Raises Failure as `open_two`."""
     check_different(folders)
     return tuple(
-        msgspec.structs.replace(open_run(folder), outcomes=Visits(folder, _without_broken)) for folder in folders
+        msgspec.structs.replace(open_run(folder), outcomes=Visits(folder, _meant(read_request(folder))))
+        for folder in folders
     )
 
 
@@ -113,12 +116,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_choices, with_relations
     from tollmeter.numbers.tolls import tolls
 
-    machine, probes, outcomes = contents.head.machine, _probes(contents.head), _without_broken(contents.outcomes)
-    if machine is None:
-        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
-    for outcome in outcomes:
-        if outcome.point.probe not in probes:
-            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
+    machine, probes = _machine(contents, folder), _probes(contents.head)
+    outcomes, contradictions = _consistent(contents, request)
     precision = _row_precision(request)
     known = machine_known(outcomes, learned(request), precision)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
@@ -140,7 +139,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         run, unseen_share=unseen_share(outcomes, probes), points=done.points, settled=done.settled,
         timed_share=done.timed_share, shared_share=done.contended_share, limited=done.limited,
         summary=sentence(done, rows, precision, request.budget_seconds),
-        uncompared=uncompared(outcomes, against, probes, ratios),
+        uncompared=uncompared(outcomes, against, probes, ratios), contradictions=contradictions,
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, rows))
     more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
@@ -164,6 +163,17 @@ def _enough_s(run: RunInfo, done: Settlement, more_s: float, budget_s: float) ->
     if run.verdict != "interrupted" and more_s < inf:
         return budget_beyond(budget_s, budget_s + (_MARGIN * more_s - run.seconds))
     return float(budget_for_most(done, budget_s)[0]) or None if run.verdict == "busy" and not run.uncompared else None
+
+
+def _machine(contents: Contents, folder: Path) -> Machine:
+    """Raises Failure (5) where the journal does not say which, or has a visit of a probe that it does not describe."""
+    if contents.head.machine is None:
+        raise Failure(f"{folder} does not say which machine was measured", exit_code=5)
+    probes = _probes(contents.head)
+    for outcome in contents.outcomes:
+        if outcome.point.probe not in probes:
+            raise Failure(f"{folder}: visit {outcome.visit} is of a probe that the run does not describe", exit_code=5)
+    return contents.head.machine
 
 
 def _results(reported: Head, outcomes: Sequence[Outcome], request: Request, derived: Index) -> Results:
@@ -276,6 +286,23 @@ def raw_samples(results: Results) -> Table:
 
     samples = samples_table(results.outcomes, results.builds, lambda some: reasons_of(some, results.probes))
     return of_run(samples, results.index)
+
+
+def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
+    return lambda contents: _consistent(contents, request).outcomes
+
+
+def _consistent(contents: Contents, request: Request) -> Checked:
+    """The visits that are meant, those that contradict the rest of the journal without their numbers."""
+    head = contents.head
+    if head.machine is None:
+        return Checked(contents.outcomes, ())
+    told = Recorded(
+        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, contents.session.seconds,
+        contents.differs, bool(request.reused), bool(request.against), len(contents.damage) + contents.session.lost,
+    )  # fmt: skip
+    found = checked(told)
+    return found._replace(outcomes=_without_broken(found.outcomes))
 
 
 def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections import Counter
@@ -113,16 +112,13 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
         return state._replace(run=run)
     capture = state.attempt.capture
     try:
-        request = request_of(state.attempt.folder / JOURNAL, capture)
         own_folder(run.parent.parent, run.parent.name)
-        half = Path(tempfile.mkdtemp(prefix=".importing-", dir=run.parent))
-        try:
-            write_run(capture, request, half / run.name)
-            (half / run.name).rename(run)
-        finally:
-            shutil.rmtree(half, ignore_errors=True)
+        write_run(capture, request_of(state.attempt.folder / JOURNAL, capture), run)
     except Failure as failure:
-        return state._replace(state="damaged", remarks=(*state.remarks, failure.sentence))
+        is_unwritten = isinstance(failure.__cause__, OSError)
+        return state._replace(
+            state="not imported" if is_unwritten else "damaged", remarks=(*state.remarks, failure.sentence)
+        )
     except OSError as error:
         remark = f"its run cannot be written into {run}: {error.strerror}"
         return state._replace(state="not imported", remarks=(*state.remarks, remark))

@@ -195,7 +195,8 @@ class RunInfo(Record, frozen=True):
     are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
     severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
     budget with which each of these would have one, or with which most points of a busy run would converge, by what this
-    run's visits took; None where no budget helps, or none is needed."""
+    run's visits took; None where no budget helps, or none is needed. contradictions: rules that the journal breaks
+    (docs/measuring.md), each as a sentence that holds of an honest run."""
 
     id: str
     suite: str
@@ -222,6 +223,7 @@ class RunInfo(Record, frozen=True):
     withheld_problems: Annotated[int, msgspec.Meta(ge=0)] = 0
     uncompared: tuple[Uncompared, ...] = ()
     enough_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    contradictions: tuple[str, ...] = ()
 
 
 # ---- where a probe's time goes -----------------------------------------------------------------------------------

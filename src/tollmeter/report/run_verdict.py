@@ -84,6 +84,10 @@ def _contention(run: RunInfo) -> str:
 def verdict(results: Results) -> str:
     """The verdict with its evidence, as in busy: 73 of 319 points within 3 %. Empty without any number."""
     run = results.index.run
+    if run.contradictions:
+        first, *others = run.contradictions
+        more = f", and {len(others)} more" if others else ""
+        return f"{called(run)}: the journal contradicts itself, and rows are withheld. It is not so that {first}{more}"
     if not has_numbers(results) and not is_under_way(run):
         return ""
     aside = discarded_share([row for row in results.index.rows if row.clock != "instructions"])

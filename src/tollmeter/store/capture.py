@@ -69,7 +69,7 @@ def captured(path: Path) -> Capture:
         session = session._replace(status="interrupted", reason="it ended without a message")
     if lost:
         reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
-        session = session._replace(reason=reason)
+        session = session._replace(reason=reason, lost=lost)
     return Capture(first, described, tuple(visits.values()), session, lost, failures)
 
 

@@ -18,7 +18,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -69,21 +69,25 @@ class Stream(NamedTuple):
 
 
 class Session(NamedTuple):
-    """How measuring ended. seconds: wall time of all sessions. surroundings: of the last session that has them."""
+    """How measuring ended. seconds: wall time of all sessions. surroundings: of the last session that has them. lost:
+    streams that were damaged before the journal was imported."""
 
     status: str
     seconds: float
     reason: str | None
     surroundings: Surroundings | None = None
+    lost: int = 0
 
 
 class Contents(NamedTuple):
-    """All that a journal says. damage: a sentence for each stream that is left out."""
+    """All that a journal says. damage: a sentence for each stream that is left out. differs: whether a copy of the
+    first stream says something else."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
     session: Session
     damage: tuple[str, ...] = ()
+    differs: bool = False
 
 
 class Journal:
@@ -166,6 +170,7 @@ class Journal:
         record = {
             "k": "run", "status": session.status, "seconds": round(session.seconds, 3), "reason": session.reason,
             "visits": self._visits, "surroundings": msgspec.to_builtins(session.surroundings),
+            **({"lost": session.lost} if session.lost else {}),
         }  # fmt: skip
         self.append(seal([record]))
 
@@ -270,6 +275,7 @@ def read(folder: Path) -> Contents:
     """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
     there twice, or where more visits are missing than are damaged."""
     described: Head | None = None
+    first, differs = b"", False
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     session = Session("interrupted", 0.0, "it ended without a message")
@@ -279,12 +285,14 @@ def read(folder: Path) -> Contents:
                 outcomes.append(visits.of_text(stream.text))
                 session = session._replace(status="interrupted")
             elif described is None:
-                described = head(stream.lines)
+                described, first = head(stream.lines), stream.text
+            elif stream.lines[0].kind == "machine":
+                differs |= stream.text != first
             elif stream.lines[0].kind == "run":
                 note = read_note(stream.lines[0])
                 if note.visits is not None and not 0 <= note.visits - len(outcomes) <= len(damage):
                     raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
-                session = Session(note.status, note.seconds, note.reason, note.surroundings)
+                session = Session(note.status, note.seconds, note.reason, note.surroundings, note.lost)
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
@@ -292,7 +300,7 @@ def read(folder: Path) -> Contents:
     if described is None or described.machine is None:
         raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
-    return Contents(described, tuple(outcomes), session, tuple(damage))
+    return Contents(described, tuple(outcomes), session, tuple(damage), differs)
 
 
 def opening(folder: Path) -> Head:
@@ -305,9 +313,9 @@ def opening(folder: Path) -> Head:
 class Visits(Sequence[Outcome]):
     """The visits of a journal, read again on demand: tables of numbers stored beside it need none."""
 
-    def __init__(self, folder: Path, chosen: Callable[[tuple[Outcome, ...]], tuple[Outcome, ...]]) -> None:
-        """chosen: of all, those that are meant."""
-        self._read = functools.cache(lambda: chosen(read(folder).outcomes))
+    def __init__(self, folder: Path, chosen: Callable[[Contents], tuple[Outcome, ...]]) -> None:
+        """chosen: of all that the journal says, those that are meant."""
+        self._read = functools.cache(lambda: chosen(read(folder)))
 
     def __len__(self) -> int:
         return len(self._read())
@@ -340,6 +348,7 @@ class Note(msgspec.Struct):
     reason: str | None = None
     visits: int | None = None
     surroundings: Surroundings | None = None
+    lost: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 _SOURCES = {

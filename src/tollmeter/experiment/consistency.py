@@ -1,0 +1,538 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one journal says twice, and whether it says the same: each rule is a sentence that holds of every honest run,
+since one machine, one clock and one host wrote all of it (docs/measuring.md lists them).
+
+A visit that breaks a rule has no numbers; where the records of the machine, of its clock or of the whole run break one,
+no visit on this machine has. Rules about time hold for a clock of Linux, and those about CPUs where it reports them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import inf
+from statistics import median
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
+from tollmeter.model import Build, ClockReading, Machine, Outcome, Point, Probe, Value
+from tollmeter.model.topology import RELATION, Topology, numbers
+
+HERE = "local"
+LINUX_CLOCK = "monotonic_raw"
+STATUS = "infrastructure"
+"""Of a visit that is withheld: it counts only where its point has no other."""
+LEAST_READING_CYCLES = 10
+SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
+MOST_BOOST = 1.5
+"""Times the fastest rate of a whole run that the rate before it may be."""
+LEAST_BURSTS = 8
+"""Visits whose rates are known, before the rate before the run is held against theirs."""
+LINES = range(8, 1025)
+LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
+LEAST_EQUAL = 4
+"""Samples that are equal beyond chance."""
+LEAST_STEPS = 1000
+"""Of the clock's resolution, in a batch whose times differ between samples."""
+MOST_PER_CYCLE = 16
+"""Instructions: twice as many as any core completes in a cycle."""
+MARGIN = 1.15
+MOST_UNDER_WAY = 2
+"""Visits: one that is timed, and one that is set up beside it."""
+NO_GAP = np.iinfo(np.int64).max
+"""Of a visit's last sample."""
+MOST_APART = 1.5
+"""Times the fastest of one control loop's rates that the fastest of the other's may be."""
+MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
+"""Between two samples beside their batches: of their time, and times what is usual in the run."""
+SLACK_S = 0.2
+TICK_NS = 10_000_000
+X86 = ("x86_64", "i386", "i486", "i586", "i686")
+FAMILIES = {
+    ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
+    ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
+}  # fmt: skip
+"""Beginnings of ABIs' names, and of what `uname -m` says where the CPU itself executes them."""
+VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"), ("vsx", "altivec"): ("ppc",),
+           ("rvv",): ("riscv",)}  # fmt: skip
+"""Beginnings of a kernel's name, likewise."""
+
+
+class Recorded(NamedTuple):
+    """What a journal says. differs: whether a copy of the first stream differs from it; reused: whether it has visits
+    of an earlier run; interleaved: whether points take turns with others; lost: streams that are damaged. needs: cycles
+    that an iteration of a point takes at least."""
+
+    machine: Machine
+    clock: ClockReading | None
+    probes: Mapping[str, Probe]
+    builds: Sequence[Build]
+    outcomes: Sequence[Outcome]
+    seconds: float
+    differs: bool = False
+    reused: bool = False
+    interleaved: bool = False
+    lost: int = 0
+    needs: Mapping[Point, float] = {}
+
+
+class Checked(NamedTuple):
+    """outcomes: the same, those that contradict the rest without their numbers. contradictions: in sentences."""
+
+    outcomes: tuple[Outcome, ...]
+    contradictions: tuple[str, ...]
+
+
+def checked(recorded: Recorded) -> Checked:
+    recorded = recorded._replace(needs=_least_cycles(recorded.outcomes))
+    broken: dict[int, str] = {}
+    counts: Counter[str] = Counter()
+    for place, why in dict.fromkeys(one for rule in (*OF_VISITS, _of_samples) for one in rule(recorded)):
+        broken.setdefault(place, why)
+        counts[why] += 1
+    of_all = [why for rule in OF_RUN for why in rule(recorded)]
+    here = {place for place, visit in enumerate(recorded.outcomes) if of_all and is_here(visit)}
+    withheld = {**dict.fromkeys(here, of_all[0] if of_all else ""), **broken}
+    outcomes = tuple(
+        _withheld(visit, withheld[place]) if place in withheld and visit.status == "ok" else visit
+        for place, visit in enumerate(recorded.outcomes)
+    )
+    of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in counts.items())
+    return Checked(outcomes, tuple(dict.fromkeys(chain(of_all, of_some))))
+
+
+def _withheld(visit: Outcome, why: str) -> Outcome:
+    reason = f"the journal contradicts itself: {why}"
+    return msgspec.structs.replace(visit, status=STATUS, reason=reason, samples=(), gauges={}, marks=None, counted=None)
+
+
+def is_here(visit: Outcome) -> bool:
+    return visit.point.target == HERE
+
+
+def is_timed(visit: Outcome) -> bool:
+    """By Linux's clock on this machine."""
+    return is_here(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
+
+
+Places = Iterator[tuple[int, str]]
+
+# ---- the machine, its clock, the whole run ---------------------------------------------------------------------------
+
+
+def _copies(told: Recorded) -> Iterator[str]:
+    if told.differs:
+        yield "the two copies of the machine's record are equal"
+
+
+def _cpus(told: Recorded) -> Iterator[str]:
+    machine, topology = told.machine, told.machine.topology
+    allowed = set(machine.allowed_cpus)
+    if len(allowed) != len(machine.allowed_cpus) or len(allowed) > machine.cpus or machine.cpus < 1:
+        yield f"{len(machine.allowed_cpus)} allowed CPUs are among the {machine.cpus} that are online"
+    if topology is None or not topology.online:
+        return
+    online = set(numbers(topology.online))
+    if len(online) != machine.cpus:
+        yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
+    if not allowed <= online:
+        yield f"the allowed CPUs are online, and these are CPUs {topology.online}"
+    known = online | set(numbers(topology.offline))
+    if not {cpu for members in _sets(machine, topology) for cpu in numbers(members)} <= known:
+        yield "a core, cache, package or memory node consists of CPUs that the machine has"
+    for name in ("packages", "cores"):
+        members = [cpu for part in getattr(topology, name) for cpu in numbers(part)]
+        if len(set(members)) != len(members):
+            yield f"a CPU is in one of the {name}"
+
+
+def _sets(machine: Machine, topology: Topology) -> Iterator[str]:
+    yield from (cache.shared_cpus or "" for cache in machine.caches)
+    for several in (topology.packages, topology.dies, topology.last_caches, topology.clusters, topology.cores):
+        yield from several
+    yield from (kind.cpus for kind in topology.kinds)
+    yield from (node.cpus for node in topology.nodes)
+
+
+def _is_power(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _memory(told: Recorded) -> Iterator[str]:
+    """The geometry of caches and pages: hardware selects a set, a line and a page by bits of an address."""
+    machine = told.machine
+    lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
+    if any(not _is_power(line) or line not in LINES for line in lines):
+        yield "a cache line has a power of two of bytes"
+    elif any(
+        cache.size_bytes < (cache.line_bytes or 1) * (cache.ways or 1)
+        or cache.size_bytes > machine.memory_bytes
+        or cache.size_bytes % (cache.line_bytes or 1)
+        for cache in machine.caches
+        if cache.size_bytes
+    ):
+        yield "a cache holds whole lines, one in each of its ways at least, and no more than memory"
+    by_place = Counter((cache.level, cache.kind, cache.shared_cpus) for cache in machine.caches)
+    sizes = {
+        kind: [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
+               if cache.kind in (kind, "unified")][:2]
+        for kind in ("data", "instruction")
+    }  # fmt: skip
+    if any(count > 1 for count in by_place.values()) or any(
+        all(pair) and len(pair) > 1 and pair[0] > pair[1] for pair in sizes.values()
+    ):
+        yield "the first level of cache is smaller than the second"
+    if not _is_power(machine.page_bytes) or not LEAST_PAGE <= machine.page_bytes <= MOST_PAGE:
+        yield "a page has a power of two of bytes"
+
+
+def _clock(told: Recorded) -> Iterator[str]:
+    clock, rate = told.clock, told.machine.core_clock_hz
+    if rate is not None and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
+        yield "a core makes between a million and ten thousand million additions a second that wait for each other"
+    if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
+        yield why
+    fastest = [max(visit.controls) for visit in told.outcomes if is_timed(visit) and visit.controls]
+    if rate and len(fastest) >= LEAST_BURSTS and rate > MOST_BOOST * max(fastest):
+        yield "the core's rate before the run is one that it reaches in it"
+
+
+def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
+    if clock.resolution_ns <= 0:
+        return "a clock has a resolution"
+    if clock.cost_ns * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
+        return f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
+    return None
+
+
+def _duration(told: Recorded) -> Iterator[str]:
+    timed_s = 0.0
+    for some in parts([visit for visit in told.outcomes if is_timed(visit) and visit.samples]):
+        timed_s += float(Taken([visit.samples for visit in some]).timed_ns().sum()) / 1e9
+    if told.seconds and not told.reused and timed_s > told.seconds + SLACK_S:
+        yield f"what was timed, {timed_s:.1f} s, took place within the {told.seconds:.1f} s of the run"
+
+
+def _numbered(told: Recorded) -> Iterator[str]:
+    """Each visit that is requested is recorded, with whatever came of it, but for those under way when a run ends."""
+    seen = {visit.visit for visit in told.outcomes}
+    if seen and not told.reused and max(seen) + 1 - len(seen) > told.lost + MOST_UNDER_WAY:
+        yield f"visits have the numbers 0 to {len(seen) - 1}, and the last has {max(seen)}"
+
+
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory, _clock, _duration, _numbered)
+
+# ---- visits ----------------------------------------------------------------------------------------------------------
+
+
+def _described(told: Recorded) -> Places:
+    """A visit is of an executable, and of parameters, that the run describes."""
+    built = {(build.probe, build.abi) for build in told.builds}
+    work = defaultdict[object, Counter[object]](Counter)
+    for visit in told.outcomes:
+        if visit.status == "ok" and visit.samples:
+            work[visit.point][visit.work] += 1
+    for place, visit in enumerate(told.outcomes):
+        point, probe = visit.point, told.probes.get(visit.point.probe)
+        if probe is None or visit.status != "ok":
+            continue
+        known = {parameter.name: parameter.choices for parameter in probe.parameters}
+        if built and (point.probe, point.abi) not in built and any(build.probe == point.probe for build in told.builds):
+            yield place, "a visit is of an executable that the run describes"
+        elif known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
+            yield place, "a visit's parameters are those of its probe"
+        elif visit.samples and len(of := work[point]) > 1 and visit.work != of.most_common(1)[0][0]:
+            yield place, "the work of an iteration is the same in all visits of a point"
+
+
+def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
+    return known.keys() == given.keys() and all(
+        not known[name] or str(value) in known[name] for name, value in given.items()
+    )
+
+
+def _laid_out(told: Recorded) -> Places:
+    """A seed is made of the point, so that no two points have one layout; but for points that are interleaved."""
+    of_seeds = defaultdict[int, Counter[object]](Counter)
+    for visit in told.outcomes:
+        if visit.seed:
+            of_seeds[visit.seed][visit.point.probe, visit.point.parameters] += 1
+    shared = {seed: owners for seed, owners in of_seeds.items() if len(owners) > 1}
+    if told.interleaved or not shared:
+        return
+    for place, visit in enumerate(told.outcomes):
+        owners = shared.get(visit.seed)
+        if owners and owners[visit.point.probe, visit.point.parameters] < owners.most_common(1)[0][1] * 2:
+            yield place, "no two points have one layout"
+
+
+def _executed(told: Recorded) -> Places:
+    """What the CPU itself executes is what such a CPU can."""
+    machine = told.machine.architecture
+    if not machine:
+        return
+    for place, visit in enumerate(told.outcomes):
+        if not is_here(visit) or visit.status != "ok":
+            continue
+        kernel = str(visit.point.values().get("kernel", ""))
+        for word, families in ((visit.point.abi, FAMILIES), (kernel, VECTORS)):
+            can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
+            if can and not machine.startswith(can):
+                yield place, f"a CPU of {machine} executes {word}"
+
+
+def _sized(told: Recorded) -> Places:
+    """Buffers and lines are those of the machine."""
+    lines = {cache.line_bytes for cache in told.machine.caches if cache.line_bytes}
+    for place, visit in enumerate(told.outcomes):
+        counts = visit.counted
+        if not is_here(visit) or visit.status != "ok":
+            continue
+        held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
+        if max(held, visit.work.footprint_bytes) > told.machine.memory_bytes:
+            yield place, "a buffer is no larger than memory"
+        elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
+            yield place, "a visit's cache line is the machine's"
+        elif counts and counts.page_bytes != told.machine.page_bytes:
+            yield place, "a visit's page is the machine's"
+
+
+def _clocked(told: Recorded) -> Places:
+    for place, visit in enumerate(told.outcomes):
+        if not is_here(visit) or visit.status != "ok" or not visit.samples:
+            continue
+        rate = max(visit.controls, default=told.machine.core_clock_hz or 0.0)
+        if visit.clock.kind == "none":
+            yield place, "samples are timed by a clock"
+        elif rate and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
+            yield place, "a control loop runs at the rate of a core"
+        elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
+            yield place, why
+
+
+OF_VISITS: Sequence[Callable[[Recorded], Places]] = (_described, _laid_out, _executed, _sized, _clocked)
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def _of_samples(told: Recorded) -> Places:
+    """Of visits that were timed by Linux's clock on this machine, some at a time."""
+    places = [place for place, visit in enumerate(told.outcomes) if is_timed(visit) and len(visit.samples)]
+    spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
+    series: dict[str, list[tuple[Sequence[int], NDArray[np.uint64]]]] = defaultdict(list)
+    for some in parts(places):
+        taken = Taken([told.outcomes[place].samples for place in some])
+        for rule in OF_SAMPLES:
+            yield from rule(told, some, taken)
+        spans += _spans(some, taken)
+        beside += _beside(told, some, taken)
+        chains.append((some, _unchained(taken)))
+        for name, keys in _series(taken).items():
+            series[name].append((some, keys))
+    yield from _unaccounted(beside)
+    yield from ((place, "one visit is timed after the other") for place in _out_of_order(spans))
+    if len(spans) > 1 and told.seconds and spans[-1].begin - spans[-2].end > 1e9 * told.seconds:
+        yield spans[-1].place, "a visit lies within the time of the run"
+    broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
+    if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
+        yield from broken
+    for read in series.values():
+        yield from _repeated([place for some, _ in read for place in some], np.concatenate([each for _, each in read]))
+
+
+class _Span(NamedTuple):
+    """From a visit's first sample to the end of its last, in ns."""
+
+    place: int
+    begin: int
+    end: int
+
+
+def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """A visit is on CPUs that the run may use, and its pinned worker stays among them."""
+    allowed = set(told.machine.allowed_cpus)
+    before, after = (taken.column(name).astype(int).tolist() for name in ("cpu_before", "cpu_after"))
+    for place, start, end in zip(places, taken.starts.tolist(), taken.starts[1:].tolist(), strict=False):
+        visit = told.outcomes[place]
+        own = {*visit.cpus, *visit.workers}
+        ran = {*before[start:end], *after[start:end]}
+        if allowed and not own <= allowed:
+            yield place, "a visit is on CPUs that the run may use"
+        elif not {cpu for cpu in ran if cpu >= 0} <= ((visit.pinned and own) or allowed or ran):
+            yield place, "a worker runs on the CPU to which it is pinned"
+
+
+def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns().astype(np.int64)
+    gap, lost = _gaps(at, taken), taken.column("delay_ns")
+    ticks = (taken.column("steal_ticks") - 2) * TICK_NS
+    known = (gap != NO_GAP) & (at > 0)
+    clocks = [told.outcomes[place].clock for place in places]
+    steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
+    for odd, why in (
+        (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
+        ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
+        ((np.maximum(lost, ticks) > gap) & known, "a sample lost no more time than went by"),
+        ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
+    ):
+        yield from _where(places, taken.of_visits(odd), why)
+
+
+def _gaps(at: Counts, taken: Taken) -> Counts:
+    """From the beginning of each sample to that of the next."""
+    gap = np.append(np.diff(at), NO_GAP)
+    gap[taken.starts[1:] - 1] = NO_GAP
+    return gap
+
+
+def _begun(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    firsts = taken.whole(("at_ns",))["at_ns"][taken.starts[:-1]].tolist()
+    for place, first in zip(places, firsts, strict=True):
+        if 0 < first < told.outcomes[place].at_ns:
+            yield place, "a visit begins before its first sample"
+
+
+def _executes(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """Most samples of a visit leave the time."""
+    need = np.array([told.needs.get(told.outcomes[place].point, 0.0) for place in places])
+    rate = np.array([max(told.outcomes[place].controls, default=0.0) for place in places])
+    each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
+    short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
+    odd = np.where(rate > 0, 2 * taken.of_visits(short) > taken.counts, False)
+    yield from _where(places, odd, "an iteration takes the cycles that its instructions and system calls need")
+
+
+def _least_cycles(outcomes: Sequence[Outcome]) -> Mapping[Point, float]:
+    """Of one iteration of each point, by what was counted of it."""
+    least = {}
+    for visit in outcomes:
+        if (counts := visit.counted) and is_here(visit):
+            steps, calls = (
+                (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
+            )
+            least[visit.point] = max(steps / MOST_PER_CYCLE, calls * LEAST_READING_CYCLES)
+    return least
+
+
+def _differ(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """Times that have a thousand steps of the clock are not equal in half of a visit's samples."""
+    body, twice = taken.column("body_n"), taken.column("body_2n")
+    steps = np.array([max(told.outcomes[place].clock.resolution_ns, 1.0) for place in places])
+    is_fine = taken.of_visits(twice < LEAST_STEPS * taken.spread(steps)) == 0
+    odd = is_fine & (taken.counts >= LEAST_EQUAL) & (2 * _distinct(body * 2**20 + twice, taken) <= taken.counts)
+    yield from _where(places, odd, "the times of a visit's samples differ")
+
+
+def _distinct(values: Floats, taken: Taken) -> Counts:
+    """How many different values each visit has."""
+    owner = np.repeat(np.arange(len(taken.counts)), taken.counts)
+    order = np.lexsort((values, owner))
+    ordered, owned = values[order], owner[order]
+    is_new = np.ones(len(values), dtype=bool)
+    is_new[1:] = (np.diff(ordered) != 0) | (np.diff(owned) != 0)
+    return np.bincount(owned[is_new], minlength=len(taken.counts))
+
+
+def _rates(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """The control loop before and after a visit is the one beside its samples."""
+    beside = np.maximum(taken.column("control_hz"), taken.column("control_before_hz"))
+    fastest = np.maximum.reduceat(beside, taken.starts[:-1])
+    around = np.array([max(told.outcomes[place].controls, default=0.0) for place in places])
+    odd = (fastest > 0) & (around > 0) & (np.maximum(fastest, around) > MOST_APART * np.minimum(fastest, around))
+    yield from _where(places, odd, "the control loop around a visit is as fast as beside its samples")
+
+
+OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
+    _placed, _within, _begun, _executes, _differ, _rates,
+)  # fmt: skip
+
+
+def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tuple[int, float, float]]:
+    """Of undisturbed visits to probes without companions: the least time between two samples beside their batches, and
+    the time of these, in ns. Whatever else a sample is, it is as long on one machine."""
+    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns()
+    gap = _gaps(at, taken)
+    calm = (taken.column("delay_ns") <= 0) & (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    known = (gap != NO_GAP) & (at > 0) & calm
+    rest = np.where(known, gap - timed, np.inf)
+    least = np.minimum.reduceat(rest, taken.starts[:-1])
+    usual = np.minimum.reduceat(np.where(known, timed, np.inf), taken.starts[:-1])
+    enough = taken.of_visits(known) >= LEAST_EQUAL
+    for place, is_enough, beside, batches in zip(places, enough, least.tolist(), usual.tolist(), strict=True):
+        probe = told.probes.get(told.outcomes[place].point.probe)
+        if is_enough and probe and (probe.switches or not probe.roles):
+            yield place, beside, batches
+
+
+def _unaccounted(beside: Sequence[tuple[int, float, float]]) -> Places:
+    usual = median(rest for _, rest, _ in beside) if len(beside) >= LEAST_BURSTS else inf
+    for place, rest, batches in beside:
+        if rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual:
+            yield place, "the time of a sample is that of its batches and of reading its evidence"
+
+
+def _spans(places: Sequence[int], taken: Taken) -> Iterator[_Span]:
+    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns().astype(np.int64)
+    begins, ends = at[taken.starts[:-1]], (at + timed)[taken.starts[1:] - 1]
+    return (_Span(*one) for one in zip(places, begins.tolist(), ends.tolist(), strict=True) if one[1] > 0)
+
+
+def _out_of_order(spans: Sequence[_Span]) -> set[int]:
+    """Places of visits that begin before an earlier one ends. Where several in a row do, it is the one before them that
+    is odd; or the machine was started anew, and its clock with it."""
+    odd, latest = set[int](), 0
+    for at, span in enumerate(spans):
+        if span.begin < latest:
+            before = spans[at - 1]
+            later = sum(one.begin < before.end for one in spans[at : at + LEAST_EQUAL])
+            odd.add(before.place if later > 1 and before.place not in odd else span.place)
+            latest = span.end if later > 1 else latest
+        else:
+            latest = span.end
+    return odd
+
+
+def _unchained(taken: Taken) -> Counts:
+    """Samples that do not begin with the reading that ended the one before."""
+    odd = np.zeros(len(taken), dtype=bool)
+    for before, after in (("control_before_hz", "control_hz"), ("width_before_hz", "width_hz")):
+        ended, begun = taken.column(after)[:-1], taken.column(before)[1:]
+        odd[1:] |= (ended != begun) & (begun > 0)
+    odd[taken.starts[:-1]] = False
+    return taken.of_visits(odd)
+
+
+def _series(taken: Taken) -> Mapping[str, NDArray[np.uint64]]:
+    """A number for the times of each visit and one for its rates, which are equal where all of these are; 0 where they
+    are too few to differ."""
+    keys = {}
+    for name, columns, fewest in _SERIES:
+        read = [taken.column(column) for column in columns]
+        enough = taken.counts >= fewest
+        for column in read:
+            enough &= 2 * _distinct(column, taken) > fewest
+        within = np.arange(len(taken)) - taken.spread(taken.starts[:-1].astype(float)).astype(np.int64)
+        sums = np.zeros(len(taken), np.uint64)
+        for number, column in enumerate(read, 1):
+            sums += np.ascontiguousarray(column).view(np.uint64) * _MIX[(within * 2 + number) % len(_MIX)]
+        keys[name] = np.where(enough, np.add.reduceat(sums, taken.starts[:-1]), np.uint64(0))
+    return keys
+
+
+_SERIES = (("times", ("body_n", "body_2n"), LEAST_EQUAL), ("rates", ("control_hz", "width_hz"), 2 * LEAST_EQUAL))
+"""Columns, and how many samples of them are equal in two visits by more than chance: rates have few values."""
+_MIX = np.random.default_rng(1).integers(1, 2**63, 4096, dtype=np.uint64) | np.uint64(1)
+
+
+def _repeated(places: Sequence[int], keys: NDArray[np.uint64]) -> Places:
+    _, place_of, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    again = (counts[place_of] > 1) & (keys != 0)
+    return ((places[at], "no two visits took the same times") for at in np.flatnonzero(again).tolist())
+
+
+def _where(places: Sequence[int], odd: Counts | Mask, why: str) -> Places:
+    return ((place, why) for place, count in zip(places, odd.tolist(), strict=True) if count)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contradictions planted into a recorded journal, all checksums right: each is named by its rule, and what breaks it
+has no numbers. An honest journal has none."""
+
+from __future__ import annotations
+
+import copy
+import json
+import lzma
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tollmeter.library.derive import open_run
+from tollmeter.model import Results
+from tollmeter.protocol import seal
+from tollmeter.report.run_verdict import verdict
+from tollmeter.store.journal import NAME, streams
+
+RECORDED = Path(__file__).resolve().parents[1] / "recordings/repeated"
+Stream = list[dict[str, Any]]
+Plant = Callable[[list[Stream]], object]
+
+
+def opened(folder: Path, name: str, plant: Plant = lambda _: None) -> Results:
+    shutil.copy(RECORDED / name / "run.toml", folder)
+    with lzma.open(RECORDED / name / "journal.jsonl.xz") as packed:
+        (folder / NAME).write_bytes(packed.read())
+    told = [[json.loads(line.text) for line in stream.lines] for stream in streams(folder)]
+    plant(told)
+    bare = ([{key: value for key, value in record.items() if key not in "nc"} for record in one] for one in told)
+    (folder / NAME).write_bytes(b"".join(seal(records[:-1]) if records[-1]["k"] == "end" else b"" for records in bare))
+    return open_run(folder)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDED.iterdir()))
+def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> None:
+    assert opened(tmp_path, name).index.run.contradictions == ()
+
+
+# ---- plants ----------------------------------------------------------------------------------------------------------
+
+
+def machines(told: list[Stream]) -> list[dict[str, Any]]:
+    return [stream[0] for stream in told if stream[0]["k"] == "machine"]
+
+
+def visits(told: list[Stream]) -> list[Stream]:
+    return [stream for stream in told if stream[0]["k"] == "visit"]
+
+
+def of(kind: str, stream: Stream) -> Iterator[dict[str, Any]]:
+    return (record for record in stream if record["k"] == kind)
+
+
+def in_machine(**fields: Any) -> Plant:
+    return lambda told: [machine.update(fields) for machine in machines(told)]
+
+
+def in_visit(kind: str, **fields: Any) -> Plant:
+    """In the fifth visit."""
+    return lambda told: [record.update(fields) for record in of(kind, visits(told)[5])]
+
+
+def in_cache(**fields: Any) -> Plant:
+    return lambda told: [machine["caches"][0].update(fields) for machine in machines(told)]
+
+
+def scaled(factor: float, place: int = 5) -> Plant:
+    def plant(told: list[Stream]) -> None:
+        for record in of("sample", visits(told)[place]):
+            record["body"] = [round(ns * factor) for ns in record["body"]]
+
+    return plant
+
+
+def copied(told: list[Stream]) -> None:
+    """The samples of one visit are those of another of its point."""
+    first, *others = visits(told)
+    other = next(one for one in others if one[0]["parameters"] == first[0]["parameters"])
+    for record, twin in zip(of("sample", other), of("sample", first), strict=False):
+        record["body"] = twin["body"]
+
+
+def equal(told: list[Stream]) -> None:
+    for record in of("sample", visits(told)[5]):
+        record["body"] = [300_007, 600_011]
+
+
+def shifted(ns: int, place: int = 5) -> Plant:
+    def plant(told: list[Stream]) -> None:
+        stream = visits(told)[place]
+        stream[0]["at_ns"] += ns
+        for record in of("sample", stream):
+            record["at_ns"] += ns
+
+    return plant
+
+
+def second_copy(told: list[Stream]) -> None:
+    told.insert(1, copy.deepcopy(told[0]))
+    told[1][0]["memory_bytes"] *= 2
+
+
+def taken_out(told: list[Stream]) -> None:
+    gone = visits(told)[7:20]
+    told[:] = [stream for stream in told if stream not in gone]
+    for place, stream in enumerate(told):
+        if stream[0]["k"] == "run":
+            stream[0]["visits"] = len(visits(told[:place]))
+
+
+def short(told: list[Stream]) -> None:
+    for stream in told:
+        if stream[0]["k"] == "run":
+            stream[0]["seconds"] = 0.1
+
+
+TWO = {"online": "0-1", "packages": ["0-1"], "cores": ["0", "1"]}
+PLANTS: dict[str, tuple[Plant, str]] = {
+    "the copies of the machine differ": (second_copy, "copies of the machine's record"),
+    "64 CPUs beside two": (in_machine(cpus=64, topology=TWO), "64 CPUs are online"),
+    "an allowed CPU that is not online": (in_machine(allowed_cpus=[0, 9], topology=TWO), "allowed CPUs are online"),
+    "a line of 7 bytes": (in_cache(line_bytes=7), "power of two"),
+    "a first level larger than the second": (in_cache(size_bytes=64 << 20), "smaller than the second"),
+    "a page of 5000 bytes": (in_machine(page_bytes=5000), "a page has"),
+    "a core twice as fast before the run": (
+        lambda told: [record.update(adds=2 * record["adds"]) for record in of("control", told[0])]
+        + [machine.update(core_clock_hz=9.9e9) for machine in machines(told)], "rate before the run",
+    ),
+    "a clock without a resolution": (in_visit("clock", resolution_ns=0), "a clock has a resolution"),
+    "a reading of 3 cycles": (in_visit("clock", cost_ns=0.7), "a reading of the clock"),
+    "a run of a tenth of a second": (short, "took place within"),
+    "visits taken out and the count adjusted": (taken_out, "visits have the numbers"),
+    "an ABI of another CPU": (in_visit("visit", abi="aarch64"), "executes aarch64"),
+    "a parameter that the probe has not": (in_visit("visit", parameters={"colour": 3}), "parameters are those"),
+    "a CPU that does not exist": (in_visit("visit", cpus=[31]), "CPUs that the run may use"),
+    "a worker elsewhere": (in_visit("witness", cpu_before=0, cpu_after=0), "to which it is pinned"),
+    "a buffer larger than memory": (
+        in_visit("visit", work={"operations": 1, "footprint_bytes": 1 << 60}), "no larger than memory",
+    ),
+    "bodies longer than the gaps": (scaled(4), "lie between its beginning"),
+    "a visit a day ahead": (shifted(86_400 * 10**9), "timed after the other"),
+    "the last visit a day ahead": (shifted(86_400 * 10**9, -1), "within the time of the run"),
+    "a visit that goes back": (shifted(-500_000_000, 30), "timed after the other"),
+    "more time lost than went by": (in_visit("witness", delay_ns=10**10), "lost no more time"),
+    "samples that are all equal": (equal, "samples differ"),
+    "a copied visit": (copied, "the same times"),
+    "additions of another core": (in_visit("control", adds=1), "rate of a core"),
+    "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_contradiction_is_named_and_has_no_number(tmp_path: Path, name: str) -> None:
+    plant, expected = PLANTS[name]
+    results = opened(tmp_path, "01", plant)
+    run = results.index.run
+    assert any(expected in sentence for sentence in run.contradictions), run.contradictions
+    assert run.verdict == "unknown" and "contradicts itself" in verdict(results)
+    assert "run.journal_contradicts_itself" in [*results.index.held_back, *(one.name for one in results.index.findings)]
+    withheld = [visit for visit in results.outcomes if "contradicts itself" in (visit.reason or "")]
+    assert withheld and not any(visit.samples for visit in withheld)
+    assert open_run(tmp_path).index.run.contradictions == run.contradictions, "from the index"
