@@ -176,16 +176,11 @@ def _memory(told: Recorded) -> Iterator[str]:
         if cache.size_bytes
     ):
         yield "a cache holds whole lines, one in each of its ways at least, and no more than memory"
-    by_place = Counter((cache.level, cache.kind, cache.shared_cpus) for cache in machine.caches)
-    sizes = {
-        kind: [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
-               if cache.kind in (kind, "unified")][:2]
-        for kind in ("data", "instruction")
-    }  # fmt: skip
-    if any(count > 1 for count in by_place.values()) or any(
-        all(pair) and len(pair) > 1 and pair[0] > pair[1] for pair in sizes.values()
-    ):
-        yield "the first level of cache is smaller than the second"
+    for kind in ("data", "instruction"):
+        sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
+                 if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
+        if sizes[1:] and sizes[0] > sizes[1]:
+            yield "the first level of cache is smaller than the second"
     if not _is_power(machine.page_bytes) or not LEAST_PAGE <= machine.page_bytes <= MOST_PAGE:
         yield "a page has a power of two of bytes"
 

@@ -151,9 +151,7 @@ def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
             *(Evidence(what=name, value=machine.facts[name])
               for name in ("governor", "boost", "no_turbo") if name in machine.facts),
         ]  # fmt: skip
-        words = (
-            f"the core ran at {measured_hz / 1e9:.2f} GHz, {in_percent(measured_hz / stated_hz)} of its highest clock"
-        )
+        words = f"the core ran at {measured_hz / 1e9:.2f} GHz, {in_percent(measured_hz / stated_hz)} of its highest clock"
         yield Claim(f"{words}, {stated_hz / 1e9:.2f} GHz by cpufreq", evidence)
 
 
