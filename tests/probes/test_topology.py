@@ -14,9 +14,9 @@ import pytest
 
 import trees
 from tollmeter.library.places import suites
-from tollmeter.model import Abi, Machine, Parameter, RowOf, Topology
-from tollmeter.model.topology import RELATIONS, kind_of, listed, memory_nodes, numbers, relation, speed_ranks
-from tollmeter.plan.placement import chosen_cpus, other_relations
+from tollmeter.model import Abi, Machine, Parameter, Point, Probe, RowOf, Topology
+from tollmeter.model.topology import RELATIONS, core_of, kind_of, listed, memory_nodes, numbers, relation, speed_ranks
+from tollmeter.plan.placement import Placing, chosen_cpus, other_relations
 from tollmeter.plan.points import on_machine
 from tollmeter.plan.values import sweep
 from tollmeter.protocol import head
@@ -96,7 +96,7 @@ def test_packages_of_one_node_are_other_packages() -> None:
 
 
 RATED = replace(trees.HYBRID, kinds=[*trees.HYBRID.kinds, (1024, "0-15")])
-"""Kernels since 6.12 give every CPU a capacity, and the same one where a core has two threads."""
+"""Linux 6.18 gives every CPU of a hybrid whose cores have two threads the same capacity."""
 
 
 @pytest.mark.parametrize(
@@ -241,6 +241,48 @@ def test_the_claims_of_cortex_a9_2009_are_planned_where_there_are_cpus_for_them(
 def is_in(planned: list[dict[str, str]], wanted: RowOf) -> bool:
     named = {"probe": wanted.probe, **{name: str(value) for name, value in wanted.parameters.items()}}
     return any(named.items() <= point.items() for point in planned)
+
+
+INSTANCES = Parameter(
+    name="instances", kind="count", summary="at once", start=1, stop=1, stop_scale="cpus", per_octave=1
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "counts"),
+    [
+        (trees.XEON, (1, 2, 4, 8, 16)),
+        (trees.EPYC, (1, 2, 4, 8, 16, 32, 64, 128, 256)),
+        (trees.OFFLINE, (1, 2, 3, 4)),
+        (trees.ONE_NODE, (1, 2, 4)),
+        (trees.CONTAINER, (1,)),
+        (trees.recorded(96, "", threads=2, packages=2), (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)),
+        (trees.MANY, (1, 2, 4, 8, 16, 32, 64, 75, 128, 256, 512, 750, 1024, 1500)),
+    ],
+)
+def test_instances_fill_a_package_all_packages_and_all_cpus(
+    made: Made, counts: tuple[int, ...], whole: Callable[[Made], Machine]
+) -> None:
+    """The visit of all CPUs has the host's too, as the last."""
+    machine = whole(made)
+    assert sweep(INSTANCES, machine) == counts
+    cpus, host = chosen_cpus(machine, ())
+    probe = Probe(probe="memory.scaling", question="?", revision=1, metrics=(), parameters=(INSTANCES,), spreads=True)
+    placing = Placing(cpus, machine.topology, 1, host)
+    placed = {count: placing.placements(Point(probe="p", abi="a", target="local", parameters=(("instances", count),)),
+                                        probe, 0)[0] for count in counts}  # fmt: skip
+    assert sorted(placed[counts[-1]]) == sorted(machine.allowed_cpus)
+    assert all(len(placed[count]) >= count for count in counts)
+    assert host is None or len(machine.allowed_cpus) < 3 or placed[counts[-1]][-1] == host
+
+
+def test_the_cores_of_one_package_come_before_those_of_the_other(whole: Callable[[Made], Machine]) -> None:
+    machine = whole(trees.EPYC)
+    cpus, _ = chosen_cpus(machine, ())
+    assert machine.topology
+    cores, packages = core_of(machine.topology), [set(numbers(one)) for one in machine.topology.packages]
+    assert len({cores[cpu] for cpu in cpus[:64]}) == 64 and packages[1].issuperset(cpus[:64])
+    assert len({cores[cpu] for cpu in cpus[:128]}) == 128
 
 
 def test_asked_cpus_override_the_placement(whole: Callable[[Made], Machine]) -> None:

@@ -68,7 +68,7 @@ enum { LEAST_LAST_BYTES = 32 << 20 };
 struct machine {
   char architecture[32], host[80], cpu[128], kernel[96];
   uint64_t cache_bytes[10], last_bytes, memory_bytes;
-  unsigned cpus;
+  unsigned cpus; /* that are online */
   int allowed[MOST_CPUS];
   unsigned allowed_count;
   struct node nodes[MOST_NODES];

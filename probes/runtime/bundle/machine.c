@@ -156,8 +156,8 @@ void machine_read(struct machine *machine, const char *line) {
   text_of(line, "kernel", machine->kernel, sizeof machine->kernel);
   const char *control = strstr(line, "{\"k\":\"control\"");
   if (control) machine->core_hz = number_of(control, "adds", 0) / number_of(control, "ns", 1) * 1e9;
-  machine->memory_bytes = (uint64_t)number_of(line, "memory_bytes", 0);
   machine->cpus = (unsigned)number_of(line, "cpus", 1);
+  machine->memory_bytes = (uint64_t)number_of(line, "memory_bytes", 0);
   caches_read(machine, line);
   nodes_read(machine, line);
   allowed_read(machine, line);

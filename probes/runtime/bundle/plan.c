@@ -33,7 +33,7 @@ static uint64_t size_in(const struct machine *machine, const char *text) {
   char *rest;
   const double times = strtod(text, &rest);
   if (*rest != 'x') return strtoull(text, NULL, 10);
-  if (strncmp(rest, "xCPUS", 5) == 0) return (uint64_t)(times * machine->cpus);
+  if (strncmp(rest, "xCPUS", 5) == 0) return (uint64_t)(times * machine->allowed_count);
   const unsigned level = rest[1] == 'L' && rest[2] >= '1' && rest[2] <= '9' ? (unsigned)(rest[2] - '0') : 0;
   const uint64_t cache = machine->cache_bytes[level], most = machine->memory_bytes / LEAST_SHARE;
   uint64_t bytes = cache ? cache : machine->last_bytes;
@@ -74,6 +74,7 @@ static void sweep_add(struct values *values, const struct machine *machine, cons
       if (is_all || is_coarse(value, coarse_from)) value_add(values, value);
       last = greatest = value;
     }
+  if (strstr(to, "xCPUS")) greatest = stop; /* all of them, whether a power of two or not */
   value_add(values, greatest);
 }
 

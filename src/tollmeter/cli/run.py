@@ -19,6 +19,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure, Outcome, Point, Results, Row
+from tollmeter.model.topology import listed
 from tollmeter.notices import doing
 from tollmeter.root import typed
 from tollmeter.store.history import remember
@@ -116,7 +117,7 @@ def _planned(options: Options, resume: str | None) -> int:
     print_notice(
         f"points: {len(plan.points())}; the visits wanted take about {expected_seconds(plan):.0f} s of the "
         f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
-        f"{effort.sample_ns / 1e6:g} ms; on CPUs {', '.join(map(str, plan.cpus))}; seed {plan.seed}"
+        f"{effort.sample_ns / 1e6:g} ms; timed on CPU {plan.cpus[0]} of {listed(plan.cpus)}; seed {plan.seed}"
     )
     return 0
 
@@ -124,9 +125,9 @@ def _planned(options: Options, resume: str | None) -> int:
 def _cpus(plan: Plan, point: Point) -> str:
     """The CPUs that a point's first visits may use, the timed worker's first; of a matrix the pairs of a round."""
     places = plan.placements(point)
-    listed = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
-    left = len(listed) - _MOST_CPUS
-    return ",".join(listed[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
+    named = [f"{one}-{other}" for one, other in places] if len(places) > 1 else [*map(str, places[0])]
+    left = len(named) - _MOST_CPUS
+    return ",".join(named[:_MOST_CPUS]) + (f" and {left} more" if left > 0 else "")
 
 
 # ---- the end of a run -----------------------------------------------------------------------------------------------

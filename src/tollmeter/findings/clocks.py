@@ -138,7 +138,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
 def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
     """The core ran far below the highest clock that cpufreq states for it.
 
-    The measured clock is less than 80 % of it: a core keeps 80 % and more of its highest clock while others are busy."""
+    The measured clock is less than 80 % of it: a core keeps more of its highest clock while others are busy."""
     machine = results.index.machine
     cpus = next((outcome.cpus for outcome in native_outcomes(results.outcomes) if outcome.cpus), ())
     kind = kind_of(machine.topology, cpus[0]) if cpus else None
@@ -151,8 +151,9 @@ def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
             *(Evidence(what=name, value=machine.facts[name])
               for name in ("governor", "boost", "no_turbo") if name in machine.facts),
         ]  # fmt: skip
-        words = f"the core ran at {measured_hz / 1e9:.2f} GHz, {in_percent(measured_hz / stated_hz)} of its highest clock"
-        yield Claim(f"{words}, {stated_hz / 1e9:.2f} GHz by cpufreq", evidence)
+        share = in_percent(measured_hz / stated_hz)
+        ghz, most_ghz = measured_hz / 1e9, stated_hz / 1e9
+        yield Claim(f"the core ran at {ghz:.2f} GHz, {share} of the {most_ghz:.2f} GHz that cpufreq states", evidence)
 
 
 @rule(

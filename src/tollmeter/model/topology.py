@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import get_args
 
@@ -101,23 +101,33 @@ def clusters(topology: Topology) -> tuple[str, ...]:
 
 def relation(topology: Topology, cpu: int, other: int) -> PlaceRelation:
     """The closest relation of two CPUs that the system reports; of an unreported one, the next farther."""
-    if cpu == other:
-        return "same thread"
-    by_distance: tuple[tuple[PlaceRelation, tuple[str, ...]], ...] = (
+    return relations(topology)(cpu, other)
+
+
+def relations(topology: Topology) -> Callable[[int, int], PlaceRelation]:
+    """`relation` for the many pairs of one topology."""
+    sets: tuple[tuple[PlaceRelation, tuple[str, ...]], ...] = (
         ("sibling thread", topology.cores), ("same cluster", clusters(topology)),
         ("same last-level cache", topology.last_caches), ("same package", topology.packages),
     )  # fmt: skip
-    for name, sets in by_distance:
-        places = _place_of(sets)
-        if cpu in places and places[cpu] == places.get(other):
-            return name
+    by_distance = [(name, _place_of(several)) for name, several in sets]
     nodes = _place_of(tuple(node.cpus for node in topology.nodes))
-    return "other package" if nodes.get(cpu) == nodes.get(other) else "other node"
+
+    def related(cpu: int, other: int) -> PlaceRelation:
+        if cpu == other:
+            return "same thread"
+        for name, places in by_distance:
+            if cpu in places and places[cpu] == places.get(other):
+                return name
+        return "other package" if nodes.get(cpu) == nodes.get(other) else "other node"
+
+    return related
 
 
 def farthest(topology: Topology, cpus: Sequence[int]) -> PlaceRelation | None:
     """The farthest relation of the first CPU, which is the timed worker's, to the others; None where there are none."""
-    several = [relation(topology, cpus[0], other) for other in cpus[1:]]
+    related = relations(topology)
+    several = [related(cpus[0], other) for other in cpus[1:]]
     return max(several, key=RELATIONS.index, default=None)
 
 

@@ -105,12 +105,13 @@ class Plan(Record, frozen=True):
 
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
         """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. seen: its visits so far."""
-        return _placing(self.cpus, self.topology, self.seed).placements(point, self.probes[point.probe], seen)
+        placing = _placing(self.cpus, self.topology, self.seed, self.host_cpu)
+        return placing.placements(point, self.probes[point.probe], seen)
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
         several = len(self.placements(point)) > 1
-        return _placing(self.cpus, self.topology, self.seed).pairs(point) if several else 0
+        return _placing(self.cpus, self.topology, self.seed, self.host_cpu).pairs(point) if several else 0
 
     def visits_of_pairs(self, point: Point) -> int:
         """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than two each
@@ -203,6 +204,8 @@ def make(
     Where the budget does not suffice for most of the requested points, selections that narrow give fewer points.
     all_points: all of them nevertheless."""
     measured, host_cpu = chosen_cpus(machine, cpus)
+    if cpus:
+        machine = msgspec.structs.replace(machine, allowed_cpus=measured)
     # The machine as each other kind of core sees it that has a CPU among those measured.
     members = {target: numbers(kind.cpus) for target, kind in other_kinds(machine.topology, measured[0]).items()}
     first = {target: next((cpu for cpu in measured if cpu in own), None) for target, own in members.items()}

@@ -17,7 +17,7 @@ from tollmeter.model.topology import (
     listed,
     numbers,
     other_kinds,
-    relation,
+    relations,
     speed_ranks,
 )
 
@@ -73,12 +73,13 @@ def _in_order(topology: Topology, cpus: Sequence[int]) -> tuple[int, ...]:
         return (cpu in isolated, ranks.get(cpu, 0), cores.get(cpu, -1) in partly, -cpu)
 
     ordered = sorted(cpus, key=preferred)
+    related = relations(topology)
     firsts = {cores.get(cpu, -1 - cpu): cpu for cpu in reversed(ordered)}
 
     def rank(cpu: int) -> tuple[int, ...]:
         is_other_thread = firsts[cores.get(cpu, -1 - cpu)] != cpu
         *kind, number = preferred(cpu)
-        return (is_other_thread, *kind, RELATIONS.index(relation(topology, ordered[0], cpu)), number)
+        return (is_other_thread, *kind, RELATIONS.index(related(ordered[0], cpu)), number)
 
     return tuple(sorted(ordered, key=rank))
 
@@ -112,8 +113,9 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     """The relations of other CPUs to the timed worker's, beside the one of its default partner."""
     if machine.topology is None or len(cpus) < 2:
         return []
-    seen = {relation(machine.topology, cpus[0], cpu) for cpu in cpus[1:]}
-    return [word(one) for one in RELATIONS if one in seen - {relation(machine.topology, *cpus[:2])}]
+    related = relations(machine.topology)
+    seen = {related(cpus[0], cpu) for cpu in cpus[1:]}
+    return [word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
 
 
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
@@ -126,11 +128,18 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
     return "pairs" if _PAIRWISE in means else "all"
 
 
+def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
+    """Whether a number of CPUs of the point includes the host's: the host process sleeps while a visit is timed."""
+    scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}
+    return any(name in scaled and isinstance(value, int) and value > len(cpus) for name, value in point.parameters)
+
+
 class Placing:
     """Of one plan: the CPUs of a point's visits. Made once, since 128 CPUs have 8,128 pairs."""
 
-    def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int) -> None:
-        self._cpus, self._topology, self._seed = cpus, topology, seed
+    def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, host_cpu: int | None) -> None:
+        self._cpus, self._topology, self._seed, self._host_cpu = cpus, topology, seed, host_cpu
+        self._related = relations(topology) if topology else None
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
         self._orders: dict[tuple[str, int], list[tuple[int, ...]]] = {}
 
@@ -145,11 +154,12 @@ class Placing:
             return [cpus if probe.roles else cpus[:1]]
         if layout == "one":
             kind = other_kinds(self._topology, self._cpus[0]).get(point.target)
-            own = numbers(kind.cpus) if kind else self._cpus
-            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
+            own = set(numbers(kind.cpus)) if kind else None
+            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1] if own else self._cpus[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
-        return [self._beside(wanted)]
+        cpus = self._beside(wanted)
+        return [(*cpus, self._host_cpu) if self._host_cpu is not None and _wants_all(point, probe, cpus) else cpus]
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a matrix's point is about."""
@@ -158,11 +168,11 @@ class Placing:
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""
         worker, *others = self._cpus
-        if not wanted or self._topology is None:
+        related = self._related
+        if not wanted or related is None:
             return self._cpus
-        topology = self._topology
-        near = [cpu for cpu in others if word(relation(topology, worker, cpu)) == wanted][:1]
-        return (worker, *near, *(cpu for cpu in others if cpu not in near))
+        near = next((cpu for cpu in others if word(related(worker, cpu)) == wanted), None)
+        return self._cpus if near is None else (worker, near, *(cpu for cpu in others if cpu != near))
 
     def _of_round(self, wanted: str, seen: int) -> list[tuple[int, ...]]:
         """The pairs that follow the ones visited so far. Some of each relation come first."""
@@ -188,9 +198,9 @@ class Placing:
         if not self._by_relation:
             several = self._cpus[:: ceil(len(self._cpus) / _MOST_OF_MATRIX)]
             for pair in itertools.combinations(several, 2):
-                named = word(relation(self._topology, *pair)) if self._topology else ""
+                named = word(self._related(*pair)) if self._related else ""
                 self._by_relation.setdefault(named, []).append(pair)
             for pairs in self._by_relation.values():
                 random.Random(self._seed).shuffle(pairs)
-        default = word(relation(self._topology, *self._cpus[:2])) if self._topology and len(self._cpus) > 1 else ""
+        default = word(self._related(*self._cpus[:2])) if self._related and len(self._cpus) > 1 else ""
         return self._by_relation.get(wanted or default, [])
