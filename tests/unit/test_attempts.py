@@ -42,8 +42,10 @@ def test_an_attempt_that_differs_is_shown_where_nothing_can_take_its_place() -> 
     assert (again, [one.state for one in kept]) == (0, ["valid", "valid", "differs"])
 
 
-def visit(number: int, ns: int, control_hz: float) -> Outcome:
-    seen = quiet(control_hz=control_hz, control_before_hz=control_hz)
+def visit(number: int, ns: int, control_hz: float, width: float = 4.0) -> Outcome:
+    """width: independent additions in a cycle around it."""
+    of_width = {"width_hz": width * control_hz, "width_before_hz": width * control_hz}
+    seen = quiet(control_hz=control_hz, control_before_hz=control_hz, **of_width)
     return outcome([sample(ns, start=0, witness=seen)], name="any.loop", visit=number)
 
 
@@ -85,6 +87,13 @@ def test_a_listing_has_every_attempt_with_its_state() -> None:
     (test,) = place.tests
     assert [one.state for one in test.attempts] == ["valid"] * 4 + ["differs"]
     assert test.attempts[-1].loops_hz == pytest.approx(5e7)
+
+
+def test_an_attempt_beside_a_busy_sibling_differs_though_its_control_loop_does_not() -> None:
+    visits = [visit(number, 10, USUAL_HZ) for number in range(12)]
+    (place,) = listing(results(*visits[:3], visit(20, 24, USUAL_HZ, width=2.5), *visits[3:]))
+    (test,) = place.tests
+    assert (test.again, [one.state for one in test.attempts]) == (1, ["valid"] * 5)
 
 
 def test_the_answer_says_what_the_control_loop_says_and_how_a_test_differs() -> None:

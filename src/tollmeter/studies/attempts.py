@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's listing: loops a second, attempt by attempt, each with the control loop that ran around it.
+"""A study's listing: loops a second, attempt by attempt, each with the control and the width loop that ran around it.
 
-Whose control loop differs ran in another state of the machine: within 3 % of the usual an attempt is valid, up to 10 %
-suspect; above, it was measured again, and where that did not help it is shown as it is. The time of one loop is that of
-its row, from all visits."""
+An attempt ran in another state of the machine if its control loop differs, or if the width loop shows that the sibling
+hyperthread was busy: dependent additions do not slow down then, and other code does. Within 3 % of the usual rate an
+attempt is valid, up to 10 % suspect. Above, or beside a busy sibling, it was measured again; where that did not help it
+is shown as it is. The time of one loop is that of its row, from all visits."""
 
 from __future__ import annotations
 
@@ -11,6 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
+import numpy as np
+
+from tollmeter.experiment.core import WHOLE_FROM, highest_mode
 from tollmeter.model import Clock, Listed, Outcome, Point, Probe, Results, Row, RowOf, Sample, Suite
 from tollmeter.studies.matching_rows import exits_of, picked
 
@@ -62,12 +66,12 @@ def listing(results: Results) -> tuple[Place, ...]:
         target, abi, clock = place
         own = [(listed_row, row) for listed_row, row in pairs if (row.target, row.abi, row.clock) == place]
         samples = [_in_turn(outcomes_of(results, row)) for _, row in own]
-        usual_hz = _usual_hz(samples)
+        usual = _usual(samples)
         tests = [
-            Test(listed_row, row, *chosen(_tried(taken, usual_hz)), exits_of(results, row))
+            Test(listed_row, row, *chosen(_tried(taken, usual)), exits_of(results, row))
             for (listed_row, row), taken in zip(own, samples, strict=True)
         ]
-        answers.append(Place(target, abi, clock, usual_hz, tuple(tests)))
+        answers.append(Place(target, abi, clock, usual.control_hz, tuple(tests)))
     return tuple(answers)
 
 
@@ -80,19 +84,37 @@ def published_turns(listed: Sequence[Listed]) -> Iterator[tuple[Listed, int, flo
                 yield line, build, loop / own
 
 
-def _usual_hz(samples: Iterable[_Timed]) -> float:
-    """Of the control loop around all of them; 0 where none was seen."""
-    seen = [hz for several in samples for sample, _ in several if (hz := control_around(sample))]
-    return median(seen) if seen else 0.0
+class _Usual(NamedTuple):
+    """Of all attempts in one place. control_hz: 0 where no control loop was seen; width: additions in a cycle of the
+    uncontended core, None where too few readings show it."""
+
+    control_hz: float
+    width: float | None
 
 
-def _tried(samples: _Timed, usual_hz: float) -> list[Attempt]:
+def _usual(samples: Iterable[_Timed]) -> _Usual:
+    every = [sample for several in samples for sample, _ in several]
+    seen = [hz for sample in every if (hz := control_around(sample))]
+    readings = [width for sample in every for width in _widths(sample)]
+    return _Usual(median(seen) if seen else 0.0, highest_mode(np.array(readings)) if readings else None)
+
+
+def _widths(sample: Sample) -> list[float]:
+    """Independent additions in a cycle, right before and right after a sample."""
+    witness = sample.witness
+    looks = ((witness.width_before_hz, witness.control_before_hz), (witness.width_hz, witness.control_hz))
+    return [width / hz for width, hz in looks if width and hz]
+
+
+def _tried(samples: _Timed, usual: _Usual) -> list[Attempt]:
     """Over both batches of a sample: what a batch pays once is lost in a millisecond."""
     attempts = []
     for sample, operations in samples:
         took_ns, control_hz = sum(sample.body), control_around(sample)
         loops_hz = 3 * sample.iterations * operations * 1e9 / took_ns if took_ns else 0.0
-        attempts.append(Attempt(loops_hz, control_hz, state_of(control_hz, usual_hz)))
+        is_contended = usual.width is not None and any(one < WHOLE_FROM * usual.width for one in _widths(sample))
+        state = "differs" if is_contended else state_of(control_hz, usual.control_hz)
+        attempts.append(Attempt(loops_hz, control_hz, state))
     return attempts
 
 
@@ -112,7 +134,7 @@ def differing(seen: Mapping[Point, Sequence[Outcome]], suite: Suite, probes: Map
     places: dict[tuple[str, str], list[_Timed]] = {}
     for point in listed:
         places.setdefault((point.target, point.abi), []).append(samples[point])
-    usual = {place: _usual_hz(several) for place, several in places.items()}
+    usual = {place: _usual(several) for place, several in places.items()}
     tests = {point: chosen(_tried(samples[point], usual[point.target, point.abi])) for point in listed}
     return [
         point for point, (kept, again) in tests.items()

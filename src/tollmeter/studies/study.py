@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A study's claim as a predicate: a relation, the published value and its tolerance. It holds where a whole interval
-satisfies it, and fails where no part of the interval does. Of a published effect, the whole interval may show one of
-the same sign and another size."""
+satisfies it, and fails where no part of the interval does. Of a published effect, an interval that lies wholly outside
+may show one of the same sign and another size. Between two verdicts it is inconclusive, so that noise changes none."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, 
 """Where the claim has none of its own. about, crossing: a share of the value, as a factor either way; change: a share
 of the change; same: either way."""
 _LEAST_SHARE = 0.25
-"""Of the published difference from 1: a smaller one is no evidence of the same effect."""
+"""Of the published difference from 1: less is not the same effect (1.03 is no doubling)."""
 _SCALED = ("about", "change")
 """Relations that state how large an effect is, so that a smaller or larger one can be judged."""
 
 
 class Judged(NamedTuple):
-    """times: of a verdict `same direction`, how many times as large as published."""
+    """times: of a verdict `same direction`, the effect here (its difference from 1) over the published one."""
 
     verdict: ClaimVerdict
     times: float | None = None
@@ -98,18 +98,16 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Ju
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
         return Judged("holds")
-    overlaps = low < ends[1] and high > ends[0]
-    contains = low < ends[0] and high > ends[1]
-    if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1 and not contains:
-        # Shares of the published difference from 1.
-        shares = [(number - 1) / (value - 1) for number in (low, here, high)]
-        if min(shares) > 0 and (min(shares) if overlaps else shares[1]) >= _LEAST_SHARE:
-            # Of a change, the change here over the published one; of a multiple, the multiple over the published one.
-            if relation_of(claim) == "change":
-                return Judged("same direction", shares[1])
-            return Judged("same direction", here / value if value > 1 else value / here if here else None)
-    if overlaps:
-        return Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
+    wide = Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
+    if low < ends[1] and high > ends[0]:
+        return wide
+    if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
+        # An effect is the difference from 1: of "doubles", 1.3 is 0.3 of it.
+        least, here_share, most = sorted((number - 1) / (value - 1) for number in (low, here, high))
+        if least >= _LEAST_SHARE:
+            return Judged("same direction", here_share)
+        if most > _LEAST_SHARE:
+            return wide
     return Judged("does not hold")
 
 
