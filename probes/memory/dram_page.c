@@ -40,13 +40,15 @@ static const struct toll_parameter parameters[] = {{.name = "distance",
                                                     .values = distances,
                                                     .typical = "1024"},
                                                    {0}};
-static const struct toll_metric metrics[] = {
-    {.name = "second_access",
-     .unit = "ns",
-     .summary = "a miss that many bytes from the miss before it",
-     .source = TOLL_DIFFERENCE},
-    {.name = "first_access", .unit = "ns", .summary = "a miss anywhere", .source = TOLL_CONTROL},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "second_access",
+                                              .unit = "ns",
+                                              .summary = "a miss that many bytes from the miss before it",
+                                              .source = TOLL_DIFFERENCE},
+                                             {.name = "first_access",
+                                              .unit = "ns",
+                                              .summary = "a miss anywhere, and eight dependent additions",
+                                              .source = TOLL_CONTROL},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "What does a load from memory cost near the one before it, in a row that is open, and far from it?",
@@ -57,5 +59,5 @@ const struct toll_probe toll_probe = {
     .body = pairs_body,
     .control = pairs_control,
     .check = pairs_check,
-    .revision = 1,
+    .revision = 2,
 };
