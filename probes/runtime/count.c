@@ -13,9 +13,11 @@
  * page would be a copy-on-write fault inside a sample. Where the system, a sandbox or the architecture does not permit
  * tracing, nothing is reported.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -229,10 +231,32 @@ static void emit_ladder(struct toll_run *r) {
   toll_put_close(']');
 }
 
+/* What a process holds that a batch could leave behind. Both are 0 where /proc is not readable. */
+struct holdings {
+  uint64_t descriptors, children;
+};
+
+static struct holdings held(void) {
+  struct holdings found = {0, 0};
+  DIR *folder = opendir("/proc/self/fd");
+  while (folder && readdir(folder)) found.descriptors++;
+  if (folder) closedir(folder);
+  FILE *file = fopen("/proc/thread-self/children", "re"); /* numbers, each with a blank behind it */
+  for (int c; file && (c = getc(file)) != EOF;) found.children += c == ' ';
+  if (file) fclose(file);
+  return found;
+}
+
+static void emit_left(struct holdings before, struct holdings after) {
+  if (after.descriptors > before.descriptors) toll_put_count("left_open", after.descriptors - before.descriptors);
+  if (after.children > before.children) toll_put_count("left_running", after.children - before.children);
+}
+
 /* A batch that takes this long at its minimum length is run once and not five times. */
 void toll_count(struct toll_run *r) {
   enum { MOST_NS = 20000000 };
   const struct toll_probe *probe = r->visit->probe;
+  const struct holdings before = held();
   toll_record_open("count");
   toll_put_count("iterations", length(r));
   toll_put_count("buffer_bytes", r->visit->buffer_bytes);
@@ -251,5 +275,6 @@ void toll_count(struct toll_run *r) {
     if (probe->control) emit_batches(r, probe->control, OF_CONTROL);
     if (is_own) toll_touch(r);
   }
+  emit_left(before, held());
   toll_record_close();
 }

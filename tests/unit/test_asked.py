@@ -11,7 +11,9 @@ from machines import catalog
 from tollmeter.cli.run import exit_code, gravest
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.options import names, numbers, seconds
+from tollmeter.library.places import report_left_out
 from tollmeter.model import Failure, Outcome, Point, Published, Row, Select, Status, Suite
+from tollmeter.notices import listen
 from tollmeter.store.journal import Session
 
 SUITES = {
@@ -54,6 +56,14 @@ def test_parameters_hold_for_the_name_before_them() -> None:
         ("memory.latency", {"size": ("4KiB", "8KiB"), "pages": ("huge",)}),
         ("memory.latency", {"size": ("1MiB",)}),
     ]
+
+
+def test_a_probe_that_a_pattern_matches_and_that_lacks_a_parameter_is_named() -> None:
+    said: list[str] = []
+    listen(said.append)
+    report_left_out(catalog(), of("*", "size=4KiB,8KiB"))
+    assert "left out kernel.enter: it does not take size=4KiB,8KiB" in said
+    assert not any("memory.latency" in sentence for sentence in said)
 
 
 def test_a_suite_beside_a_probe_with_parameters_stays_as_it_is() -> None:

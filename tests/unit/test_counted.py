@@ -11,7 +11,7 @@ import pytest
 from tollmeter.experiment.evidence import sleeping
 from tollmeter.experiment.taken import Taken
 from tollmeter.model import ClockReading, Counted, Metric, Outcome, Point, Probe, Role, Sample, Value, Witness, Work
-from tollmeter.numbers.counted import contradicted, unverified
+from tollmeter.numbers.counted import contradicted, remarks, unverified
 from tollmeter.numbers.rows import rows
 
 SIZE = 1 << 20
@@ -140,6 +140,22 @@ def test_what_could_not_be_counted_stands_beside_the_number() -> None:
     assert "does not let system calls" in (unverified([outcome(uncounted)], a_probe(calls=1)) or "")
     assert unverified([outcome(uncounted)], a_probe()) is None, "nothing that a count could contradict"
     assert unverified([outcome(CALLS)], a_probe(calls=1)) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "declares", "part"),
+    [
+        (Counted(iterations=4, calls=(12, 24)), {}, "makes 3 system calls, which the probe does not declare"),
+        (Counted(iterations=4, calls=(12, 24)), {"calls": 3}, None),
+        (Counted(iterations=4, calls=(12, 24)), {"switches": True}, None),
+        (Counted(iterations=4, calls=(0, 0), left_open=24), {}, "24 descriptors open"),
+        (Counted(iterations=4, calls=(0, 0), left_running=99), {}, "99 processes running"),
+    ],
+)
+def test_what_is_done_and_not_declared_is_a_remark(found: Counted, declares: dict[str, Any], part: str | None) -> None:
+    said = remarks([outcome(found), outcome()], a_probe(**declares))
+    assert len(said) == (part is not None)
+    assert part is None or part in said[0]
 
 
 def test_a_function_call_has_a_call_and_a_return() -> None:

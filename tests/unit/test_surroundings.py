@@ -25,8 +25,8 @@ from tollmeter.conduct.machine_lock import hold_machine_lock
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
 from tollmeter.experiment.evidence import unseen_share
-from tollmeter.findings import all_findings
-from tollmeter.model import Index, Machine, Results, RunInfo, Surroundings
+from tollmeter.findings import all_findings, carried
+from tollmeter.model import Index, Machine, Results, RunInfo, RunVerdict, Surroundings
 from tollmeter.numbers.rows import rows
 from tollmeter.targets import control_groups
 from waiting import LONG_S, in_time
@@ -328,6 +328,13 @@ def results(seen: Surroundings | None, name: str, **witnessed: object) -> Result
 )
 def test_each_has_a_finding_of_its_own(seen: Surroundings, name: str) -> None:
     assert named(seen) == {name}
+
+
+@pytest.mark.parametrize("verdict", ["busy", "held back", "too short"])
+@pytest.mark.parametrize("seen", [Surroundings(left_behind=99), Surroundings(quota=0.5), Surroundings(traced=True)])
+def test_facts_are_withheld_from_no_run(seen: Surroundings, verdict: RunVerdict) -> None:
+    (fact,) = all_findings(results(seen, "any.probe"))
+    assert carried(verdict, [fact], []).findings == (fact,)
 
 
 def test_a_quiet_machine_has_none() -> None:

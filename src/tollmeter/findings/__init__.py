@@ -22,13 +22,16 @@ _GRAVEST_FIRST = ("error", "warning", "note")
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",
-    "machine.frequency_is_not_steady", "machine.another_run_measures", "machine.cpu_time_is_limited",
-    "machine.evidence_is_missing", "machine.other_programs_work", "machine.run_is_held_back",
-    "machine.system_calls_are_filtered", "machine.probes_are_traced",
+    "machine.frequency_is_not_steady", "machine.other_programs_work",
 )  # fmt: skip
-"""A busy run shows these best."""
-OF_ANY_RUN = ("machine.clock_is_wrong", "command.output_changes")
-"""Delays of marks are part of the first one's own interval; no other program changes what a command prints."""
+"""Inferred from times; a busy run shows these best."""
+FACTS = (
+    "command.output_changes", "machine.another_run_measures", "machine.clock_is_wrong", "machine.cpu_time_is_limited",
+    "machine.evidence_is_missing", "machine.probe_leaves_processes", "machine.probes_are_traced",
+    "machine.run_is_held_back", "machine.run_is_preferred", "machine.system_calls_are_filtered",
+)  # fmt: skip
+"""Counted or read, and inferred from no time: of any run, however short or busy. Delays of marks are part of the
+interval by which a clock is wrong."""
 
 
 def rules() -> dict[str, Rule]:
@@ -45,7 +48,10 @@ def subjects() -> dict[str, str]:
 
 def all_findings(results: Results) -> tuple[Finding, ...]:
     """Findings of all rules, gravest first, otherwise in the order of their names."""
-    findings = [finding for rule in rules().values() for finding in rule(results)]
+    return _gravest_first([finding for rule in rules().values() for finding in rule(results)])
+
+
+def _gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: (_GRAVEST_FIRST.index(finding.severity), finding.name)))
 
 
@@ -61,16 +67,19 @@ class Carried(NamedTuple):
 def carried(
     verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
 ) -> Carried:
-    """A short run has too few visits, and a busy one has measured its neighbours as well as the machine.
+    """A short run has too few visits, and a busy one has measured its neighbours as well as the machine. Facts are
+    never withheld.
 
     from_all: findings from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
     filter or a tracer ran before system calls, which does not affect findings about memory."""
-    only = {"busy": (*ABOUT_INTERFERENCE, *OF_ANY_RUN), "held back": (*ABOUT_INTERFERENCE, *OF_ANY_RUN),
-            "too short": OF_ANY_RUN}.get(verdict)  # fmt: skip
-    kept = tuple(
+    only = {"busy": ABOUT_INTERFERENCE, "held back": ABOUT_INTERFERENCE, "too short": ()}.get(verdict)
+    facts = [finding for finding in from_all if finding.name in FACTS]
+    inferred = [
         finding for finding in from_known
-        if (only is None or finding.name in only) and not (intercepted and finding.name.startswith(KERNEL))
-    )  # fmt: skip
+        if finding.name not in FACTS and (only is None or finding.name in only)
+        and not (intercepted and finding.name.startswith(KERNEL))
+    ]  # fmt: skip
+    kept = _gravest_first([*facts, *inferred])
     names = {finding.name for finding in kept}
     withheld = [finding for finding in (*from_all, *from_known) if finding.name not in names]
     problems = {finding.name for finding in withheld if finding.severity != "note"}

@@ -21,6 +21,7 @@ from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
+from tollmeter.plan.points import accepts, several_of
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
@@ -218,11 +219,17 @@ def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 
 def report_left_out(loaded: Catalog, suite: Suite) -> None:
-    """Names the probes that a suite would have and that were left out of the build, each with its reason."""
+    """Names the probes that a suite would have and that were left out of the build, or that a pattern matches and that
+    do not take its parameters, each with its reason."""
     named = dict.fromkeys(select.probe for select in suite.select)
     for (probe, abi), sentence in sorted(loaded.broken.items()):
         if any(fnmatchcase(probe, form) for form in named):
             notify(f"left out {probe} for {abi}: {sentence}")
+    for select in (select for select in suite.select if select.narrows):
+        words = " ".join(f"{name}={','.join(map(str, several_of(own)))}" for name, own in select.parameters.items())
+        for name, described in loaded.probes().items():
+            if fnmatchcase(name, select.probe) and not accepts(described, select.parameters):
+                notify(f"left out {name}: it does not take {words}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:

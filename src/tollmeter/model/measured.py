@@ -71,7 +71,7 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     and the time of one in ns in each of some trials. buffer_bytes, chase_bytes: what the probe asked for;
     chase_in_order: share of steps to a neighbouring cell; chase_stride: bytes from one cell to the next; chase_pages:
     that the first 256 steps lead to; line_bytes, page_bytes: of the machine; hugetlb_bytes: of buffers in explicit huge
-    pages."""
+    pages. left_open, left_running: descriptors and child processes that these batches left behind."""
 
     iterations: Annotated[int, msgspec.Meta(ge=1)] = 1
     calls: tuple[int, int] | None = None
@@ -92,6 +92,8 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     line_bytes: int = 0
     page_bytes: int = 4096
     hugetlb_bytes: int = 0
+    left_open: int = 0
+    left_running: int = 0
 
 
 class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):

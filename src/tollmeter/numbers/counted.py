@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
@@ -28,6 +28,8 @@ _OFF_STEPS = 0.15
 _MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.8, 4
 """Times the cost of one iteration in short batches over that in the longest, where half of the work in long batches
 gives 2 or more; the share of the trials that must agree, and how many there are at least to refuse a number."""
+_ONE_IN_TWO = 0.5
+"""Calls of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
 _UNVERIFIED = "its work could not be verified: "
 _LEAST_PAGES, _FEW_PAGES = 512, 128
@@ -42,6 +44,24 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
             if outcome.counted and (why := rule(outcome.counted, outcome, probe)):
                 return why
     return None
+
+
+def remarks(outcomes: Sequence[Outcome], probe: Probe) -> list[str]:
+    """What a row says beside its number: what its batches do and it does not declare, and whether its work could not be
+    verified."""
+    made = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
+    return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe)])]
+
+
+def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
+    """A probe that waits for processes declares that it is about the system."""
+    calls = _each(counts.calls, counts) or 0.0
+    if calls >= _ONE_IN_TWO and not probe.calls and not probe.switches:
+        yield f"one iteration makes {calls:g} system calls, which the probe does not declare (.calls)"
+    if counts.left_open:
+        yield f"its batches left {counts.left_open} descriptors open"
+    if counts.left_running:
+        yield f"its batches left {counts.left_running} processes running"
 
 
 def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:

@@ -94,6 +94,10 @@ def _estimated(
     common = known.scatter.get((probe.probe, metric.name, state), Scatter())
     scatter = msgspec.structs.replace(common, runs_sd=differ)
     medians = part.costs
+    if first.clock.kind == "instructions":  # A count has no noise: its batches are all that it can be.
+        values = part.values
+        exact = Estimate(value=middle_of(medians), low=float(values.min()), high=float(values.max()))
+        return ModeEstimate(name, part, exact, scatter)
     # What a difference is a part of, from which the control is subtracted; 0 for all else.
     minuend = whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
     if minuend or medians.min() <= 0:

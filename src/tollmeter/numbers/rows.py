@@ -40,7 +40,7 @@ from tollmeter.model import (
     Value,
 )
 from tollmeter.model.topology import RELATIONS, farthest
-from tollmeter.numbers.counted import contradicted, unverified
+from tollmeter.numbers.counted import contradicted, remarks
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
@@ -271,8 +271,8 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
     if wrong:
         return "unstable", wrong
     notes = []
-    if good[0].clock.kind in REAL_CLOCKS and (remark := unverified(good, probe)):
-        notes.append(remark)
+    if good[0].clock.kind in REAL_CLOCKS:
+        notes += remarks(good, probe)
     if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in good):
         # They are in place of transparent ones, of which the system gave too few.
         notes.append("its huge pages are explicit ones (hugetlb)")

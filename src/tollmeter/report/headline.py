@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tollmeter.model import Opposed, Results
 from tollmeter.numbers.meanings import native
+from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
 from tollmeter.report.programs import ways_out
@@ -53,7 +54,11 @@ def of_few_probes(results: Results) -> str:
         of_metric.sort(key=lambda row: row.median or 0.0)
         ends = dict.fromkeys(in_a_sentence(of_row(row)) for row in (of_metric[0], of_metric[-1]))
         points = f" at {len(of_metric)} points" if len(of_metric) > 1 else ""
-        parts.append(f"{name} measures {' to '.join(ends)}{points}: {metric.summary}")
+        if metric.unit in RATES and of_metric[0].clock == "instructions":  # where no second passes that a rate is of
+            of_one = RATES[metric.unit][0].removesuffix("s")
+            parts.append(f"{name} executes {' to '.join(ends)}{points} for one {of_one}")
+        else:
+            parts.append(f"{name} measures {' to '.join(ends)}{points}: {metric.summary}")
     return f"{'; '.join(parts)}." if parts else ""
 
 

@@ -184,4 +184,4 @@ def _gaps(results: Results) -> str:
     gaps = tables.gaps(results.index.rows)
     lines = [(text(status.replace("_", " ")), text(reason), str(number)) for status, reason, number in gaps]
     grid = _grid(["status", "reason", "rows"], lines, [False, False, True])
-    return f"## Without a number\n\n{grid}" if lines else ""
+    return f"## Without a number, and remarks\n\n{grid}" if lines else ""

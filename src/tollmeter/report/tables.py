@@ -362,9 +362,11 @@ def sureness(results: Results) -> str:
 
 
 def gaps(rows: Sequence[Row]) -> list[tuple[str, str, int]]:
-    """Status, reason and number of rows of all that has no number, the most frequent first."""
+    """Status, reason and number of rows of all that has no number, the most frequent first; then the remarks beside
+    numbers."""
     seen = Counter((row.status, row.reason or row.status) for row in rows if row.status != "ok")
-    return [(status, reason, rows_) for (status, reason), rows_ in seen.most_common()]
+    remarks = Counter(("remark", row.reason) for row in rows if row.status == "ok" and row.reason)
+    return [(status, reason, rows_) for of in (seen, remarks) for (status, reason), rows_ in of.most_common()]
 
 
 def missing(results: Results) -> str:
