@@ -50,7 +50,7 @@ def core_kinds(
 def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
     if not set(numbers(kind.cpus)).intersection(machine.allowed_cpus):
         return "this process may use none of its CPUs"
-    if gap := next((row.reason for row in rows if row.reason), None):
+    if gap := next((row.reason for row in rows if row.reason and row.status != "ok"), None):
         return gap
     return "its points were not visited within the budget" if rows else "its only CPU is the host process's"
 

@@ -117,6 +117,7 @@ _THOUSAND = """static void thousand(const struct toll_run *r, struct toll_work *
 """
 _INCLUDE = '#include "toll.h"\n'
 
+_OTHER_CALLS = r"a batch of \d+ iterations makes \d+ system calls, and short ones 1 an iteration"
 _GETPPID = "for (uint64_t i = r->iterations; i; i--) answer = kernel_enter(number, 0, 0);"
 
 
@@ -137,7 +138,7 @@ def _work(change: str, before: str = "") -> tuple[tuple[str, str], ...]:
 IN_PROBES = (
     Lie(
         "deleted loop", "a loop that the compiler took away", "kernel/loop.c", ((_LOOP, "  left = 0;\n"),),
-        "take no more time than a few",
+        "take no more time than a few|2 instructions executes 0",
     ),
     Lie(
         "wrong unit", "turns that are counted by the thousand, and called turns", "kernel/loop.c",
@@ -155,16 +156,17 @@ IN_PROBES = (
     ),
     Lie(
         "constant time", "a body that does the same whatever it is asked for", "kernel/loop.c",
-        (("uintptr_t left = (uintptr_t)r->iterations;", "uintptr_t left = 1000;"),), "take no more time than a few",
+        (("uintptr_t left = (uintptr_t)r->iterations;", "uintptr_t left = 1000;"),),
+        "take no more time than a few|2 instructions executes 0",
     ),
     Lie(
         "quadratic cost", "a body that makes n * n / 64 calls from 64 on", "kernel/enter_syscall.c",
         _calls("(n < 64 ? n : n * n / 64)"),
-        r"not linear: twice the iterations take (3\.[5-9]|4\.)",
+        _OTHER_CALLS,
     ),
     Lie(
         "square root", "a body that makes 8 calls for the square root of n from 64 on", "kernel/enter_syscall.c",
-        _calls("(n < 64 ? n : 8 * s)", root=True), r"not linear: twice the iterations take 1\.[345]",
+        _calls("(n < 64 ? n : 8 * s)", root=True), _OTHER_CALLS,
     ),
     Lie(
         "sequential walk", "a walk in the order of its addresses that is called random", "memory/latency.c",
