@@ -11,7 +11,7 @@ import pytest
 from example_runs import empty, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.judgement.verdict import unanswered
-from tollmeter.model import Program, Published, Relative, Results, Row, Select, Suite
+from tollmeter.model import Program, Published, Relative, Results, Row, Select, State, Suite
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
@@ -238,3 +238,16 @@ def test_one_program_of_many_does_not_make_an_abi_worth_it() -> None:
     assert most.startswith("x32 is worth it here where memory is short: 2 of 3 programs need less.")
     one = gains("x32", "", [needed("a", 0.7), needed("b", 1.0), needed("c", 1.0)])
     assert one.startswith("x32 is not worth it here: it saves memory for a alone.")
+
+
+def test_programs_are_compared_in_one_state_of_the_core_and_decide_nothing_otherwise() -> None:
+    """x32 met a busy sibling throughout, and x86-64 an idle one: 64 % more was the sibling's, and no ABI's."""
+    contended = [msgspec.structs.replace(one, state="shared") for one in needs("x32", 69, 82)]
+    memory, time = contended
+    seen = State(state="whole", share=0.5, median=51.0, low=50.5, high=51.5)
+    own = [msgspec.structs.replace(one, state="whole") for one in needs("x86_64", 100, 50)]
+    alike = found(results(*own, memory, msgspec.structs.replace(time, states=(seen,))), "time")
+    assert (alike.value, alike.thin) == (pytest.approx(1.02), False)
+    unlike = found(results(*own, *contended), "time")
+    assert unlike.thin
+    assert "CPU time" not in gains("x32", MEND, (unlike,))

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Bend, Published, Results, Row, RowOf, State
 from tollmeter.numbers.meanings import HERE
@@ -21,6 +20,7 @@ from tollmeter.studies.matching_rows import (
     is_hosted,
     own_reason,
     picked,
+    ratio_in_one_state,
     with_mend,
 )
 
@@ -28,7 +28,6 @@ TURNS, CONTROL_LOOP = "turns", "control-loop"
 """A time in turns of the control loop of its own machine and build: what carries from one machine to another."""
 
 NO_TURNS = "The control loop was not timed where this was."
-_STATES = ("whole", "all")
 
 
 class Measured(NamedTuple):
@@ -72,7 +71,8 @@ def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:
         if not others:
             return Measured(gap=_why(results, claim, claim.over))
         rows = _of_one_place([row for row in rows if _twin(row, others)])
-        return _of_ratios([_ratio(twin, row) for row in rows if (twin := _twin(row, others))], rows, NOT_TOGETHER)
+        pairs = [(twin, row) for row in rows if (twin := _twin(row, others))]
+        return _of_ratios([ratio_in_one_state(*pair) for pair in pairs], rows, NOT_TOGETHER)
     rows = _of_one_place(rows)
     if claim.unit == TURNS:
         turns = [each for row in rows if (each := _turns(results, row))]
@@ -106,27 +106,8 @@ def _ordered(results: Results, claim: Published) -> Measured:
             return Measured(gap=_why(results, claim, wanted))
     first = _of_one_place(several[0])[0]
     chain = [row for rows in several if (row := _twin(first, rows))]
-    ratios = [_ratio(before, row) for before, row in pairwise(chain)] if len(chain) == len(several) else []
+    ratios = [ratio_in_one_state(before, row) for before, row in pairwise(chain)] if len(chain) == len(several) else []
     return _of_ratios(ratios, [first], NOT_TOGETHER)
-
-
-def _ratio(old: Row, new: Row) -> tuple[Estimate, bool]:
-    """New over old, both of one state of the core; with whether there is no such state."""
-    for name in (old.state, *_STATES) if old.state == new.state else _STATES:
-        sides = [_in_state(row, name) for row in (old, new)]
-        if sides[0] is not None and sides[1] is not None:
-            return ratio_of(sides[0], sides[1]), False
-    return ratio_of(old, new), True
-
-
-def _in_state(row: Row, name: str | None) -> Row | None:
-    """The row as it is in one state of the core; None where it was not seen often enough in it."""
-    if row.state == name:
-        return row
-    seen: State | None = next((state for state in row.states if state.state == name), None)
-    if seen is None:
-        return None
-    return msgspec.structs.replace(row, state=seen.state, median=seen.median, low=seen.low, high=seen.high)
 
 
 # ---- where a curve bends ---------------------------------------------------------------------------------------------
@@ -191,7 +172,7 @@ def _turns(results: Results, row: Row) -> tuple[Estimate, bool] | None:
     for loop in picked(results, RowOf(means=CONTROL_LOOP, abi=row.abi)):
         if (loop.unit, loop.target, loop.clock) == ("op/s", row.target, row.clock):
             states = tuple(msgspec.structs.replace(state, **inverse(state)) for state in loop.states)
-            return _ratio(msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
+            return ratio_in_one_state(msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
     return None
 
 

@@ -9,9 +9,11 @@ from math import log
 
 import msgspec
 
-from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
+from tollmeter.judgement.compare import ratio_of
+from tollmeter.model import FigureLine, Results, Row, RowOf, State, StudyFigure
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import main_abi, meaning, metric_of
+from tollmeter.numbers.stats import Estimate
 
 COUNTED, VIRTUAL = "instructions", "virtual"
 NOT_TOGETHER = "No two of these rows were timed by one clock in one place."
@@ -144,3 +146,27 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
     here = [row for row in matching(results, wanted) if (row.target, row.clock, row.abi) == place]
     usable = [row for row in here if row.status == "ok" and (row.median or 0) > 0 and at(figure, row) > 0]
     return sorted(usable, key=lambda row: at(figure, row))
+
+
+# ---- ratios ----------------------------------------------------------------------------------------------------------
+
+_STATES = ("whole", "all")
+
+
+def ratio_in_one_state(old: Row, new: Row) -> tuple[Estimate, bool]:
+    """New over old, both of one state of the core; with whether there is no such state."""
+    for name in (old.state, *_STATES) if old.state == new.state else _STATES:
+        sides = [_in_state(row, name) for row in (old, new)]
+        if sides[0] is not None and sides[1] is not None:
+            return ratio_of(sides[0], sides[1]), False
+    return ratio_of(old, new), True
+
+
+def _in_state(row: Row, name: str | None) -> Row | None:
+    """The row as it is in one state of the core; None where it was not seen often enough in it."""
+    if row.state == name:
+        return row
+    seen: State | None = next((state for state in row.states if state.state == name), None)
+    if seen is None:
+        return None
+    return msgspec.structs.replace(row, state=seen.state, median=seen.median, low=seen.low, high=seen.high)

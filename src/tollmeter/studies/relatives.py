@@ -11,12 +11,19 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.compare import ratio_of
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Program, Relative, Results, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.units import in_percent
-from tollmeter.studies.matching_rows import COUNTED, NOT_TOGETHER, VIRTUAL, failure, matching, own_reason
+from tollmeter.studies.matching_rows import (
+    COUNTED,
+    NOT_TOGETHER,
+    VIRTUAL,
+    failure,
+    matching,
+    own_reason,
+    ratio_in_one_state,
+)
 
 Measure = Literal["memory", "asked", "time", "instructions", "counted"]
 
@@ -87,8 +94,9 @@ def _relative(results: Results, program: Program, measure: Measure, abi: str, ma
         for other in denominators:
             is_together = row.clock == COUNTED or row.target == other.target
             if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
-                ratio = ratio_of(other, row)
-                thin = measure not in ("instructions", "counted") and not (has_interval(row) and has_interval(other))
+                ratio, is_mixed = ratio_in_one_state(other, row)
+                is_exact = measure in ("instructions", "counted")
+                thin = not is_exact and (is_mixed or not (has_interval(row) and has_interval(other)))
                 return msgspec.structs.replace(
                     bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
                 )
