@@ -16,6 +16,7 @@ from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
 from tollmeter.report.programs import program_remarks, program_tables
+from tollmeter.report.tables import Table
 from tollmeter.studies.relatives import gains, relatives
 from tollmeter.studies.study import study
 
@@ -251,3 +252,21 @@ def test_programs_are_compared_in_one_state_of_the_core_and_decide_nothing_other
     unlike = found(results(*own, *contended), "time")
     assert unlike.thin
     assert "CPU time" not in gains("x32", MEND, (unlike,))
+
+
+def test_a_column_names_another_place_only_if_all_of_it_was_measured_there() -> None:
+    def measured(what: str, target: str | None) -> Relative:
+        return Relative(what=what, primitive=False, measure="memory", abi="x32", over="x86_64", target=target,
+                        value=0.7, low=0.69, high=0.71, published="")  # fmt: skip
+
+    def table(*several: Relative) -> Table:
+        made = with_index(results(*needs("x86_64", 100, 50)), study=None)
+        study_ = msgspec.structs.replace(study(results(*needs("x86_64", 100, 50))), relatives=several)
+        (only,) = program_tables(with_index(made, study=study_))
+        return only
+
+    whole = table(measured("flow", "guest:x32"), measured("list", None))
+    assert whole.columns[1].name == "x32 in guest:x32" and not any(line.note for line in whole.rows)
+    mixed = table(measured("flow", "local"), measured("list", "guest:x32"))
+    assert mixed.columns[1].name == "x32"
+    assert [line.note for line in mixed.rows] == ["", "x32 in guest:x32"]

@@ -50,17 +50,23 @@ def program_remarks(results: Results) -> list[str]:
 
 
 def _table(relatives: Sequence[Relative], worth: str) -> Table:
-    """One measure. An ABI's column names where it was, if not on this machine itself."""
+    """One measure. An ABI's column names where all of it was measured, if not on this machine itself; where that
+    differs between programs, their lines do."""
     title = f"{TITLES[relatives[0].measure]}, against {relatives[0].over}"
     places: dict[str, set[str]] = {}
     for relative in relatives:
-        places.setdefault(relative.abi, set()).update({relative.target or HERE} - {HERE})
-    columns = [Column(f"{abi} in {', '.join(sorted(names))}" if names else abi, True) for abi, names in places.items()]
+        places.setdefault(relative.abi, set()).update({relative.target} if relative.target else ())
+    elsewhere = {abi: names.pop() for abi, names in places.items() if len(names) == 1 and HERE not in names}
+    columns = [Column(f"{abi} in {elsewhere[abi]}" if abi in elsewhere else abi, True) for abi in places]
+    notes = {
+        relative.what: f"{relative.abi} in {relative.target}" for relative in relatives
+        if relative.target not in (None, HERE, elsewhere.get(relative.abi))
+    }  # fmt: skip
     lines = dict.fromkeys((relative.primitive, relative.what) for relative in relatives)
     published = {relative.what: relative.published for relative in relatives if relative.published}
     cells = {(relative.what, relative.abi): _change(relative) for relative in relatives}
     rows = [
-        Line((what, *(cells.get((what, abi), DASH) for abi in places), published.get(what, "")))
+        Line((what, *(cells.get((what, abi), DASH) for abi in places), published.get(what, "")), notes.get(what, ""))
         for primitive, what in sorted(lines, key=lambda line: line[0])
     ]
     return Table([Column(title), *columns, Column(f"published, {worth}".rstrip(", "))], rows)
