@@ -207,7 +207,7 @@ class Search:
         self.weight = 1 / (points.noise * monotone(points))
         self.target = self.weight * points.values
         self.columns = _shares(tuple(points.sizes), tuple(self.capacities), self.shapes, page_bytes) * self.weight
-        self.lengths = np.einsum("ijk,ijk->ij", self.columns, self.columns).ravel()
+        self.lengths = np.einsum("ijk,ijk->ij", self.columns, self.columns)
 
     def place(self, size: float, shape: Shape) -> Place:
         """The nearest capacity of the grid, and one of its shapes."""
@@ -248,14 +248,15 @@ class Search:
         """Of each capacity and shape for one knee between its neighbours, the others staying and all costs free."""
         basis, _ = np.linalg.qr(self.design([knee for other, knee in enumerate(knees) if other != place]))
         left = self.target - basis @ (basis.T @ self.target)
-        flat = self.columns.reshape(-1, self.count)
-        length = self.lengths - ((flat @ basis) ** 2).sum(axis=1)
+        squares = np.full(self.columns.shape[:2], np.inf)
+        start = knees[place - 1][0] + 1 if place else 0
+        between = slice(start, max(start, knees[place + 1][0] if place + 1 < len(knees) else len(squares)))
+        flat = self.columns[between].reshape(-1, self.count)
+        length = self.lengths[between].ravel() - ((flat @ basis) ** 2).sum(axis=1)
         product = flat @ left
         useful = (product > 0) & (length > 1e-9)  # elsewhere the cost of the level would be negative
         gain = np.where(useful, product**2 / np.where(useful, length, 1), -np.inf)
-        squares = (left @ left - gain).reshape(self.columns.shape[:2])
-        squares[: knees[place - 1][0] + 1 if place else 0] = np.inf
-        squares[knees[place + 1][0] if place + 1 < len(knees) else len(squares) :] = np.inf
+        squares[between] = (left @ left - gain).reshape(-1, squares.shape[1])
         if not np.isfinite(squares).any():
             squares[knees[place]] = self.solve(knees)[1]
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
