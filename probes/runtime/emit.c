@@ -207,8 +207,6 @@ void toll_emit_end(bool stopped, bool stays) {
   toll_put_count("records", before);
   if (stopped) toll_put_bool("stopped", true);
   if (stays) toll_put_bool("stays", true);
-  const uint64_t waited_ns = toll_core_waited_ns();
-  if (waited_ns) toll_put_count("waited_ns", waited_ns);
   if (toll_is_served()) toll_put_real("served", toll_served_share());
   toll_record_close();
   toll_emit_flush();

@@ -284,6 +284,7 @@ struct toll_visit {
   uint64_t hugetlb_bytes;                /* of buffers in explicit huge pages */
   double chase_in_order;                 /* share of a chase's first steps that lead to a neighbouring cell */
   uint64_t chase_stride, chase_pages;    /* pages: that its first 256 steps lead to */
+  uint64_t counted_ns;                   /* what it took to count the work of batches */
   uint64_t sampled;                      /* iterations of a sample's shorter batch */
   struct toll_stretch {
     char *start;

@@ -187,6 +187,16 @@ static void emit_trouble(const struct toll_visit *visit) {
   toll_record_close();
 }
 
+/* Time of the visit that is no part of its cost: it is spent once, or while another program uses the core. */
+static void emit_aside(const struct toll_visit *visit) {
+  const uint64_t waited_ns = toll_core_waited_ns();
+  if (!waited_ns && !visit->counted_ns) return;
+  toll_record_open("aside");
+  toll_put_count("waited_ns", waited_ns);
+  toll_put_count("counted_ns", visit->counted_ns);
+  toll_record_close();
+}
+
 /* ---- the visit ---- */
 
 /* Pinning may be refused (a sandbox, an offline CPU). The visit continues, and its evidence shows any migration. */
@@ -238,7 +248,11 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   toll_emit_control("before", toll_control_measure(TRIALS, trial_ns));
   const bool is_first = !r->visit->request.iterations && toll_clock_is_real(); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
-  if (is_first && r->visit->sampled && !stop_asked) toll_count(r);
+  const uint64_t began = toll_now_ns();
+  if (is_first && r->visit->sampled && !stop_asked) {
+    toll_count(r);
+    r->visit->counted_ns = toll_now_ns() - began;
+  }
   toll_emit_control("after", toll_control_measure(TRIALS, trial_ns));
   check(r);
 }
@@ -276,6 +290,7 @@ static void visit_once(struct toll_run *r, bool stays) {
   if (visit->real_time) toll_priority_drop();
   finish(r);
   emit_trouble(visit);
+  emit_aside(visit);
   toll_emit_end(stop_asked, stays && visit->status == TOLL_OK && !stop_asked);
 }
 
@@ -289,6 +304,7 @@ static void begin_again(struct toll_run *r, const struct toll_request *request) 
   memcpy(now->cpus, before.cpus, sizeof now->cpus);
   now->cpu_count = before.cpu_count;
   r->visit->gauge_count = 0;
+  r->visit->counted_ns = 0;
   watch(request->deadline_ms);
 }
 

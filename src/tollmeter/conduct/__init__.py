@@ -97,8 +97,9 @@ class _Run:
         began = stage.now()
         revision = self._plan.probes[point.probe].revision
         stream = stage.targets[point.target].run(stage.executables[point.probe, point.abi], visit, revision)
-        waited_s = self._record(stream).waited_ns / 1e9
-        self._schedule.learn(visit, stage.now() - began - waited_s, waited_s)
+        visited = self._record(stream)
+        waited_s, counted_s = visited.waited_ns / 1e9, visited.counted_ns / 1e9
+        self._schedule.learn(visit, stage.now() - began - waited_s - counted_s, waited_s, counted_s)
 
     def _record(self, stream: bytes) -> Outcome:
         self._stage.journal.append(stream)

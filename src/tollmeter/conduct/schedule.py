@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 from typing import NamedTuple
 
 from tollmeter.conduct.judging import Judging
@@ -71,7 +72,8 @@ class Schedule:
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
         self._wait_ms = 0
-        self._expected_s = self._waited_s = 0.0
+        self._expected_s = self._aside_s = 0.0
+        self._counted_s = list[float]()
         self.is_cut = False
         """Whether a visit was left out because the budget does not suffice for it."""
 
@@ -90,7 +92,7 @@ class Schedule:
         there is time for the visits to come, at least those of an interval and at most as many as there were."""
         to_come = {point: self._to_come(point) for point in self.points if not self.is_done(point)}
         needed_s = sum(visits * self._seconds_of([point]) for point, visits in to_come.items())
-        spare_s = left_s / self._slowness(left_s) - needed_s
+        spare_s = left_s / self._slowness(left_s) - needed_s - self._to_count_s(to_come)
         return int(1000 * max(0.0, spare_s) / max(1, sum(to_come.values()), len(self._queue)))
 
     def _to_come(self, point: Point) -> int:
@@ -175,10 +177,12 @@ class Schedule:
         """The visit that stands for a point without one."""
         return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(), 0.0))
 
-    def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0) -> None:
-        """Records what a visit took, from its request to its answer, besides what it waited for an uncontended core."""
+    def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0, counted_s: float = 0.0) -> None:
+        """Records what a visit took, from its request to its answer: its wait for an uncontended core, and what it took to
+        count its work, which is once for each point, are no part of the seconds."""
         place = visit.point, visit.cpus
-        self._waited_s += waited_s
+        self._aside_s += waited_s + counted_s
+        self._counted_s += [counted_s] if counted_s else []
         self._expected_s += self._costs.of(visit.point, self._plan.effort_of(visit.point))
         effort, is_first = self._plan.effort_of(visit.point), self._layouts[place].served == 1
         self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
@@ -256,7 +260,7 @@ class Schedule:
 
     def _slowness(self, left_s: float) -> float:
         """Time that the run took beside what was expected of its visits: a busy machine needs longer for each."""
-        spent_s = self._plan.budget_seconds - left_s - self._waited_s
+        spent_s = self._plan.budget_seconds - left_s - self._aside_s
         return max(1.0, spent_s / self._expected_s) if self._expected_s else 1.0
 
     def _to_intervals_s(self, points: Iterable[Point]) -> float:
@@ -265,7 +269,11 @@ class Schedule:
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
         visits_s = sum((LEAST_VISITS - self._count(point)) * self._seconds_of([point]) for point in small)
-        return visits_s + sum(map(self._first_s, large))
+        return visits_s + sum(map(self._first_s, large)) + self._to_count_s(lacking)
+
+    def _to_count_s(self, points: Iterable[Point]) -> float:
+        """Seconds in which the work of each is counted that was not visited, by those that were."""
+        return fmean(self._counted_s or [0.0]) * sum(not self._count(point) for point in points)
 
     def _lacks_interval(self, point: Point) -> bool:
         return self._count(point) < LEAST_VISITS and not self.is_done(point)

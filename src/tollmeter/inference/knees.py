@@ -256,7 +256,7 @@ class Search:
         product = flat @ left
         useful = (product > 0) & (length > 1e-9)  # elsewhere the cost of the level would be negative
         gain = np.where(useful, product**2 / np.where(useful, length, 1), -np.inf)
-        squares[between] = (left @ left - gain).reshape(-1, squares.shape[1])
+        squares[between] = (left @ left - gain).reshape(squares[between].shape)
         if not np.isfinite(squares).any():
             squares[knees[place]] = self.solve(knees)[1]
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))

@@ -124,7 +124,8 @@ class Outcome(Record, frozen=True, gc=False):
     was pinned; None if unknown. stays: whether its process waits for another visit. marks: of an external clock.
     counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
     ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen: what values of
-    its parameters came to on this machine. waited_ns: for an uncontended core."""
+    its parameters came to on this machine. waited_ns: for an uncontended core.
+    counted_ns: what it took to count the work of batches."""
 
     visit: int
     round: int
@@ -148,6 +149,7 @@ class Outcome(Record, frozen=True, gc=False):
     workers: tuple[int, ...] = ()
     chosen: dict[str, str] = {}
     waited_ns: int = 0
+    counted_ns: int = 0
 
 
 class Surroundings(Record, frozen=True):

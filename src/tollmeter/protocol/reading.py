@@ -96,6 +96,11 @@ class _Gauge(Record, frozen=True, gc=False, tag_field="k", tag="gauge"):
     value: float | None
 
 
+class _Aside(Record, frozen=True, gc=False, tag_field="k", tag="aside"):
+    waited_ns: Count = 0
+    counted_ns: Count = 0
+
+
 class _Skip(Record, frozen=True, tag_field="k", tag="skip"):
     reason: str
 
@@ -109,7 +114,6 @@ class _End(Record, frozen=True, gc=False, tag_field="k", tag="end"):
     stopped: bool = False
     stays: bool = False
     served: float | None = None
-    waited_ns: Count = 0
 
 
 class _Protocol(Record, frozen=True):
@@ -117,7 +121,7 @@ class _Protocol(Record, frozen=True):
 
 
 _ANY = msgspec.json.Decoder(
-    _Visit | ClockReading | _Control | _Sample | _Witness | _Gauge | Counted | Marks | _Skip | _Fail | _End
+    _Visit | ClockReading | _Control | _Sample | _Witness | _Gauge | Counted | Marks | _Aside | _Skip | _Fail | _End
 )
 _FORMS: dict[str, type[Record]] = {form.__struct_config__.tag: form for form in get_args(_ANY.type)}
 _NO_GAUGES: dict[str, float] = {}
@@ -318,7 +322,8 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         gauges=gauges if is_kept and gauges else _NO_GAUGES, marks=known.same(_only(by_form[Marks], "marks")),
         counted=known.same(_only(by_form[Counted], "count")),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
-        waited_ns=ends[-1].waited_ns if ends else 0,
+        waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
+        counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]),
     )  # fmt: skip
 
 
