@@ -41,6 +41,16 @@ def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> Non
     assert opened(tmp_path, name).index.run.contradictions == ()
 
 
+@pytest.mark.parametrize(("waited_ns", "rules"), [(10**6, 0), (0, 1)])
+def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int, rules: int) -> None:
+    def plant(told: list[Stream]) -> None:
+        stream = visits(told)[5]
+        [*of("witness", stream)][6]["width_before_hz"] += 1000
+        stream.insert(-1, {"k": "aside", "waited_ns": waited_ns, "counted_ns": 0})
+
+    assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
+
+
 # ---- plants ----------------------------------------------------------------------------------------------------------
 
 

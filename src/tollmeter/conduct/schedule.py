@@ -178,8 +178,8 @@ class Schedule:
         return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(), 0.0))
 
     def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0, counted_s: float = 0.0) -> None:
-        """Records what a visit took, from its request to its answer: its wait for an uncontended core, and what it took to
-        count its work, which is once for each point, are no part of the seconds."""
+        """Records what a visit took, from its request to its answer, but for its wait for an uncontended core, and for
+        counting its work, which is done once for each point."""
         place = visit.point, visit.cpus
         self._aside_s += waited_s + counted_s
         self._counted_s += [counted_s] if counted_s else []

@@ -325,7 +325,9 @@ def _of_samples(told: Recorded) -> Places:
             yield from rule(told, some, taken)
         spans += _spans(some, taken)
         beside += _beside(told, some, taken)
-        chains.append((some, _unchained(taken)))
+        # A visit that waited for an uncontended core has read it anew.
+        waited = np.array([told.outcomes[place].waited_ns > 0 for place in some])
+        chains.append((some, np.where(waited, 0, _unchained(taken))))
         for name, keys in _series(taken).items():
             series[name].append((some, keys))
     yield from _unaccounted(beside)
