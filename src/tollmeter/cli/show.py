@@ -287,13 +287,12 @@ def _abis() -> TableColumns:
 
 
 def _runs() -> TableColumns:
-    from tollmeter.store.request import read_request
+    from tollmeter.store.request import heading
 
     rows = []
     for folder in places.run_folders():
         try:
-            request = read_request(folder)
-            rows.append((folder.name, request.started, request.suite.question))
+            rows.append((folder.name, *heading(folder)))
         except Failure as failure:
             rows.append((folder.name, "", failure.sentence))
     return TableColumns(("run", "started", "question"), rows)

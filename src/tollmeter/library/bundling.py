@@ -15,7 +15,7 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -35,9 +35,9 @@ from tollmeter.model import Abi, Failure, Suite
 from tollmeter.plan import measured_caches
 from tollmeter.plan.points import on_machine
 from tollmeter.plan.portable import plan_text, used_probes
-from tollmeter.protocol import clean, clean_suite, joined
+from tollmeter.protocol import clean, clean_suite, lines_of
 from tollmeter.report.lmbench import summary_text
-from tollmeter.store.capture import Capture, captured
+from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.journal import Journal
 from tollmeter.store.request import FORMAT, Request
 from tollmeter.toolchain.abis import find, for_cpu
@@ -231,15 +231,16 @@ class Imported(NamedTuple):
 
 def imported(path: Path, out: Path | None) -> Imported:
     """Raises Failure: 2 where there is no such file or the folder is taken, 5 where it holds no run of a bundle."""
-    capture = captured(path)
-    request = request_of(path, capture)
-    folder = out.resolve() if out else places.new_folder(request.suite.name)
-    write_run(capture, request, folder)
+    with Kept() as kept:
+        capture = captured(path, kept.add)
+        request = request_of(path, capture)
+        folder = out.resolve() if out else places.new_folder(request.suite.name)
+        write_run(capture, kept, request, folder)
     places.remember(folder)
-    return Imported(folder, len(capture.visits), capture.lost)
+    return Imported(folder, capture.visits, capture.lost)
 
 
-def write_run(capture: Capture, request: Request, folder: Path) -> None:
+def write_run(capture: Capture, visits: Iterable[bytes], request: Request, folder: Path) -> None:
     """A run's folder, whole or not at all: a full disk or a killed process leaves no part of a run. Raises Failure: 2
     where something is in its place, 5 where it cannot be written."""
     if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
@@ -248,8 +249,8 @@ def write_run(capture: Capture, request: Request, folder: Path) -> None:
         half = Path(tempfile.mkdtemp(prefix=".importing-", dir=own_folder(folder.parent)))
         try:
             own = msgspec.structs.replace(request, id=folder.name)
-            with Journal.create(half / folder.name, own, joined(capture.first)) as journal:
-                for stream in capture.visits:
+            with Journal.create(half / folder.name, own, capture.first) as journal:
+                for stream in visits:
                     journal.append(stream)
                 journal.note(capture.session)
             (half / folder.name).rename(folder)
@@ -266,7 +267,7 @@ def request_of(path: Path, capture: Capture) -> Request:
     """Raises Failure: 2 where the journal has none, 5 where it cannot be read."""
     machine = capture.head.machine
     assert machine is not None
-    line = next((line for line in capture.first if line.kind == "request"), None)
+    line = next((line for line in lines_of(capture.first) if line.kind == "request"), None)
     if line is None:
         raise Failure(
             f"{path} does not say what was requested, as a bundle's journal does: of another run, copy the whole folder"

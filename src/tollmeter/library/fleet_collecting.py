@@ -28,8 +28,8 @@ from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
 from tollmeter.model import Failure
 from tollmeter.notices import notify
-from tollmeter.protocol import clean
-from tollmeter.store.capture import Capture, captured
+from tollmeter.protocol import clean, lines_of
+from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import slurm
@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
 
     @property
     def visits(self) -> int:
-        return len(self.capture.visits) if self.capture else 0
+        return self.capture.visits if self.capture else 0
 
 
 class NodeState(NamedTuple):
@@ -110,10 +110,12 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
     assert state.attempt is not None and state.attempt.capture is not None
     if (run / JOURNAL).exists():
         return state._replace(run=run)
-    capture = state.attempt.capture
+    journal = state.attempt.folder / JOURNAL
     try:
         own_folder(run.parent.parent, run.parent.name)
-        write_run(capture, request_of(state.attempt.folder / JOURNAL, capture), run)
+        with Kept() as kept:
+            capture = captured(journal, kept.add)
+            write_run(capture, kept, request_of(journal, capture), run)
     except Failure as failure:
         is_unwritten = isinstance(failure.__cause__, OSError)
         return state._replace(
@@ -171,7 +173,9 @@ def _other_versions(attempts: Mapping[str, Attempt]) -> dict[str, list[str]]:
 
 def _requested(capture: Capture) -> dict[str, object]:
     with contextlib.suppress(ValueError, RecursionError, StopIteration):
-        request = clean(msgspec.json.decode(next(line.text for line in capture.first if line.kind == "request")))
+        request = clean(
+            msgspec.json.decode(next(line.text for line in lines_of(capture.first) if line.kind == "request"))
+        )
         return request if isinstance(request, dict) else {}
     return {}
 

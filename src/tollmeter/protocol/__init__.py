@@ -7,6 +7,7 @@ from tollmeter.protocol.framing import (
     Damaged,
     Line,
     check_order,
+    find_line,
     find_lines,
     joined,
     joined_lines,
@@ -23,7 +24,7 @@ from tollmeter.protocol.visits import Trouble, closed, refused, reported, words
 
 __all__ = [
     "LONGEST_LINE", "MARK", "PROTOCOL", "Damaged", "Head", "Line", "NotTimed", "Outcomes", "Stamp", "Trouble",
-    "check_order", "clean", "clean_suite", "closed", "description", "find_lines", "head", "joined", "joined_lines",
-    "lines_of", "outcome", "read_line", "read_next", "records_of_visit", "refused", "reported", "retimed", "seal",
-    "sealed", "words",
+    "check_order", "clean", "clean_suite", "closed", "description", "find_line", "find_lines", "head", "joined",
+    "joined_lines", "lines_of", "outcome", "read_line", "read_next", "records_of_visit", "refused", "reported",
+    "retimed", "seal", "sealed", "words",
 ]  # fmt: skip

@@ -7,83 +7,174 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import os
 import tarfile
+import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from functools import partial
+from array import array
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, cast
 
-from tollmeter.files import open_regular, read_regular
-from tollmeter.model import Failure
-from tollmeter.protocol import Damaged, Head, Line, Outcomes, check_order, clean, find_lines, head, joined
-from tollmeter.store.journal import NAME, Session, read_note
+from tollmeter.files import open_regular
+from tollmeter.model import Failure, Outcome
+from tollmeter.protocol import (
+    LONGEST_LINE,
+    Damaged,
+    Head,
+    Line,
+    Outcomes,
+    check_order,
+    clean,
+    find_line,
+    head,
+    joined,
+    records_of_visit,
+)  # fmt: skip
+from tollmeter.store.journal import NAME, Session, pieces, read_note
 
-_MOST_BYTES = 1 << 30
+_MOST_TIMES = 32
+"""What is unpacked, in sizes of the file: journals of measured runs compress to a tenth."""
+_LEAST_UNPACKED = 4 << 20
+_MOST_MEMORY = 100 << 20
+"""That unpacking takes: xz -9 needs 65 MiB."""
 _MOST_FILES = 10_000
+_MOST_LINES, _MOST_BYTES = 100_000, 16 << 20
+"""Without a record."""
+_MOST_LOST = 1000
+"""Streams, before any is whole."""
 _PIECE = 1 << 20
 _FAILED = ("failed", "wrong_answer", "timeout")
 
 
-class Capture(NamedTuple):
-    """first: the stream that describes the machine. lost: damaged streams. failures: reasons by probe."""
+class Kept:
+    """The visits of a capture, in a temporary file."""
 
-    first: tuple[Line, ...]
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  it ends with this object
+        self._sizes = array("q")
+
+    def add(self, stream: bytes) -> None:
+        self._file.write(stream)
+        self._sizes.append(len(stream))
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        return map(self._file.read, self._sizes)
+
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+class Capture(NamedTuple):
+    """first: the stream that describes the machine. visits: how many are whole; lost: damaged streams. failures:
+    reasons by probe."""
+
+    first: bytes
     head: Head
-    visits: tuple[bytes, ...]
+    visits: int
     session: Session
     lost: int
     failures: dict[str, str]
 
 
-def captured(path: Path) -> Capture:
-    """Raises Failure: 2 where there is no such file, 5 where it holds no run of a bundle."""
-    content = _content(path)
-    first: tuple[Line, ...] | None = None
-    described: Head | None = None
-    visits: dict[int, bytes] = {}
-    failures: dict[str, str] = {}
-    session = Session("interrupted", 0.0, "it ended without a message")
-    reader, lost = Outcomes(), 0
-    for stream in _streams(find_lines(content)):
+def captured(path: Path, keep: Callable[[bytes], object] = bool) -> Capture:
+    """Reads the file once, in memory that does not grow with it. keep: called with each whole visit. Raises Failure: 2
+    where there is no such file, 5 where it holds no run of a bundle, or something else."""
+    reading = _Reading(path, keep)
+    try:
+        with open_regular(path / NAME if path.is_dir() else path) as file:
+            for stream in _streams(_opened(file, path), path):
+                reading.take(stream)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, zlib.error) as error:
+        raise Failure(f"{path} is an archive that cannot be read: {clean(str(error))[:200]}", 5) from error
+    return reading.capture()
+
+
+class _Reading:
+    """What the streams said until now."""
+
+    def __init__(self, path: Path, keep: Callable[[bytes], object]) -> None:
+        self._path, self._keep = path, keep
+        self._first, self._head = b"", Head(None, None, (), ())
+        self._seen = set[int]()
+        self._failures: dict[str, str] = {}
+        self._session = Session("interrupted", 0.0, "it ended without a message")
+        self._reader, self._lost = Outcomes(), 0
+
+    def take(self, stream: bytes | tuple[Line, ...]) -> None:
+        """stream: bytes of one whole visit, or lines."""
         try:
+            if isinstance(stream, bytes):
+                self._visit(self._reader.of_text(stream), stream)
+                return
             check_order(stream)
             if stream[0].kind == "visit":
-                outcome = reader.of(stream)
-                visits.setdefault(outcome.visit, joined(stream))
-                if outcome.status in _FAILED:
-                    failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
-                session = session._replace(status="interrupted")
-            elif stream[0].kind == "machine" and described is None:
-                described, first = head(stream), stream
+                self._visit(self._reader.of(stream), joined(stream))
+            elif stream[0].kind == "machine" and self._head.machine is None:
+                self._head, self._first = head(stream), joined(stream)
             elif stream[0].kind == "run":
                 note = read_note(stream[0])
-                session = Session(note.status, note.seconds, note.reason)
-        except Damaged:
-            lost += 1
-    if described is None or described.machine is None or first is None:
-        raise Failure(f"{path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5)
-    if session.status == "measuring":
-        session = session._replace(status="interrupted", reason="it ended without a message")
-    if lost:
-        reason = "; ".join(filter(None, (session.reason, f"{lost} streams were damaged on the way")))
-        session = session._replace(reason=reason, lost=lost)
-    return Capture(first, described, tuple(visits.values()), session, lost, failures)
+                self._session = Session(note.status, note.seconds, note.reason)
+        except Damaged as error:
+            self._lost += 1
+            if self._lost > _MOST_LOST + 10 * len(self._seen):
+                words = f"{self._path}: {self._lost} streams are damaged, the last: {error.sentence}"
+                raise Failure(words, 5) from error
+
+    def _visit(self, outcome: Outcome, text: bytes) -> None:
+        if outcome.visit not in self._seen:
+            self._seen.add(outcome.visit)
+            self._keep(text)
+        if outcome.status in _FAILED:
+            self._failures.setdefault(outcome.point.probe, outcome.reason or outcome.status)
+        self._session = self._session._replace(status="interrupted")
+
+    def capture(self) -> Capture:
+        if self._head.machine is None:
+            raise Failure(
+                f"{self._path} has no complete machine record: it is not a journal of a bundle, or it is truncated", 5
+            )
+        session = self._session
+        if session.status == "measuring":
+            session = session._replace(status="interrupted", reason="it ended without a message")
+        if self._lost:
+            reason = "; ".join(filter(None, (session.reason, f"{self._lost} streams were damaged on the way")))
+            session = session._replace(reason=reason, lost=self._lost)
+        return Capture(self._first, self._head, len(self._seen), session, self._lost, self._failures)
 
 
-def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
-    """From each record of number 0 to its `end`, or to what stands in its place."""
+def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[Line, ...]]:
+    """Whole visits as bytes; else from each record of number 0 to its `end`, or to what stands in its place."""
     held: list[Line] = []
-    for line in lines:
-        if line.number == 0 and held:
-            yield tuple(held)
-            held = []
-        held.append(line)
-        if line.kind == "end":
-            yield tuple(held)
-            held = []
+    number = lines = size = 0
+    for piece in pieces(file):
+        if not held and (records := records_of_visit(piece)):
+            number, lines, size = number + records, 0, 0
+            yield piece
+            continue
+        for text in io.BytesIO(piece):
+            number, lines, size = number + 1, lines + 1, size + len(text)
+            if lines > _MOST_LINES or size > _MOST_BYTES:
+                raise Failure(f"{path}: no record is in the {lines} lines up to line {number}: cut the file there", 5)
+            line = find_line(text.rstrip(b"\n")[-LONGEST_LINE:])
+            if line is None:
+                continue
+            lines = size = 0
+            if (line.number == 0 and held) or len(held) > _MOST_LINES:
+                yield tuple(held)
+                held = []
+            held.append(line)
+            if line.kind == "end":
+                yield tuple(held)
+                held = []
     if held:
         yield tuple(held)
 
@@ -91,57 +182,109 @@ def _streams(lines: Iterable[Line]) -> Iterator[tuple[Line, ...]]:
 # ---- the file -------------------------------------------------------------------------------------------------------
 
 
-def _content(path: Path) -> bytes:
-    """Of a folder its journal; of an archive the journal in it."""
-    path = path / NAME if path.is_dir() else path
+def _opened(file: IO[bytes], path: Path) -> IO[bytes]:
+    """Unpacked; of an archive the journal in it."""
+    unpack = _UNPACKING.get(file.read(2))
+    file.seek(0)
+    if unpack is None and not _is_archive(file.peek(tarfile.BLOCKSIZE)):  # type: ignore[attr-defined]
+        return file
+    most = max(_LEAST_UNPACKED, _MOST_TIMES * os.fstat(file.fileno()).st_size)
+    unpacked = io.BufferedReader(_Bounded(unpack(file) if unpack else file, most), _PIECE)
+    if not _is_archive(unpacked.peek(tarfile.BLOCKSIZE)):
+        return unpacked
+    return _in_archive(tarfile.open(fileobj=cast("IO[bytes]", _Forward(unpacked)), mode="r:"), path)
+
+
+def _is_archive(start: bytes) -> bool:
     try:
-        with open_regular(path) as file:
-            unpacked = _OPENERS.get(file.read(2), open)
-        with closing(unpacked(path, "rb")) as bytes_of:
-            members = _members(bytes_of)
-            return read_regular(path, _MOST_BYTES) if members is None else _of_archive(members, path)
-    except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
-    except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, zlib.error) as error:
-        raise Failure(f"{path} is an archive that cannot be read: {clean(str(error))[:200]}", 5) from error
+        tarfile.TarInfo.frombuf(start[: tarfile.BLOCKSIZE], tarfile.ENCODING, "surrogateescape")
+    except tarfile.HeaderError:
+        return start[257:262] == b"ustar"
+    return True
 
 
-_OPENERS: dict[bytes, Callable[[Path, str], Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open, b"BZ": bz2.open}
+class _Unpacking(io.RawIOBase):
+    """What xz or bzip2 packed, one stream after the other, in bounded memory. Raises EOFError where it is cut."""
+
+    def __init__(self, file: IO[bytes], new: Callable[[], Any]) -> None:
+        self._file, self._new, self._one = file, new, new()
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            if self._one.eof:
+                self._held = self._one.unused_data or self._file.read(_PIECE)
+                if not self._held.strip(b"\0"):
+                    return 0
+                self._one = self._new()
+            elif not self._held and self._one.needs_input:
+                self._held = self._file.read(_PIECE)
+                if not self._held:
+                    raise EOFError("it is cut")
+            content = self._one.decompress(self._held, len(buffer))
+            self._held = b""
+            if content:
+                buffer[: len(content)] = content
+                return len(content)
+
+
+_UNPACKING: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"\xfd7": lambda file: _Unpacking(file, lambda: lzma.LZMADecompressor(memlimit=_MOST_MEMORY)),
+    b"BZ": lambda file: _Unpacking(file, bz2.BZ2Decompressor),
+}
 """By the first bytes of a compressed file."""
 
 
-class _InPieces:
-    """A file of which nothing large is read at once: the length of a name in an archive may be any."""
+class _Bounded(io.RawIOBase):
+    """A file of which no more than so many bytes are read: a little one may be unpacked without end."""
+
+    def __init__(self, file: Any, most: int) -> None:
+        self._file, self._left = file, most
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content: bytes = self._file.read(min(len(buffer), _PIECE))
+        self._left -= len(content)
+        if self._left < 0:
+            raise ValueError(f"it unpacks to more than {_MOST_TIMES} times its size, which no journal does")
+        buffer[: len(content)] = content
+        return len(content)
+
+
+class _Forward:
+    """A file that is read once, and nothing large of it at once: a name in an archive may be of any length."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.seek, self.tell = file.seek, file.tell
+        self._file, self._at = file, 0
 
     def read(self, size: int) -> bytes:
         if size > 2 * _PIECE:
             raise tarfile.ReadError(f"one of its headers has {size >> 20} MiB")
-        return self._file.read(size)
+        content = self._file.read(size)
+        self._at += len(content)
+        return content
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int) -> None:
+        if to < self._at:
+            raise tarfile.ReadError("its parts are not in order")
+        while self._at < to and self.read(min(_PIECE, to - self._at)):
+            pass
 
 
-def _members(file: IO[bytes]) -> tarfile.TarFile | None:
-    """None where the file is no archive."""
-    try:
-        return tarfile.open(fileobj=cast("IO[bytes]", _InPieces(file)), mode="r:")
-    except tarfile.ReadError:
-        file.seek(0)
-        if len(start := file.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE or start[257:262] != b"ustar":
-            return None
-        raise
-
-
-def _of_archive(archive: tarfile.TarFile, path: Path) -> bytes:
-    """Only the journal is read, into memory: names, links and modes of an archive mean nothing here."""
-    read_bytes = 0
+def _in_archive(archive: tarfile.TarFile, path: Path) -> IO[bytes]:
+    """The journal, where it is in the archive: names, links and modes mean nothing here."""
     for count, member in enumerate(archive):
-        read_bytes += member.size
-        if count >= _MOST_FILES or read_bytes > _MOST_BYTES:
-            raise Failure(f"{path}: more than {_MOST_FILES} files or {_MOST_BYTES >> 20} MiB are before {NAME}", 5)
-        if member.isreg() and PurePosixPath(member.name).name == NAME:
-            file = archive.extractfile(member)
-            return b"".join(iter(partial(file.read, _PIECE), b"")) if file else b""
+        if count >= _MOST_FILES:
+            raise Failure(f"{path}: more than {_MOST_FILES} files are before {NAME}", 5)
+        if member.isreg() and PurePosixPath(member.name).name == NAME and (file := archive.extractfile(member)):
+            return file
     raise Failure(f"{path} is an archive without {NAME}", 5)

@@ -193,7 +193,7 @@ def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> It
     number, end = 0, begin
     with open_regular(_regular(folder)) as file:
         file.seek(begin)
-        for piece in _pieces(file):
+        for piece in pieces(file):
             if (records := records_of_visit(piece)) and gathering.is_between():
                 yield Stream(piece, number + 1, end + len(piece))
                 number, end = number + records, end + len(piece)
@@ -207,7 +207,7 @@ def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> It
                     yield Stream(joined(whole), first, end)
 
 
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+def pieces(file: IO[bytes]) -> Iterator[bytes]:
     """A journal in pieces that end behind an `end` record, or in parts of a longer stream that fit a read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
