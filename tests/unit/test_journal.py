@@ -21,7 +21,7 @@ from tollmeter.model import Failure, Published, RowOf, Select, Suite, Surroundin
 from tollmeter.protocol import outcome, seal
 from tollmeter.store import request
 from tollmeter.store.journal import NAME, Journal, Session, read, streams
-from tollmeter.store.request import Request, read_request, write_request
+from tollmeter.store.request import Request, heading, read_request, write_request
 
 MACHINE = {"k": "machine", "host": "h", "cpu": "c", "kernel": "k", "hypervisor": None, "cpus": 2, "memory_bytes": 9}
 HEAD = seal([MACHINE])
@@ -349,3 +349,14 @@ def test_a_journal_is_not_gone_on_with_through_a_link(run: Path, tmp_path: Path)
     assert len(read(run).outcomes) == 3
     with pytest.raises(Failure, match="cannot write"):
         Journal.resume(run)
+
+
+def test_runs_are_listed_by_the_first_lines_of_their_requests(tmp_path: Path) -> None:
+    for number, text in enumerate(
+        ('started = "a"\n\n[suite]\nname = "s"\nquestion = "q?"\n', "started = 'a'\nno toml")
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        (folder / "run.toml").write_text(text)
+    assert heading(tmp_path / "0") == ("a", "q?")
+    with pytest.raises(Failure, match="damaged"):
+        heading(tmp_path / "1")

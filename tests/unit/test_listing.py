@@ -68,12 +68,3 @@ def test_of_a_large_run_the_typical_rows_are_listed_and_where_the_rest_is() -> N
     assert f"and {len(many) - 1} rows more: " in found.rows[-1].note and "show" in found.rows[-1].note
     whole = listing(msgspec.structs.replace(results, probes=known), whole=True)
     assert whole and len(whole.rows) == len(many)
-
-
-def test_runs_are_listed_by_the_first_lines_of_their_requests(tmp_path: Path) -> None:
-    for number, text in enumerate(('started = "a"\n\n[suite]\nname = "s"\nquestion = "q?"\n', "started = 'a'\nno toml")):
-        (folder := tmp_path / str(number)).mkdir()
-        (folder / "run.toml").write_text(text)
-    assert heading(tmp_path / "0") == ("a", "q?")
-    with pytest.raises(Failure, match="damaged"):
-        heading(tmp_path / "1")

@@ -112,9 +112,8 @@ def gallery(
     from tollmeter.library.comparing import published
     from tollmeter.report.gallery import write_site
 
-    machines = published(runs)
-    write_site(machines, out)
-    print(f"{out / 'index.html'}: {len(machines)} machines")
+    count = write_site(published(runs), out)
+    print(f"{out / 'index.html'}: {count} machines")
 
 
 # ---- bundle ---------------------------------------------------------------------------------------------------------

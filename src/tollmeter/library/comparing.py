@@ -203,19 +203,21 @@ def publish(results: Results) -> Published:
     return redacted(results.index, tuple(pairs.values()), tuple(loads), places.sources())
 
 
-def published(names: Sequence[str]) -> list[Published]:
-    """Of runs, and of files that `toll publish` wrote; one machine's file that is given twice stands there once. What
-    cannot be read is named and left out. Raises Failure where nothing can be read."""
-    by_name: dict[str, Published] = {}
-    failures: list[tuple[str, Failure]] = []
+def published(names: Sequence[str]) -> Iterator[Published]:
+    """Of runs, and of files that `toll publish` wrote, one at a time; a machine's file that is given twice comes once.
+    What cannot be read is named and left out. Raises Failure where nothing can be read."""
+    seen: set[str] = set()
+    failures: list[tuple[str, str, int]] = []
     for name in names:
         try:
             run = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
-            by_name.setdefault(run.id, run)
         except Failure as failure:
-            failures.append((name, failure))
-    for name, why in failures if by_name else failures[1:]:
-        notify(f"{name} is left out: {why.sentence}")
-    if not by_name:
-        raise failures[0][1]
-    return list(by_name.values())
+            failures.append((name, failure.sentence, failure.exit_code))
+            continue
+        if run.id not in seen:
+            seen.add(run.id)
+            yield run
+    for name, sentence, _ in failures if seen else failures[1:]:
+        notify(f"{name} is left out: {sentence}")
+    if not seen:
+        raise Failure(*failures[0][1:])

@@ -6,7 +6,7 @@ The same page, with the machines' numbers in it, is what `toll compare --machine
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,22 @@ FOLDER = "machines"
 _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
-def write_site(machines: Sequence[Published], folder: Path) -> None:
-    """In place of the site that is there. Raises Failure (5) where it cannot be written."""
+def write_site(machines: Iterable[Published], folder: Path) -> int:
+    """Writes each machine as it comes, in place of the site that is there, and returns how many. Raises Failure (5)
+    where it cannot be written."""
+    listed: dict[str, dict[str, Any]] = {}
     try:
         inner = own_folder(folder, FOLDER)
-        texts = {inner / f"{machine.id}.js": f"show({island(_whole(machine))});\n" for machine in machines}
-        for path, text in texts.items():
-            write_whole(path, text.encode())
+        for machine in machines:
+            listed[f"{machine.id}.js"] = _summary(machine)
+            write_whole(inner / f"{machine.id}.js", f"show({island(_whole(machine))});\n".encode())
         for path in inner.iterdir():
-            if _OF_A_MACHINE.fullmatch(path.name) and path not in texts:
+            if _OF_A_MACHINE.fullmatch(path.name) and path.name not in listed:
                 path.unlink()
-        write_whole(folder / "index.html", _page([*map(_summary, machines)], loads=True).encode())
+        write_whole(folder / "index.html", _page([*listed.values()], loads=True).encode())
     except OSError as error:
         raise Failure(f"cannot write {folder}: {error.strerror}", 5) from error
+    return len(listed)
 
 
 def single_page(machines: Sequence[Published], names: Sequence[str]) -> str:
