@@ -148,6 +148,20 @@ def test_what_is_no_database_is_replaced(run: Path) -> None:
     assert load(run, "abc") == INDEX
 
 
+@pytest.mark.parametrize("table", ["rows", "about"])
+def test_a_view_without_end_in_place_of_a_table_is_not_read(run: Path, table: str) -> None:
+    save(run, fingerprint(run), INDEX)
+    with sqlite3.connect(run / NAME) as db:
+        columns = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})")]
+        db.execute(f"DROP TABLE {table}")
+        cells = ", ".join(f"'x' AS \"{name}\"" for name in columns)
+        endless = f"WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT {cells} FROM n"
+        db.execute(f"CREATE VIEW {table} AS {endless}")
+    assert load(run, fingerprint(run)) is None
+    save(run, fingerprint(run), INDEX)
+    assert load(run, fingerprint(run)) is not None
+
+
 def test_a_link_out_of_the_folder_is_not_followed(run: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "mine.sqlite"
     with sqlite3.connect(elsewhere) as db:

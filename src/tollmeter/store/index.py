@@ -60,6 +60,7 @@ _OF_TOLLS = """WHERE clock = 'hardware' AND (probe, metric, abi, target, paramet
     (SELECT probe, metric, abi, target, parameters FROM tolls)"""
 _TOLLS = "SELECT toll, probe, abi, target, metric, parameters FROM tolls"
 _BLOCK_BYTES = 1 << 20
+_MOST_CELL_BYTES = 64 << 20
 _AS_IT_IS = {str, int, float}
 
 T = TypeVar("T", bound=Record)
@@ -108,6 +109,8 @@ def _read(folder: Path, wanted: str, reader: Callable[[sqlite3.Connection], Cont
         return None
     try:
         with contextlib.closing(_connect(folder / NAME)) as db:
+            if not _is_plain(db):
+                return None
             stored = db.execute("SELECT value FROM about WHERE key = 'fingerprint'").fetchone()
             return reader(db) if stored == (wanted,) else None
     except (sqlite3.Error, OSError, ValueError, TypeError, LookupError, RecursionError):
@@ -149,13 +152,22 @@ def _connect(path: Path) -> sqlite3.Connection:
         path.unlink()
     db = sqlite3.connect(path, timeout=10, isolation_level=None)
     db.execute("PRAGMA trusted_schema = OFF")
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_CELL_BYTES)
     return db
+
+
+def _is_plain(db: sqlite3.Connection) -> bool:
+    """Whether it has tables only: a view from elsewhere may have lines without end."""
+    other = db.execute("SELECT 1 FROM sqlite_schema WHERE type <> 'table' OR sql NOT LIKE 'CREATE TABLE %' LIMIT 1")
+    return other.fetchone() is None
 
 
 def _write(path: Path, made_of: str, index: Index) -> None:
     about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
     documents = {name: msgspec.json.encode(getattr(index, name)).decode() for name in _DOCUMENTS}
     with contextlib.closing(_connect(path)) as db:
+        if not _is_plain(db):
+            raise sqlite3.DatabaseError("it is not an index")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("BEGIN IMMEDIATE")
         _fill(db, "about", ("key", "value"), about.items())
