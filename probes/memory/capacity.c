@@ -129,7 +129,7 @@ static enum toll_status search(struct toll_run *r, struct capacity *c) {
     if (found) break;
   }
   if (c->pack.ended) return toll_skip(r, "the pages that fit were not found in %d s of CPU time", MOST_SECONDS);
-  if (!found) return toll_skip(r, "%d MiB do not exceed that cache", CANDIDATES * CELL >> 20);
+  if (!found) return toll_skip(r, "no search found where that cache ends, among %d MiB", CANDIDATES * CELL >> 20);
   thread(c, 0, c->pack.held);
   c->cursor.at = c->head;
   return TOLL_OK;
@@ -193,5 +193,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .finish = finish,
     .quantum = WALK_TURN,
+    .once = true,
     .revision = 1,
 };

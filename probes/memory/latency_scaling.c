@@ -6,15 +6,13 @@
 #include "large.h"
 #include "walk.h"
 
-#define MOST 256
-
 struct chases {
   struct instance {
     struct walk walk;
     char *memory;
     size_t bytes, stride;
     char padding[128]; /* neighbours in this array are written by other CPUs */
-  } instances[MOST];
+  } * instances;
 };
 
 static unsigned companions(const struct toll_run *r) {
@@ -27,7 +25,9 @@ static enum toll_status prepare(struct toll_run *r) {
   if (count > r->cpu_count)
     return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
                      r->cpu_count);
-  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
+  if (count < 1) return toll_fail(r, "instances are 1 or more");
+  c->instances = toll_buffer(r, (struct toll_buffer_request){.bytes = count * sizeof *c->instances});
+  if (!c->instances) return toll_refused(r);
   for (uint64_t i = 0; i < count; i++) {
     struct instance *one = &c->instances[i];
     if (asked(r, "size", &one->bytes) != TOLL_OK || asked(r, "stride", &one->stride) != TOLL_OK) return toll_refused(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The latency of memory over the traffic that goes on beside: one CPU chases pointers, all others make traffic at a set
- * pace. Idle memory answers in its latency; as the traffic nears what the memory can deliver, loads queue, and the
+ * The latency of memory over the traffic that goes on beside: one CPU chases pointers, those of all other cores make
+ * traffic at a set pace. Idle memory answers in its latency; as the traffic nears what the memory can deliver, loads queue, and the
  * curve has a knee. (Intel's Memory Latency Checker made the measurement known; Esmaili-Dokht et al., A Mess of Memory
  * System Benchmarking, Simulation and Application Profiling, 2024, take a curve for each mix of reads and writes.)
  *
@@ -13,7 +13,6 @@
 #include "kernels.h"
 #include "walk.h"
 
-#define MOST  512
 #define BURST 12
 
 /* Out of so many lines one is changed; 0: none. All others are only read. */
@@ -33,8 +32,9 @@ struct loaded {
   struct walk walk;
   size_t line, bytes;
   uint64_t delay;
-  unsigned mix;
-  struct traffic traffic[MOST];
+  unsigned mix, makers;
+  struct traffic *traffic; /* by worker, as are the next */
+  unsigned *places;        /* of its CPU among those of the visit */
 };
 
 #ifdef NT_WORDS
@@ -58,14 +58,29 @@ static void burst_non_temporal(const struct loaded *l, struct traffic *t) {
 #endif
 
 static unsigned companions(const struct toll_run *r) {
-  return r->cpu_count < MOST ? r->cpu_count - 1 : MOST - 1;
+  return ((const struct loaded *)r->state)->makers;
+}
+
+static unsigned place_of(const struct toll_run *r, unsigned worker) {
+  return ((const struct loaded *)r->state)->places[worker];
+}
+
+/* A maker on the other hardware thread of the measured core would take turns with the chase at its load ports and its
+ * caches: what a load then takes longer is the core's, and not the memory's. */
+static enum toll_status choose_makers(struct toll_run *r, struct loaded *l) {
+  l->traffic = toll_buffer(r, (struct toll_buffer_request){.bytes = r->cpu_count * sizeof *l->traffic});
+  l->places = toll_buffer(r, (struct toll_buffer_request){.bytes = r->cpu_count * sizeof *l->places});
+  if (!l->traffic || !l->places) return toll_refused(r);
+  for (unsigned i = 1; i < r->cpu_count; i++)
+    if (!toll_share_core(r->cpus[0], r->cpus[i])) l->places[++l->makers] = i;
+  if (!l->makers) return toll_skip(r, "needs a CPU of another core to make traffic, and this run may use none");
+  return TOLL_OK;
 }
 
 static enum toll_status prepare(struct toll_run *r) {
   struct loaded *l = r->state;
   size_t size;
   if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
-  if (r->cpu_count < 2) return toll_skip(r, "needs a second CPU to make traffic, and this run may use one");
   l->mix = toll_choice(r, "mix");
   l->delay = toll_number(r, "delay");
   l->line = toll_line_bytes();
@@ -73,6 +88,7 @@ static enum toll_status prepare(struct toll_run *r) {
   /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
    * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
   l->bytes = whole_huge_pages(size / 2);
+  if (choose_makers(r, l) != TOLL_OK) return toll_refused(r);
   for (unsigned i = 1; i <= companions(r); i++)
     if (!(l->traffic[i].memory = large_buffer(r, l->bytes, 0))) return toll_refused(r);
   char *chased = large_buffer(r, size, 0);
@@ -161,6 +177,7 @@ static const struct toll_role roles[] = {{.name = "traffic",
                                           .worker = TOLL_THREAD,
                                           .pace = TOLL_BACKGROUND,
                                           .count = companions,
+                                          .cpu = place_of,
                                           .background_iterations = 8},
                                          {0}};
 static const uint64_t delays[] = {0, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384, 65536, TOLL_END};
@@ -168,9 +185,8 @@ static const struct toll_parameter parameters[] = {
     {.name = "delay",
      .kind = TOLL_COUNT,
      .summary = "cycles that a burst of 12 lines takes at least",
-     .values = delays,
-     .typical = "0"},
-    {.name = "mix", .kind = TOLL_CHOICE, .summary = "lines read to lines written", .choices = mixes},
+     .values = delays},
+    {.name = "mix", .kind = TOLL_CHOICE, .summary = "lines read to lines written", .choices = mixes, .typical = "1:0"},
     {.name = "size",
      .kind = TOLL_SIZE,
      .summary = "bytes that the chase goes through; each other CPU goes through half of it",

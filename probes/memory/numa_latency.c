@@ -11,7 +11,7 @@
 #include "numa.h"
 #include "walk.h"
 
-enum { MOST = 512, LINES_A_TURN = 4096 };
+enum { LINES_A_TURN = 4096 };
 
 struct reader {
   const char *at;
@@ -24,7 +24,7 @@ struct asked_node {
   size_t line;
   const char *memory, *end; /* that the readers go through */
   unsigned node, readers;
-  struct reader reader[MOST];
+  struct reader *reader; /* by worker */
 };
 
 /* The place of the timed worker, or of a reader, among the visit's CPUs: those of the node in turn. */
@@ -41,10 +41,11 @@ static unsigned readers(const struct toll_run *r) {
 }
 
 static enum toll_status prepare_readers(struct toll_run *r, struct asked_node *a, size_t bytes) {
-  while (a->readers + 1 < MOST && place_of(r, a->readers + 1) < r->cpu_count) a->readers++;
+  while (place_of(r, a->readers + 1) < r->cpu_count) a->readers++;
   if (!a->readers) return toll_skip(r, "this run may use one CPU of memory node %u: none is left to read", a->node);
   char *memory = numa_memory(r, bytes);
-  if (!memory) return toll_refused(r);
+  a->reader = toll_buffer(r, (struct toll_buffer_request){.bytes = (a->readers + 1) * sizeof *a->reader});
+  if (!memory || !a->reader) return toll_refused(r);
   for (size_t i = 0; i < bytes; i += a->line) *(word *)(void *)(memory + i) = 1;
   a->memory = memory;
   a->end = memory + bytes / a->line * a->line;

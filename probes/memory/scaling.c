@@ -17,8 +17,6 @@
 #include "update_kernels.h"
 #include "write_kernels.h"
 
-#define MOST 512
-
 enum { READ, WRITE, COPY, UPDATE };
 
 struct instance {
@@ -34,7 +32,7 @@ struct scaling {
   unsigned operation;
   size_t bytes, piece_bytes, pieces; /* of one instance */
   uint64_t passes;                   /* over a piece, in one iteration */
-  struct instance instances[MOST];
+  struct instance *instances;
 };
 
 #define WIDEST(kernels) kernel_widest(kernels, sizeof kernels / sizeof kernels[0])
@@ -75,7 +73,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (count > r->cpu_count)
     return toll_skip(r, "%llu instances need as many CPUs, and this run may use %u", (unsigned long long)count,
                      r->cpu_count);
-  if (count < 1 || count > MOST) return toll_fail(r, "instances are 1 to %d", MOST);
+  if (count < 1) return toll_fail(r, "instances are 1 or more");
   s->operation = toll_choice(r, "operation");
   s->kernel = kernel_of(s->operation);
   size_t bytes;
@@ -83,6 +81,8 @@ static enum toll_status prepare(struct toll_run *r) {
   bytes = whole_lines(bytes / (s->operation == COPY ? 2 : 1));
   if (!bytes) return toll_fail(r, "the size holds no line");
   cut(s, bytes);
+  s->instances = toll_buffer(r, (struct toll_buffer_request){.bytes = count * sizeof *s->instances});
+  if (!s->instances) return toll_refused(r);
   for (uint64_t i = 0; i < count; i++)
     if (!take_memory(r, s, &s->instances[i])) return toll_refused(r);
   return TOLL_OK;

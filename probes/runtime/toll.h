@@ -138,6 +138,7 @@ struct toll_probe {
   unsigned calls; /* system calls of one operation, verified by counting; 0: not declared */
   unsigned control_calls; /* the same of one turn of a control that has a boundary of its own */
   bool pauses;            /* the body pauses the timer: part of it is untimed by design */
+  bool once;              /* what it reports is found in prepare: a layout serves one visit, and no other repeats it */
   bool accounts;          /* memory, faults and CPU time of the process are part of the answer (account.c) */
   bool spreads;        /* processes that it starts may run on every CPU of the visit, although it has no companions */
   bool serves;         /* with TOLL_SERVE in its environment, it serves as the other end on another machine */

@@ -266,13 +266,17 @@ static enum toll_status prepare(struct toll_run *r) {
 
 /* Gauges of companions are complete only once the companions have ended; then the process can serve no further
  * visit. */
+static bool ends_companions(const struct toll_probe *probe) {
+  return probe->roles && probe->finish;
+}
+
 static bool can_stay(const struct toll_probe *probe) {
-  return !(probe->roles && probe->finish);
+  return !ends_companions(probe) && !probe->once;
 }
 
 static void finish(struct toll_run *r) {
   if (r->visit->status != TOLL_OK) return;
-  if (!can_stay(r->visit->probe)) toll_crew_stop(r);
+  if (ends_companions(r->visit->probe)) toll_crew_stop(r);
   if (r->visit->probe->finish) r->visit->probe->finish(r);
   if (r->visit->probe->accounts) toll_account_report(r, work_of(r).operations);
   emit_gauges(r->visit);

@@ -28,7 +28,7 @@ APARTS = tuple(4096 << octave for octave in range(9))
 COUNTS = tuple(base + base * step // 2 for base in (8 << octave for octave in range(11)) for step in range(2))
 MOST_HUGE_PAGES = 1024
 BURSTS = 1 / 30
-CAPACITY_VISITS = 2
+CAPACITY_VISITS = 3
 
 METRICS = {
     "latency-of-size": ("memory.latency", "load", "ns", "body"),
@@ -131,7 +131,7 @@ def _capacity_row(level: str, pages: list[int]) -> Row:
     return Row(
         probe=probe, revision=1, abi="x86_64", target="local", clock="hardware", parameters={"level": level},
         metric=name, unit=unit, better="neither", status="ok", median=median(held), low=min(held), high=max(held),
-        minimum=min(held), quartiles=(min(held), max(held)), visits=len(held), samples=len(held),
+        minimum=min(held), quartiles=(min(held), max(held)), visits=len(held), samples=len(held), layouts=len(held),
     )  # fmt: skip
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from made import row
 from model.machine import KIB, MIB, REPLACEMENTS, Cache, Machine
-from model.measured import capacity_rows, described
+from model.measured import Noise, capacity_rows, described, description, latency_rows
 from model.walks import held_pages
+from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.knees import CurveFit, Knee
 from tollmeter.inference.reach import with_counted_sizes, without_false_levels
-from tollmeter.model import Row
+from tollmeter.model import Row, State
 
 GUEST = Machine(
     caches=(Cache(48 * KIB, 12, 4), Cache(MIB, 16, 14), Cache(16 * MIB, 16, 50)), memory_latency=300, huge_run=1
@@ -70,10 +71,30 @@ def test_a_boundary_before_the_count_of_the_first_cache_is_none() -> None:
 
 def test_counts_that_differ_between_visits_may_be_too_low() -> None:
     rows = capacity_rows(GUEST)
-    second = msgspec.structs.replace(rows[1], low=0.91 * MIB, median=0.92 * MIB, high=0.93 * MIB,
+    second = msgspec.structs.replace(rows[1], low=0.88 * MIB, median=0.92 * MIB, high=0.93 * MIB, minimum=0.88 * MIB,
                                      quartiles=(0.91 * MIB, 0.93 * MIB))  # fmt: skip
     knee = with_counted_sizes(WIDE, (), [rows[0], second], described()).knees[1]
     assert knee.low < 0.93 * MIB < MIB < knee.high
+
+
+def test_a_count_beside_a_busy_sibling_is_the_least() -> None:
+    rows = capacity_rows(GUEST)
+    less = 0.8 * MIB
+    count = msgspec.structs.replace(rows[1], low=less, median=less, high=less, minimum=less, quartiles=(less, less))
+    busy = State(state="shared", share=0.4, median=1, low=1, high=1)
+    load = row(1.0, of="memory.capacity", name="load", parameters=count.parameters, states=(busy,))
+    knee = with_counted_sizes(WIDE, (), [rows[0], count, load], described()).knees[1]
+    assert knee.is_least and knee.low == pytest.approx(less, rel=0.06)
+    swept = latency_rows(GUEST, Noise(GUEST), ("huge",))
+    level = hierarchy([*swept, rows[0], count, load], described(), description(GUEST))[1]
+    assert level.size_bytes is level.size_high is None
+    assert level.size_low is not None and level.size_low < MIB
+
+
+def test_visits_of_one_layout_are_one_count() -> None:
+    once = [msgspec.structs.replace(one, layouts=1) for one in capacity_rows(GUEST)]
+    for knee, wide in zip(with_counted_sizes(WIDE, (), once, described()).knees, WIDE.knees, strict=True):
+        assert knee.high >= wide.high and not knee.is_least
 
 
 @pytest.mark.parametrize(("latency", "levels"), [(32.0, 4), (20.0, 5)])

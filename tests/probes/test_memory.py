@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from probes.visiting import all_points, control_cost, cost, describe, in_turns, visit, visits
+from probes.visiting import all_points, control_cost, cost, cpus, describe, in_turns, visit, visits
 from tollmeter.model import Outcome, Value
 
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
@@ -214,6 +214,22 @@ def test_the_read_rate_stays_below_what_the_load_ports_could_do(own_abi_name: st
         done = visit(own_abi_name, "memory.read_bandwidth", size=16384, kernel=kernel)
         if done.status == "ok":
             assert rate(done) < 2 * 64 * max(done.controls) / 1e9 * 1.15
+
+
+@pytest.mark.skipif(not TWO_CPUS, reason="one CPU")
+@pytest.mark.parametrize(("threads", "status"), [("one", "unsupported"), ("other", "ok")])
+def test_traffic_is_not_made_on_the_sibling_of_the_measured_core(
+    own_abi_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: str, status: str
+) -> None:
+    first, second = cpus()[:2]
+    for cpu in (first, second):
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        of_core = f"{min(first, second)},{max(first, second)}" if threads == "one" else f"{cpu}"
+        (folder / "core_cpus_list").write_text(f"{of_core}\n")
+    monkeypatch.setenv("TOLL_SYSTEM_ROOT", str(tmp_path))
+    done = visit(own_abi_name, "memory.loaded_latency", samples=1, size=MIB, delay=64)
+    assert done.status == status, done.reason
 
 
 @pytest.mark.machine

@@ -13,10 +13,11 @@ in ns."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import exp, inf, log
+from math import exp, inf, log, sqrt
 from statistics import median
 
 from tollmeter.inference.answers import (
+    NORMAL_95,
     InferredNumber,
     absolute_error,
     middle,
@@ -163,13 +164,21 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumb
     steps = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
     ends = [jump for jump in steps if jump.after > LEAST_CONTRAST * max(jump.before, 0) and _powers(jump, distances)]
     if not ends:
-        return InferredNumber(
-            why="the second access costs the same at every distance that was timed: no line's end is among them"
-        )
+        return InferredNumber(why=_why_no_line(pairs))
     first = ends[0]
     likely = _powers(first, distances)
     inside = [power for power in likely if power <= distances[first.at]]
     return InferredNumber(value=float(max(inside, default=likely[0])), low=float(likely[0]), high=float(likely[-1]))
+
+
+def _why_no_line(pairs: Sequence[Row]) -> str:
+    """Whether a line's end is not among the distances, or would not have been seen there."""
+    if not pairs:
+        return "no distance has a number"
+    usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))
+    if NORMAL_95 * sqrt(2) * error > (LEAST_CONTRAST - 1) * usual:
+        return f"the distances were too noisy to tell: {usual:.3g} ns, each off by {NORMAL_95 * error:.2g} ns or so"
+    return "the second access costs the same at every distance that was timed: no line's end is among them"
 
 
 def _powers(jump: Jump, distances: Sequence[int]) -> list[int]:

@@ -282,11 +282,19 @@ def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
         number = _number(level.level)
         following = f"L{number + 1}" if number < len(known) or not known else "memory"
         return msgspec.structs.replace(level, not_apart_from=following, not_apart_why=why)
+    if place < len(seen.fit.knees) - 1 and (knee.is_least or _is_contended(knee, seen.sweep)):
+        return msgspec.structs.replace(level, size_low=knee.low)
     sizes = [size for size, _ in seen.mixed_sizes(place)]
     low, high = min([knee.low, *sizes]), max([knee.high, *sizes])
     if reading and not (reading[0] <= high and low <= reading[1]):
         low, high = min(low, reading[0]), max(high, reading[1])
     return msgspec.structs.replace(level, size_bytes=knee.size_bytes, size_low=low, size_high=high)
+
+
+def _is_contended(knee: Knee, sweep: Sequence[Row]) -> bool:
+    """Whether most sizes around a boundary were seen only beside a busy sibling hyperthread, which used a part."""
+    around = inside(sweep, (knee.low / BEYOND, knee.high * BEYOND))
+    return 2 * sum(row.state == "shared" for row in around) > len(around)
 
 
 def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:

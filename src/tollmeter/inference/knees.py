@@ -64,11 +64,13 @@ Place = tuple[int, int]  # capacity, shape
 
 
 class Knee(Record, frozen=True):
-    """Where one level's capacity ends. low..high: 95 % by profile likelihood, all shapes considered."""
+    """Where one level's capacity ends. low..high: 95 % by profile likelihood, all shapes considered. is_least: a
+    sibling hyperthread used a part of it, so that only `low` is known of it."""
 
     size_bytes: float
     low: float
     high: float
+    is_least: bool = False
 
 
 class CurveFit(Record, frozen=True):

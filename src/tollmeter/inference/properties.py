@@ -41,6 +41,8 @@ USUAL_LINE = 64
 # of lines that may overflow this cache, is no evidence of translation, and is discarded.
 
 LEAST_POINTS = 4
+LEAST_SHOWING = 2
+"""Numbers of pages that show what a load pays beyond a buffer, as of a cache."""
 LEAST_STEP_NS = 0.4
 NEAR_CAPACITY = (0.3, 2.1)
 HIGHER = 1.2
@@ -81,18 +83,30 @@ def translation(
     if not steps:
         yield unresolved(f"{counts[-1]} {pages} pages cost no more than {counts[0]}: no buffer overflowed")
         return
-    kept = [step for step in steps if not _may_be_cache(step, counts[step.at] * line_bytes, levels)]
+    seen = [
+        step for step, end in zip(steps, [*(step.at for step in steps[1:]), len(points)], strict=True)
+        if end - step.at >= LEAST_SHOWING and step.after - _half_width(step, errors) > step.before
+    ]  # fmt: skip
+    if not seen:
+        yield unresolved(f"the costs are too noisy: no step between {counts[0]} and {counts[-1]} is beyond its error")
+        return
+    kept = [step for step in seen if not _may_be_cache(step, counts[step.at] * line_bytes, levels)]
     if not kept:
         yield unresolved("every step may be a cache's that overflowed")
     for place, step in enumerate(kept, start=1):
         entries, low, high = counts[step.at - 1], counts[step.low - 1], counts[step.high] - 1
-        half = 1.96 * max(errors[step.at - 1], errors[step.at])
+        half = _half_width(step, errors)
         kept_entries = InferredNumber(value=float(entries), low=float(low), high=float(high))
         miss_ns = InferredNumber(value=step.after, low=step.after - half, high=step.after + half)
         of = {"pages": pages, "buffer": place}
         name = f"translations kept, level {place}, {pages} pages"
         yield of_number(name, "translations", kept_entries, "count", parameters=of)
         yield of_number(f"a miss of level {place}, {pages} pages", "translation_miss", miss_ns, "ns", parameters=of)
+
+
+def _half_width(step: Jump, errors: Sequence[float]) -> float:
+    """Of what a miss costs at a step, by the points on both sides of it."""
+    return 1.96 * max(errors[step.at - 1], errors[step.at])
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:

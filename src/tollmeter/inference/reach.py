@@ -97,10 +97,10 @@ def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | 
 # ---- capacity --------------------------------------------------------------------------------------------------------
 
 LEVELS = ("first", "second")
-SAME_COUNT = 1.005
-"""Largest ratio of the pages that two visits count if they agree."""
-OTHERS_IN_SETS = 1.1
-"""Upper end of the interval over a count whose visits differ."""
+SAME_COUNT = 1.02
+"""Largest ratio of the pages that layouts count if they agree: one of 64."""
+MOST_CONTENDED = 0.1
+"""Share of the samples beside a busy sibling hyperthread up to which a count is of the whole cache."""
 MOST_SMEARED = 2.0
 """Largest ratio of a cache's size to its boundary in the curve, where some page colours overflow early."""
 LEAST_OF_RISE = 4
@@ -117,11 +117,11 @@ def with_counted_sizes(
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
-        low, size, high = row.low or 0.0, row.quartiles[1], row.high or 0.0
-        visits_agree = size <= SAME_COUNT * low
-        # Where visits differ, lines of others are in some of the sets, and the cache may be larger.
-        above = OF_MODEL if visits_agree else OTHERS_IN_SETS
-        knee = Knee(size_bytes=size, low=low / OF_MODEL, high=max(high, size) * above)
+        size, contended = row.quartiles[1], _is_beside_sibling(row, rows)
+        knee = Knee(size_bytes=size, low=size / OF_MODEL, high=size * OF_MODEL)
+        if contended or row.layouts < LEAST_VISITS or size > SAME_COUNT * (row.minimum or 0.0):
+            fit = _with_least(fit, knee, is_least=contended)
+            continue
         place = next(
             (at for at, other in enumerate(fit.knees) if knee.low <= other.high and other.low <= knee.high), None
         )
@@ -131,7 +131,7 @@ def with_counted_sizes(
         else:
             smeared = (at for at, other in enumerate(fit.knees)
                        if at >= level and other.size_bytes < size <= MOST_SMEARED * other.size_bytes)  # fmt: skip
-            place, is_closer = next(smeared, None) if visits_agree else None, True
+            place, is_closer = next(smeared, None), True
         if place is not None:
             places.append(place)
             if is_closer:
@@ -139,9 +139,32 @@ def with_counted_sizes(
         elif (parted := _parted(fit, knee, sweep)) is not None:
             places.append(parted.knees.index(knee))
             fit = parted
-        if level == 0 and visits_agree and place:  # no cache ends before the first one
+        if level == 0 and place:  # no cache ends before the first one
             fit, places = without(fit, range(place)), [0]
     return without(fit, range(places[0] + 1, places[1])) if len(places) == len(LEVELS) else fit
+
+
+def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether a sibling hyperthread was busy beside the walks through the pages that were counted."""
+    walked = (other for other in rows if (other.probe, other.parameters) == (row.probe, row.parameters))
+    shares = (state.share for other in walked for state in other.states if state.state == "shared")
+    return max(shares, default=0.0) > MOST_CONTENDED
+
+
+def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
+    """With a count that can only be too low: the cache that holds so much, holds no less. The curve is no such bound
+    where the sibling hyperthread was busy."""
+    place = next((at for at, other in enumerate(fit.knees) if count.low <= other.high), None)
+    if place is None:
+        return fit
+    old = fit.knees[place]
+    knee = Knee(
+        size_bytes=max(old.size_bytes, count.size_bytes),
+        low=count.low if is_least else max(old.low, count.low),
+        high=max(old.high, count.high),
+        is_least=is_least or old.is_least,
+    )
+    return msgspec.structs.replace(fit, knees=(*fit.knees[:place], knee, *fit.knees[place + 1 :]))
 
 
 def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:

@@ -79,7 +79,8 @@ class Row(Record, frozen=True):
 
 
 class Level(Record, frozen=True):
-    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size.
+    """One level of the measured hierarchy. size_low..size_high is a 95 % interval; memory has no size. size_low alone:
+    a sibling hyperthread used a part of it, and left at least so much.
 
     reading_low, reading_high: up to the first, reading goes at this level's rate, and from the second on more slowly;
     of the last cache, where that was measured. If no size by latency is between, size_low..size_high covers both.

@@ -173,6 +173,9 @@ def _level(level: Level, machine: Machine) -> Line:
     if may_be_shared_rest(level, machine):
         last = os_sizes(machine)[-1].level
         note = f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
+    elif level.size_low and not level.size_bytes:
+        told = f"{size(level.os_size_bytes)} by the system; " if level.os_size_bytes else ""
+        note = f"{told}at least {two_digits(level.size_low, 'B')} were left by the sibling hyperthread"
     elif left is not None:
         note = (
             f"at least {two_digits(left, 'B')} of it is available to this machine now; CPUs outside it may use the rest"
