@@ -19,6 +19,7 @@ from model.random_machines import random_machine
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.inference.shapes import Shape, miss_share
 from tollmeter.model import Level, Row, State, Value
+from tollmeter.model.base import StateName
 
 FIRST = Shape(ways=inf, keenness=inf)
 BEYOND = (Shape(ways=10.0, keenness=2.0), Shape(ways=16.0, keenness=1.0))
@@ -67,7 +68,7 @@ def _walked(sibling: Sibling, size: int) -> Row:
     visits = [sibling.is_busy() for _ in range(int(sibling.random.integers(5, 12)))]
     alone = [not busy for busy in visits]
     is_whole = sum(alone) >= LEAST_WHOLE
-    state = "whole" if is_whole else "shared" if sum(visits) > 0.8 * len(visits) else "unknown"
+    state: StateName = "whole" if is_whole else "all"
     seen = []
     for busy in visits:
         noise = exp(sibling.random.normal(0, NOISE))
@@ -80,6 +81,7 @@ def _walked(sibling: Sibling, size: int) -> Row:
     return msgspec.structs.replace(
         made, low=low, high=high, minimum=low, quartiles=(low, high), visits=len(seen), layouts=len(seen),
         samples=8 * len(seen), state=state,
+        states=(State(state="shared", share=float(np.mean(visits)), median=low, low=low, high=low),),
     )  # fmt: skip
 
 

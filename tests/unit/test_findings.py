@@ -18,6 +18,7 @@ from tollmeter.model import (
     Machine,
     Metric,
     Outcome,
+    PlaceRelation,
     Point,
     Probe,
     Results,
@@ -40,7 +41,7 @@ def probe_of(meaning: str) -> Probe:
 
 
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
-            "read-bandwidth-of-size", "noise-share", "noise-period", "noise-regular")  # fmt: skip
+            "read-bandwidth-of-size", "core-to-core", "noise-share", "noise-period", "noise-regular")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -251,3 +252,14 @@ def test_a_drift_is_found_in_some_of_many_readings(monkeypatch: pytest.MonkeyPat
     (found,) = clocks.frequency_is_not_steady(results(outcomes=visits(rates)))
     assert compared[0] <= 20
     assert found.evidence[0].value == pytest.approx(0.9, rel=0.01)
+
+
+def test_a_pair_that_is_not_behind_the_cache_that_the_system_says() -> None:
+    levels = [level("L1d", latency_ns=1.2), level("L3", latency_ns=17.0), level("memory", latency_ns=150.0)]
+
+    def found(cost: float, relation: PlaceRelation) -> list[str]:
+        return names(results([msgspec.structs.replace(row("core-to-core", cost), relation=relation)], levels=levels))
+
+    assert "memory.cores_share_no_cache" in found(268.0, "same last-level cache")
+    assert "memory.cores_share_no_cache" not in found(61.0, "same last-level cache")
+    assert "memory.cores_share_no_cache" not in found(268.0, "same package")

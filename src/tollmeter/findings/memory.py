@@ -16,6 +16,9 @@ LEAST_RISE = 2.0
 LEAST_REMOTE = 1.5
 LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
 LEAST_CLIFF = 2.5
+LEAST_LEVELS = 3
+BEYOND_CACHE = 4.0
+"""Times a load from a shared cache that one way of a line through it takes at most; on chiplets apart it took eight."""
 
 
 @rule(
@@ -183,3 +186,28 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
 def _least_ratio(worst: Row, best: Row) -> float:
     """By the ends of the intervals that make it least."""
     return (best.low or 0.0) / (worst.high or 1.0)
+
+
+@rule(
+    "memory.cores_share_no_cache",
+    "note",
+    "ask the host for the topology that it runs the machine on; place threads by measured distances",
+)
+def cores_share_no_cache(results: Results) -> Iterator[Claim]:
+    """Two CPUs that the system puts behind one last-level cache exchange lines as if they were not.
+
+    By the faster method, the lower end of one way is beyond four times a load from that cache: a hypervisor moved one
+    of them to another chiplet or package, or its topology is not the machine's."""
+    levels = [level for level in results.index.hierarchy if level.latency_ns]
+    if len(levels) < LEAST_LEVELS or levels[-1].level != "memory" or not levels[-2].latency_ns:
+        return
+    said = [
+        row for row in own_rows(results, "core-to-core") if row.relation in ("same last-level cache", "same cluster")
+    ]
+    fastest = min(said, key=lambda row: row.median or 0.0, default=None)
+    if fastest is not None and (fastest.low or 0.0) / 2 > BEYOND_CACHE * levels[-2].latency_ns:
+        yield Claim(
+            f"two CPUs of one last-level cache exchange a line in {fastest.median:.0f} ns, and a load from that cache "
+            f"takes {levels[-2].latency_ns:.0f} ns: the pair is not what the topology says",
+            [of_row(fastest), Evidence(what=f"latency of {levels[-2].level}", value=levels[-2].latency_ns, unit="ns")],
+        )

@@ -32,6 +32,7 @@ from tollmeter.inference.curves import (
 from tollmeter.inference.knees import LEAST_SIZE_RATIO, USUAL_PAGE, CurveFit, Knee, fit_levels
 from tollmeter.inference.reach import (
     Within,
+    contended_share,
     fastest,
     missing_kernels,
     reading_reach,
@@ -45,6 +46,7 @@ from tollmeter.numbers.meanings import meaning, native
 MOST_CACHES = 4
 ON_LEVEL = 0.1
 BEYOND = 2
+SEEN_SHARED = 0.5
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
 MOST_MISSED = 2
@@ -294,7 +296,7 @@ def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
 def _is_contended(knee: Knee, sweep: Sequence[Row]) -> bool:
     """Whether most sizes around a boundary were seen only beside a busy sibling hyperthread, which used a part."""
     around = inside(sweep, (knee.low / BEYOND, knee.high * BEYOND))
-    return 2 * sum(row.state == "shared" for row in around) > len(around)
+    return 2 * sum(row.state != "whole" and contended_share(row) > SEEN_SHARED for row in around) > len(around)
 
 
 def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:

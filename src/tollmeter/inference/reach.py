@@ -147,8 +147,12 @@ def with_counted_sizes(
 def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
     """Whether a sibling hyperthread was busy beside the walks through the pages that were counted."""
     walked = (other for other in rows if (other.probe, other.parameters) == (row.probe, row.parameters))
-    shares = (state.share for other in walked for state in other.states if state.state == "shared")
-    return max(shares, default=0.0) > MOST_CONTENDED
+    return max(map(contended_share, walked), default=0.0) > MOST_CONTENDED
+
+
+def contended_share(row: Row) -> float:
+    """Share of the samples that were seen beside a busy sibling hyperthread."""
+    return max((state.share for state in row.states if state.state == "shared"), default=0.0)
 
 
 def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
