@@ -366,14 +366,18 @@ def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
 def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns().astype(np.int64)
     gap, lost = _gaps(at, taken), taken.column("delay_ns")
-    ticks = (taken.column("steal_ticks") - 2) * TICK_NS
+    # Evidence is read before a sample and after it: what is lost between may lie outside of its batches.
+    last, cpus = taken.starts[1:] - 1, np.array([max(1, len(told.outcomes[place].cpus)) for place in places])
+    began = np.array([told.outcomes[place].at_ns for place in places])
+    whole = taken.spread(np.where(began > 0, at[last] - began, NO_GAP).astype(float))
+    ticks = (taken.column("steal_ticks") / taken.spread(cpus.astype(float)) - 2) * TICK_NS
     known = (gap != NO_GAP) & (at > 0)
     clocks = [told.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
-        ((np.maximum(lost, ticks) > gap) & known, "a sample lost no more time than went by"),
+        ((np.maximum(lost, ticks) > whole) & known, "a sample lost no more time than went by"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)
