@@ -227,6 +227,8 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place:
     ones. place: where it was looked for, as in `of kernel.loop`."""
     lower = {candidate.lower(): candidate for candidate in reversed(known)}
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
+    # `arm` means one of arm-soft and arm-hard, and all of them are as near.
+    close = [candidate for candidate in lower if candidate.startswith(f"{name.lower()}-")][::-1] or close
     is_family = "probe" in kind and any(candidate.startswith(f"{name}.") for candidate in known)
     near = [f"'{clean(name)}.*'"] if is_family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))

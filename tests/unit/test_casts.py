@@ -50,7 +50,7 @@ unsigned long late(time_t t) { return (unsigned long int)(t + 1) > 5; }
 long counted(struct timespec t) { return t.tv_sec * 1000000000L + t.tv_nsec; }
 long *aliased(time_t *t) { return t; }
 void printed_time(time_t t) { printf("%ld\\n", t); }
-void printed_size(size_t n) { printf("%lu\\n", n); }
+void aliased_name(void) { long now; time((time_t *)&now); }
 int scanned(int64_t *n) { return scanf("%ld", n); }
 uint64_t kept(const void *p) { return (uint64_t)p; }
 unsigned long bit(void) { return 1UL << 40; }
@@ -63,7 +63,10 @@ ANY_WIDTH = """#include <inttypes.h>
 #include <time.h>
 int64_t taken(void) { return time(NULL); }
 void printed_time(time_t t) { printf("%lld %ld\\n", (long long)t, (long)5); }
-void printed_size(size_t n) { printf("%zu %zd\\n", n, (ssize_t)n); }
+void printed_size(size_t n) { printf("%zu %zd %lu\\n", n, (ssize_t)n, n); }
+void printed_wide(uint64_t n) { printf("%llu\\n", (long long unsigned)n); printf("%llu\\n", n); }
+int small(int n, unsigned m, const int *at) { return (int)m + (int)n + (int)*at + (m == 0xffffffff); }
+unsigned long flags(unsigned long set) { return set << 3 | 1UL << 4; }
 void printed_fixed(uint64_t n) { printf("%" PRIu64 "\\n", n); }
 uintptr_t kept(const void *p) { return (uintptr_t)p; }
 long as_wide(const void *p) { return (long)p; }
@@ -80,6 +83,20 @@ int kept(const void *p) { return (int)p; }
 void *back(int n) { return (void *)n; }
 void printed(size_t n) { printf("%u\\n", n); }
 long wide(int n) { return (long)n; }
+"""
+IA32 = """#include <stdint.h>
+#include <stdio.h>
+void printed(long v) { printf("%d\\n", v); }
+void scanned(const char *s, long *v) { sscanf(s, "%d", v); }
+int compared(unsigned long x) { return x == 0xffffffff; }
+unsigned cut(void *p) { return (unsigned)(uintptr_t)p; }
+int cut_too(void *q) { return (int)(long)q; }
+"""
+TO_32 = """#include <stdint.h>
+#include <stdlib.h>
+uint64_t read_in(const char *s) { return strtoul(s, NULL, 0); }
+int compared(uint64_t v) { return v == (unsigned long)-1; }
+unsigned long in_bytes(unsigned long pages) { return pages << 12; }
 """
 LAID = "  const volatile struct ip_header *header = (const void *)at;"
 # Up to version 13 gcc writes its JSON in one line, and then in many. The words that it adds are no JSON.
@@ -201,8 +218,19 @@ def test_a_pointer_in_an_int_is_found_where_pointers_become_wider(tmp_path: Path
     ]
 
 
+def test_lines_without_a_warning_are_found_in_both_directions(tmp_path: Path) -> None:
+    folder = tree(tmp_path, a=IA32, b=TO_32, clean=ANY_WIDTH)
+    assert broken(folder, "ia32", "x86_64") == [("a.c", line) for line in range(3, 8)]
+    assert [one for one in broken(folder, "x86_64", "ia32") if one[0] == "b.c"] == [("b.c", n) for n in (3, 4, 5)]
+
+
+def test_the_address_of_a_packed_member_is_found(tmp_path: Path) -> None:
+    text = "struct p { char c; int n; } __attribute__((packed));\nint *at(struct p *p) { return &p->n; }\n"
+    assert places(tree(tmp_path, packed=text)) == [("packed.c", 2)]
+
+
 def test_lines_of_cxx_are_found_too(tmp_path: Path) -> None:
-    text = 'long one(long long t) { return t + 1; }\nint two() { return __builtin_printf("%lu", sizeof 1); }\n'
+    text = 'long one(long long t) { return t + 1; }\nint two() { return __builtin_printf("%ld", 1LL); }\n'
     folder = tree(tmp_path, plain=text)
     (folder / "plain.c").rename(folder / "plain.cc")
     database = folder / "compile_commands.json"

@@ -64,6 +64,22 @@ def test_runs_from_another_users_checkout_go_to_the_callers_folder(
     assert places.find_run("theirs") == namesake and theirs not in places.run_folders()
 
 
+def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["default", "time", "default", "time"]
+    folders = [made(shared / f"runs/{number}") for number in range(len(names))]
+    for number, folder in enumerate(folders):
+        os.utime(folder / JOURNAL, (number, number))
+    monkeypatch.setattr(
+        places, "read_request", lambda folder: SimpleNamespace(suite=SimpleNamespace(name=names[int(folder.name)]))
+    )
+    found = [places.find_run(name) for name in ("LAST:default", "LAST:default~1", "LAST:time~0")]
+    assert found == [folders[2], folders[0], folders[3]]
+    with pytest.raises(Failure, match=r"default~2: 2 of them"):
+        places.find_run("LAST:default~2")
+    with pytest.raises(Failure, match="did you mean default"):
+        places.find_run("LAST:defalt")
+
+
 @pytest.mark.parametrize(
     ("read_only", "owner", "why"),
     [(True, 0, "mounted read-only"), (False, 1, "belongs to another user"), (False, 0, "is not writable")],

@@ -168,7 +168,7 @@ def casts(
         met = lines_of(by.split())
     rows = ranked(survey.casts, met)
     if rows or form != "table":
-        cells = [_casts_cells(cast, "explicit" if source else "void *") for cast in rows]
+        cells = [_casts_cells(cast, "no warning" if source else "void *") for cast in rows]
         names = ("times", "place", "through", "source", "cast")
         first = 0 if by else 1
         shown = TableColumns(names[first:], [line[first:] for line in cells], narrow=4 - first, whole=names[:3])
@@ -200,8 +200,8 @@ def _width_survey(folder: Path, source: str, abi: str | None) -> tuple[CastSurve
     written_for, ported_to = _compiler(source), _compiler(abi or "x32")
     names = f"{written_for[0].name} and wrong on {ported_to[0].name}"
     return width_casts(units, written_for, ported_to), (
-        f"{{every}} places in {{read}} files are right on {names}, {{hidden}} of them explicit casts. "
-        "A cast of a value that fits is among them; an explicit cast of C++ and a product that overflows are not"
+        f"{{every}} places in {{read}} files are right on {names}; of {{hidden}} of them no compiler "
+        "warns. What always fits is among them; an explicit cast of C++ and a product that overflows are not"
     )
 
 

@@ -23,6 +23,7 @@ from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
 from tollmeter.plan.points import accepts, several_of
 from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.request import read_request
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
 from tollmeter.targets.local import is_run_here
@@ -37,6 +38,7 @@ ROOT = root.ROOT
 SUITES = ROOT / "suites"
 LAST = "LAST"
 _BEFORE_LAST = re.compile(rf"{LAST}~(\d{{1,6}})")
+_LAST_OF_SUITE = re.compile(rf"{LAST}:([^~]+)(?:~(\d{{1,6}}))?")
 NOTHING_RAN = 6
 
 
@@ -303,9 +305,12 @@ def new_folder(suite: str) -> Path:
 
 
 def find_run(name: str) -> Path:
-    """A folder, a name under runs/, LAST or LAST~2 (two before). Raises Failure (2) with the nearest names."""
+    """A folder, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the runs of one suite. Raises
+    Failure (2) with the nearest names."""
     if not name:
         raise Failure(f"a run's name is missing: `{root.typed('list', 'runs')}` lists all runs")
+    if of_suite := _LAST_OF_SUITE.fullmatch(name):
+        return _last_of_suite(of_suite[1], int(of_suite[2] or 0))
     if before := _BEFORE_LAST.fullmatch(name):
         # Of the runs that are not younger than LAST, and are not LAST itself.
         last, number = find_run(LAST).resolve(), int(before[1])
@@ -326,6 +331,20 @@ def find_run(name: str) -> Path:
         where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
         raise Failure(f"there is no run {name!r}; no run was found in {where}")
     raise catalog.unknown("run", name, known)
+
+
+def _last_of_suite(suite: str, before: int) -> Path:
+    """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs."""
+    seen: dict[str, list[Path]] = {}
+    for folder in reversed(run_folders()):
+        with contextlib.suppress(Failure):
+            seen.setdefault(read_request(folder).suite.name, []).append(folder)
+        if len(seen.get(suite, ())) > before:
+            notify(f"{LAST}:{suite}{f'~{before}' if before else ''} is {shown(seen[suite][before])}")
+            return shown(seen[suite][before])
+    if suite not in seen:
+        raise catalog.unknown("suite with a run", suite, sorted(seen))
+    raise Failure(f"there is no run {LAST}:{suite}~{before}: {len(seen[suite])} of them are there")
 
 
 def run_folders() -> list[Path]:

@@ -171,6 +171,8 @@ def _plain_number(parameter: Parameter, text: str) -> int:
         wanted = "a size such as 32KiB" if parameter.kind == "size" else "a number"
         raise Failure(f"{parameter.name}={text}: expected {wanted}")
     number = float(size[1]) * unit
+    if number == 0 and parameter.kind == "size" and parameter.start > 0:
+        raise Failure(f"{parameter.name}={text}: expected a size above 0")
     if number >= 2**63 or number != int(number):
         raise Failure(f"{parameter.name}={text[:_LONGEST_QUOTED]} is not a whole number below 2^63")
     return int(number)

@@ -69,6 +69,8 @@ def clock_of(target: str) -> Clock:
     if kind == LOCAL and target != LOCAL:
         raise Failure(f"there is no target {clean(target)!r}: use {LOCAL} for this machine")
     if kind == "ssh":
+        if not place:
+            raise Failure("the target ssh needs a host: ssh:HOST")
         check_host(place)
     if kind == "serial":
         parts_of(place)

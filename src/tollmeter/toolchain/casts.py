@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _LASTS_S = 120
 Diagnostic = dict[str, Any]
 """One warning or error of a compiler, in the form of -fdiagnostics-format=json."""
 _ARRAY, _JSON = re.compile(r"^\[", re.MULTILINE), json.JSONDecoder()
-_MARKER = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"((?: \d)*)$')
+_MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _TAKES_A_WORD = ("-o", "-MF", "-MT", "-MQ")
 _OWN_CPU = ("-m", "-W", "-O", "-g", "-fsanitize", "-fcf-protection")
 _LANGUAGES = {".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".C": "c++"}
@@ -152,7 +152,7 @@ def rewritten(text: str, line: Callable[[str], str]) -> str:
     for written in text.splitlines(keepends=True):
         marker = _MARKER.match(written)
         if marker:
-            is_ours = "3" not in marker[1].split()
+            is_ours = "3" not in marker[3].split()
         lines.append(line(written) if is_ours and not marker else written)
     return "".join(lines)
 
@@ -184,11 +184,12 @@ def _is(diagnostic: Diagnostic, option: str) -> bool:
 # A conversion without a cast becomes an incompatible pointer; a further line for each type shows whether a cast to it
 # would be warned of. System headers stay as they are: what malloc returns is aligned.
 
-_ALIGNMENT, _STRICT = "-Wcast-align", ("-Wcast-align=strict",)
+_ALIGNMENT, _PACKED, _STRICT = "-Wcast-align", "-Waddress-of-packed-member", ("-Wcast-align=strict",)
 _VOID = re.compile(r"\bvoid(?=(?:\s|\bconst\b|\bvolatile\b)*\*(?!\s*\)\s*0\b))")
 """The target of a pointer; not that of a null pointer, which is a constant only as `void *`."""
 _BYTES = r"'(?:const |volatile )*char \*'"
 _TYPE = r"'([^']+)'(?: \{aka '[^']+'\})?"
+_RESOLVED = r"'([^']+)'(?: \{aka '([^']+)'\})?"
 _CONVERTED = [
     re.compile(form)
     for form in (
@@ -212,7 +213,11 @@ def ranked(casts: Iterable[Cast], met: Met | None = None) -> list[Cast]:
 
 def _misaligned(reader: Reader) -> CastSurvey:
     diagnostics = reader.diagnostics(_STRICT)
-    casts = [reader.cast(entry, str(entry["message"])) for entry in diagnostics if _is(entry, _ALIGNMENT)]
+    casts = [
+        reader.cast(entry, str(entry["message"]))
+        for entry in diagnostics
+        if _is(entry, _ALIGNMENT) or _is(entry, _PACKED)
+    ]
     if failures := errors(diagnostics):
         return CastSurvey(tuple(casts), 1, {reader.unit.file: failures[0]})
     places = {(cast.file, cast.line) for cast in casts}
@@ -258,15 +263,29 @@ def _strict_types(reader: Reader, text: str, types: Sequence[str]) -> set[str]:
 # Lines of C and C++ that are right where `long`, pointers and time_t have one ABI's widths and wrong where they have
 # another's: what the compiler of the second reports and that of the first does not.
 #
+# A format is judged by widths: gcc warns of `%d` for a `long` of 32 bits too, and of `%llu` for a uint64_t.
+#
 # No compiler warns of an explicit cast of a time_t to a `long`. So each reads a preprocessed C file once more, with
 # every cast of the tree to a type as wide as a pointer turned into one to a pointer. It then warns of each operand of
-# another width; g++ does not warn of wider ones.
+# another width; g++ does not warn of wider ones. Where pointers become wider, casts to 32 bits are turned so: an
+# operand without a warning is as wide as a pointer, under both ABIs. A cast of `&name` to another pointer is left out,
+# so that gcc names both types.
+#
+# Nor does it warn of a comparison with 0xffffffff, of what strtoul returns in 64 bits, or of `pages << 12`. There a
+# structure takes the constant's place: the compiler refuses it, and names the type of the other operand.
 
 WIDTH_LANGUAGES = ("c", "c++")
 _WIDTHS = ("-Wformat", "-Wconversion", "-Wno-sign-conversion", "-Wno-float-conversion")
+_FORMAT = "-Wformat"
 _TO_POINTER = "-Wint-to-pointer-cast"
 _AS_WIDE = r"(?:(?:un)?signed\s+)?long(?:\s+(?:un)?signed)?(?:\s+int)?|s?size_t|u?intptr_t|ptrdiff_t"
 _CAST = re.compile(rf"\(\s*(?:const\s+)?(?:{_AS_WIDE})\s*\)")
+_TO_32_BITS = re.compile(
+    r"(?<![\w)])(?<!sizeof )\(\s*(?:const\s+)?(?:(?:un)?signed(?:\s+int)?|int|u?int32_t)\s*\)"
+    r"(?=\s*[a-z_*&(])(?!\s*sizeof\b)"
+)
+"""Not of a constant: a digit, or a name in capitals, which is an enumerator once macros are replaced."""
+_WIDER = "cast of an integer that is wider than the type"
 
 
 def width_casts(units: Sequence[Unit], source: tuple[Abi, str], target: tuple[Abi, str]) -> CastSurvey:
@@ -277,24 +296,197 @@ def width_casts(units: Sequence[Unit], source: tuple[Abi, str], target: tuple[Ab
 def _of_widths(source: Reader, target: Reader) -> CastSurvey:
     # g++ refuses a cast of a pointer to a shorter integer, of which gcc warns.
     options = (*_WIDTHS, "-fpermissive") if source.language == "c++" else _WIDTHS
-    before, after = source.diagnostics(options), target.diagnostics(options)
+    before, after = (_without_equal_widths(reader, reader.diagnostics(options)) for reader in (source, target))
     if failures := errors(before) or errors(after, ("fatal error",)):
         return CastSurvey((), 1, {source.unit.file: failures[0]})
     reported = _new(before, after)
     casts = [target.cast(entry, str(entry["message"])) for entry in reported]
-    # A cast to a type that becomes wider loses nothing.
-    class_of_source, class_of_target = (int(reader.abi.elf.get("class", 64)) for reader in (source, target))
-    if source.language == "c" and class_of_target < class_of_source:
-        message = "cast of an integer that is wider than the type"
+    if source.language == "c":
         places = {_place(entry)[:2] for entry in reported}
-        explicit = _new(_of_pointers(source), _of_pointers(target))
-        casts += [target.cast(entry, message, hidden=True) for entry in explicit if _place(entry)[:2] not in places]
+        more = _explicit(source, target) + _unwarned(source, target)
+        casts += [target.cast(entry, text, hidden=True) for entry, text in more if _place(entry)[:2] not in places]
     return CastSurvey(tuple(dict.fromkeys(casts)), 1, {})
 
 
-def _of_pointers(reader: Reader) -> list[Diagnostic]:
-    text = rewritten(reader.preprocessed(), lambda line: _CAST.sub("(char *)", line))
+def _explicit(source: Reader, target: Reader) -> list[tuple[Diagnostic, str]]:
+    """A cast to a type that becomes wider loses nothing."""
+    class_of_source, class_of_target = (_pointer_bits(reader.abi) for reader in (source, target))
+    if class_of_target < class_of_source:
+        new = _new(_of_pointers(source, _CAST), _of_pointers(target, _CAST))
+        return [(entry, _WIDER) for entry in new]
+    if class_of_target == class_of_source:
+        return []
+    kept = [_kept_as_wide(reader) for reader in (source, target)]
+    return [(_at(*place), _WIDER) for place in sorted(kept[0] & kept[1])]
+
+
+def _of_pointers(reader: Reader, form: re.Pattern[str]) -> list[Diagnostic]:
+    text = rewritten(reader.preprocessed(), lambda line: form.sub("(char *)", line))
     return [diagnostic for diagnostic in reader.diagnostics((), text) if diagnostic.get("option") == _TO_POINTER]
+
+
+def _kept_as_wide(reader: Reader) -> set[tuple[str, int, int]]:
+    """Places of the casts to 32 bits whose operand is as wide as a pointer."""
+    cast = re.compile(r"\(char \*\)")
+    original = rewritten(reader.preprocessed(), lambda line: cast.sub("(void *)", line))
+    text = rewritten(original, lambda line: _TO_32_BITS.sub("(char *)", line))
+    diagnostics = reader.diagnostics((), text)
+    refused = {_place(entry)[:2] for entry in diagnostics if entry["kind"] == "error"}
+    other = {_place(entry) for entry in diagnostics if entry.get("option") == _TO_POINTER}
+    return {place for place in _places_of(cast, text) if place not in other and place[:2] not in refused}
+
+
+def _places_of(form: re.Pattern[str], text: str) -> Iterator[tuple[str, int, int]]:
+    """File, line and column of each match in the tree's own lines of a preprocessed text."""
+    file, line, is_ours = "", 0, True
+    for written in text.splitlines():
+        if marker := _MARKER.match(written):
+            line, file, is_ours = int(marker[1]), marker[2], "3" not in marker[3].split()
+            continue
+        if is_ours:
+            yield from ((file, line, match.start() + 1) for match in form.finditer(written))
+        line += 1
+
+
+def _at(file: str, line: int, column: int) -> Diagnostic:
+    return {"locations": [{"caret": {"file": file, "line": line, "column": column}}]}
+
+
+# What is refused where a structure stands in the place of a constant or of a function's value, with the type beside it.
+_STRUCTURE = "struct toll_structure"
+_OPERAND = re.compile(rf"invalid operands to binary \S+ \(have {_RESOLVED} and '{_STRUCTURE}'\)")
+_TAKEN = re.compile(
+    rf"(?:initializing type {_RESOLVED} using|assigning to type {_RESOLVED} from|but {_RESOLVED} was expected)"
+)
+
+
+class _Hint(NamedTuple):
+    """form: what is replaced. by_long: it has the width of a long, and not 32 bits. said: of a place where the other
+    side is wider than that under the second ABI, and not under the first; or, of shifts, narrower than it was."""
+
+    form: re.Pattern[str]
+    replacement: str
+    by_long: bool
+    said: str
+    is_shift: bool = False
+
+
+_ZERO = f"({_STRUCTURE}){{0}}"
+_HINTS = (
+    _Hint(
+        re.compile(r"([!=]=\s*)0[xX][fF]{8}[uU]?\b"), rf"\1{_ZERO}", False,
+        "compared with all bits of 32, and has more",
+    ),
+    _Hint(
+        re.compile(r"([!=]=\s*)(?:\(\s*(?:unsigned long(?: int)?|size_t)\s*\)\s*-\s*1|~\s*0[uU]?[lL]+[uU]?)(?!\w)"),
+        rf"\1{_ZERO}", True, "compared with all bits of a long, and has more",
+    ),
+    _Hint(
+        re.compile(r"\b(?:strtou?l|atol|ftell|lrint|lround)(?=\s*\()"), "toll_long", True,
+        "gets a long, which has fewer bits",
+    ),
+    _Hint(
+        re.compile(r"(?<=[A-Za-z_\])] )(<<\s*)(?:1[0-9]|2[0-9]|3[01])\b"), rf"\1{_ZERO}", True,
+        "shifted in fewer bits than before", is_shift=True,
+    ),
+)  # fmt: skip
+_DECLARED = f"{_STRUCTURE} {{ int of; }};\n{_STRUCTURE} toll_long();\n"
+
+
+def _unwarned(source: Reader, target: Reader) -> list[tuple[Diagnostic, str]]:
+    found = []
+    for hint in _HINTS:
+        before, after = (_types_beside(reader, hint) for reader in (source, target))
+        for at, (entry, is_wrong) in after.items():
+            was_wrong = before.get(at, (entry, True))[1]
+            if is_wrong and not was_wrong:
+                found.append((entry, hint.said))
+    known = {_place(entry) for entry in _pointers_to_another_width(source)}
+    text = "pointer to a type of another width"
+    return found + [(entry, text) for entry in _pointers_to_another_width(target) if _place(entry) not in known]
+
+
+_POINTER_CAST = re.compile(r"\(\s*(?:const\s+)?(?:struct\s+)?\w+(?:\s+\w+)*\s*\*\s*\)(?=\s*&)")
+_INCOMPATIBLE = "-Wincompatible-pointer-types"
+_QUOTED_TYPE = re.compile(_RESOLVED)
+
+
+def _pointers_to_another_width(reader: Reader) -> Iterator[Diagnostic]:
+    """Casts of `&name` to a pointer to a type that has another width than the name."""
+    changed = rewritten(reader.preprocessed(), lambda line: _POINTER_CAST.sub("", line))
+    for entry in reader.diagnostics((), changed):
+        if not _is(entry, _INCOMPATIBLE):
+            continue
+        said = " ".join(str(part["message"]) for part in (*entry.get("children", ()), entry))
+        named = [match[2] or match[1] for match in _QUOTED_TYPE.finditer(said)]
+        kinds = [_width(name, _pointer_bits(reader.abi)) for name in named if "*" in name][:2]
+        if len(kinds) == 2 and kinds[0] and kinds[1] and kinds[0].bits != kinds[1].bits:
+            yield entry
+
+
+def _types_beside(reader: Reader, hint: _Hint) -> dict[tuple[str, int, int], tuple[Diagnostic, bool]]:
+    """Where the form occurs: whether the width of the type beside it is wrong there."""
+    text = reader.preprocessed()
+    if not any(True for _ in _places_of(hint.form, text)):
+        return {}
+    changed = rewritten(text, lambda line: hint.form.sub(hint.replacement, line))
+    found = {}
+    own = _pointer_bits(reader.abi) if hint.by_long else 32
+    for entry in reader.diagnostics((), f"{_DECLARED}{changed}"):
+        match = _OPERAND.search(str(entry["message"])) or _TAKEN.search(str(entry["message"]))
+        kind = match and _width(next(filter(None, match.groups()[::-1])), _pointer_bits(reader.abi))
+        if kind:
+            is_wrong = kind.bits < 64 and kind.is_of_long if hint.is_shift else kind.bits > own
+            found[_place(entry)] = entry, is_wrong
+    return found
+
+
+# ---- widths of types -------------------------------------------------------------------------------------------------
+
+_BITS = {"char": 8, "_Bool": 8, "short": 16, "float": 32, "double": 64}
+_EXPECTS = re.compile(rf"expects argument of type {_RESOLVED}, but argument \d+ has type {_RESOLVED}")
+
+
+class _Kind(NamedTuple):
+    """A type of C: how often it points, its bits, and whether it is a float. is_of_long: its name says long."""
+
+    pointers: int
+    bits: int
+    is_float: bool
+    is_of_long: bool = False
+
+
+def _pointer_bits(abi: Abi) -> int:
+    """Of a pointer, and of a long under every ABI here."""
+    return int(abi.elf.get("class", 64))
+
+
+def _width(name: str, pointer_bits: int) -> _Kind | None:
+    """Of a type whose typedefs are resolved; None for a structure or another type that has no width of its own here."""
+    words = re.sub(r"\b(?:const|volatile|restrict)\b", " ", name).replace("*", " ").split()
+    pointers, longs = name.count("*"), words.count("long")
+    if not words or not {*words} <= {*_BITS, "int", "long", "signed", "unsigned"}:
+        return None
+    bits = next((_BITS[word] for word in words if word in _BITS), 32)
+    if longs:
+        bits = 64 if longs > 1 else pointer_bits
+    if "double" in words and longs:
+        bits = 128
+    return _Kind(pointers, bits, bool({"float", "double"} & {*words}), longs == 1)
+
+
+def _without_equal_widths(reader: Reader, diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Without the warnings of formats whose argument has the width that is expected."""
+    return [entry for entry in diagnostics if not _is(entry, _FORMAT) or not _is_of_one_width(reader, entry)]
+
+
+def _is_of_one_width(reader: Reader, entry: Diagnostic) -> bool:
+    match = _EXPECTS.search(str(entry["message"]))
+    if not match:
+        return False
+    bits = _pointer_bits(reader.abi)
+    expected, given = (_width(match[at + 1] or match[at], bits) for at in (1, 3))
+    return expected is not None and given is not None and expected[:3] == given[:3]
 
 
 def _new(before: Iterable[Diagnostic], after: Iterable[Diagnostic]) -> list[Diagnostic]:
