@@ -415,7 +415,7 @@ def test_neither_side_of_a_call_on_one_cpu_is_ahead_of_the_other(own_abi_name: s
     words = {"channel": "unix_stream", "placement": "one_cpu"}
     done = [visit(own_abi_name, "kernel.call_object", samples=32, **words) for _ in range(3)]
     sleeps = [(one.witness.voluntary or 0) / (3 * one.iterations) for visit in done for one in visit.samples]
-    assert median(sleeps) > 0.5
+    assert sum(share < 0.2 for share in sleeps) < len(sleeps) / 4
 
 
 @pytest.mark.skipif(not TWO_CPUS, reason="needs two CPUs")
