@@ -249,8 +249,7 @@ class Schedule:
         large = [point for point in points if self._costs.is_large(point)]
         lacking = [point for point in points if self._lacks_interval(point) and point not in large]
         first = [point for point in points if is_shown(self._plan, point) and not (lacking and point in large)]
-        left_s /= self._slowness(left_s)
-        spare_s = left_s - self._to_intervals_s(set(points).difference(first))
+        spare_s = left_s / self._slowness(left_s) - self._to_intervals_s(set(points).difference(first))
         soon = [point for point in first if self._lacks_interval(point)]
         soon = soon or [point for point in first if self._wish(point).to_settle_s() <= spare_s]
         if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
