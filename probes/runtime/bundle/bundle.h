@@ -99,10 +99,6 @@ bool text_of(const char *line, const char *key, char *text, size_t room);
 double now_s(void);
 bool is_there(const char *path); /* a file that can be read */
 
-/* ---- parts.c ---- */
-/* Makes the executables of an ABI's folder of what the bundle's script unpacked there. */
-bool parts_join(const char *folder);
-
 /* ---- machine.c ---- */
 /* line: a record `machine`, and a record `control` after it. */
 void machine_read(struct machine *machine, const char *line);
@@ -156,25 +152,9 @@ struct interval {
   double value, half; /* half: of the 95 % interval; infinite of fewer than three visits */
   unsigned visits;
 };
-struct interval interval_of(const struct point *point, unsigned metric);
 /* Relative half-width of the 95 % interval of a point's widest metric; 1 where it has fewer than three visits. */
 double half_width(const struct plan *plan, const struct point *point);
-/* The value of a parameter of `length` letters in the point's words; empty where it has none. */
-void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room);
+/* The rows that stand for their probes, and nothing inferred from them. */
 void report_print(const struct plan *plan, const struct machine *machine);
-
-/* ---- hierarchy.c ---- */
-enum { MOST_LEVELS = 10 };
-struct level {
-  char name[8];
-  uint64_t reported_bytes;          /* as the system tells; 0 for memory */
-  uint64_t least_bytes, most_bytes; /* between these the level ends; 0 where that was not found */
-  struct interval latency;          /* ns */
-};
-unsigned hierarchy_of(const struct plan *plan, const struct machine *machine, struct level *levels);
-void hierarchy_print(const struct plan *plan, const struct machine *machine);
-
-/* ---- summary.c ---- */
-void summary_print(const char *folder, const struct plan *plan, const struct machine *machine);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The answer as text, on the machine that was measured. A journal's import computes the same with more care: this one
- * discards no sample, and its intervals hold the variance between visits alone.
+ * Rows as text, on the machine that was measured. A journal's import computes them with more care: these discard no
+ * sample, and their intervals hold the variance between visits alone. Nothing is inferred here.
  */
 #include <math.h>
 #include <stdio.h>
@@ -105,7 +105,7 @@ void values_keep(const struct plan *plan, struct point *point, const struct answ
 /* ---- intervals ---- */
 
 /* Median of the visits, and Student's interval of their mean. */
-struct interval interval_of(const struct point *point, unsigned metric) {
+static struct interval interval_of(const struct point *point, unsigned metric) {
   static const double reach[] = {0,    12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20,
                                  2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09, 2.08, 2.07, 2.07};
   double values[KEPT_VISITS], sum = 0, squares = 0;
@@ -157,7 +157,7 @@ static void number_text(char *text, size_t room, double value, const char *unit)
   snprintf(text, room, "%.4g %s%s", steps[i].from > 0 ? value / steps[i].from : value, steps[i].prefix, unit);
 }
 
-void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room) {
+static void word_of(const struct point *point, const char *name, size_t length, char *text, size_t room) {
   text[0] = '\0';
   for (const char *word = point->words; word && *word; word = strchr(word, ' ')) {
     if (*word == ' ') word++;
@@ -190,13 +190,15 @@ static void toll_print(const struct plan *plan, const struct point *point, unsig
   char text[200], value[40], doubt[40] = "one or two visits";
   toll_text(text, sizeof text, of->toll, point);
   number_text(value, sizeof value, found.value, of->unit);
-  if (found.visits >= 3 && found.value != 0)
+  if (found.visits >= 3 && (found.value == 0 || found.half >= fabs(found.value)))
+    snprintf(doubt, sizeof doubt, "not resolved");
+  else if (found.visits >= 3)
     snprintf(doubt, sizeof doubt, "+-%.2g %%", 100 * found.half / fabs(found.value));
   printf("  %-58s %14s  %-10s %s\n", text, value, doubt, plan->abi_count > 1 ? plan->abis[point->abi] : "");
 }
 
 static void tolls_print(const struct plan *plan) {
-  puts("\nTolls, with the 95 % interval of the visits");
+  puts("\nRows, with the 95 % interval of the visits");
   for (unsigned i = 0; i < plan->point_count; i++) {
     const struct point *point = &plan->points[i];
     const struct probe *probe = &plan->probes[point->probe];
@@ -207,7 +209,7 @@ static void tolls_print(const struct plan *plan) {
 
 void report_print(const struct plan *plan, const struct machine *machine) {
   printf("\n%s: %s, %u CPUs\n", machine->host, machine->cpu, machine->cpus);
-  hierarchy_print(plan, machine);
   tolls_print(plan);
+  puts("\ntoll import computes caches, findings, and how busy this machine was, from the journal");
   fflush(stdout);
 }

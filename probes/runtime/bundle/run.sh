@@ -63,7 +63,6 @@ END
   while read -r name offset bytes sum; do
     unpack "$name" "$offset" "$bytes" "$sum"
     if "$work/$name/toll-runner" --runs 2>&-; then
-      [ ! -e "$work/$name/parts" ] || "$work/$name/toll-runner" --join "$work/$name" || not_unpacked "$name"
       runner=${runner:-$work/$name/toll-runner}
     else
       rm -rf "${work:?}/$name"

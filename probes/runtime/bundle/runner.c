@@ -499,7 +499,6 @@ static int measured(void) {
   journal_note(status[ended], elapsed_s(), *reason ? reason : NULL, visits);
   for (unsigned i = 0; i < plan.point_count; i++) say_pairs(&plan.points[i]);
   report_print(&plan, &machine);
-  summary_print(options.folder, &plan, &machine);
   return ended == INTERRUPTED ? EXIT_INTERRUPTED : EXIT_ANSWERED;
 }
 
@@ -538,7 +537,6 @@ static int run(int count, char **words) {
 /* A kernel whose process 1 ends stops with a complaint; a container's process 1 may not turn the machine off, and ends. */
 int main(int count, char **words) {
   if (count == 2 && strcmp(words[1], "--runs") == 0) return 0;
-  if (count == 3 && strcmp(words[1], "--join") == 0) return parts_join(words[2]) ? 0 : EXIT_WRITING;
   const int status = run(count, words);
   if (getpid() != 1) return status;
   sync();

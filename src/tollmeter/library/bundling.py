@@ -27,7 +27,6 @@ from tollmeter.catalog import Catalog, check_unchanged
 from tollmeter.files import own_folder
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
-from tollmeter.library.executable_parts import in_words, parts_of
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
 from tollmeter.library.prepare import described, with_history
 from tollmeter.library.wanted import asking
@@ -36,7 +35,6 @@ from tollmeter.plan import measured_caches
 from tollmeter.plan.points import on_machine
 from tollmeter.plan.portable import plan_text, used_probes
 from tollmeter.protocol import clean, clean_suite, lines_of
-from tollmeter.report.lmbench import summary_text
 from tollmeter.store.capture import Capture, Kept, captured
 from tollmeter.store.journal import Journal
 from tollmeter.store.request import FORMAT, Request
@@ -55,8 +53,7 @@ _EVERY = "*"
 
 
 class Asked(NamedTuple):
-    """What a bundle is to hold, as it was typed. preset: of xz; FAST keeps executables
-    whole: the smallest file has half of its bytes, and takes twenty times as long."""
+    """What a bundle is to hold, as it was typed. preset: of xz."""
 
     words: tuple[str, ...]
     abis: str | None = None
@@ -93,7 +90,6 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     budget_s = seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
     files = {
         "plan": plan_text(suite, catalog, abis, budget_s, _precision(asked)).encode(),
-        "summary": summary_text().encode(),
         **_records(asked, suite, catalog, abis),
     }  # fmt: skip
     executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
@@ -179,12 +175,8 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
         return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
     sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        # The runner as it is, since it joins the others.
-        probes = {name: several[name] for name in several if name != _RUNNER}
-        held = several if preset == FAST else {_RUNNER: several[_RUNNER], **parts_of(probes)}
-        packed = _tar({f"{abi}/{name}": content for name, content in held.items()})
-        packed = _xz(packed, preset, words=in_words(several[_RUNNER]))
-        sections.append(_Section(abi, packed, machines))
+        packed = _tar({f"{abi}/{name}": content for name, content in several.items()})
+        sections.append(_Section(abi, _xz(packed, preset), machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
 
 
@@ -212,9 +204,8 @@ def _tar(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _xz(content: bytes, preset: int, *, words: bool = False) -> bytes:
+def _xz(content: bytes, preset: int) -> bytes:
     way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
-    way |= {"lc": 0, "lp": 2} if words else {}
     return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])
 
 

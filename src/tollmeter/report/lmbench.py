@@ -14,16 +14,12 @@ from tollmeter.model import Failure, Index
 from tollmeter.report.lmbench_table import (
     DESCRIBED,
     SECTIONS,
-    Difference,
-    Latency,
     Mean,
     Number,
     RowMedian,
     SummaryColumn,
     SummaryLine,
     SummarySection,
-    copies,
-    mhz,
     parallel,
     size_of,
 )
@@ -267,46 +263,3 @@ def cut_number(number: float, width: int) -> str:
     if number < 1e-3:
         return f"{number:{width}.{max(0, width - _SHORTEST_HEAD)}e}"
     return f"{number:{width}.{width - 2}f}"
-
-
-# ---- for a bundle ----------------------------------------------------------------------------------------------------
-
-
-def summary_text() -> str:
-    """What needs more than single rows, such as the line of a cache, is left blank there."""
-    lines = []
-    for section in SECTIONS:
-        lines += [f"head\t{line}" for line in section.head.splitlines()]
-        for column in section.columns:
-            shape = f"{column.width}\t{column.blanks}\t{int(column.whole)}\t{int(column.always)}"
-            lines.append(f"column\t{shape}\t{'|'.join(_terms(column.number))}")
-        lines.append("row")
-    return "\n".join(lines) + "\n"
-
-
-def _terms(number: Number) -> Iterator[str]:
-    """KIND UNIT PROBE METRIC PARAMETER...; several stand for their mean, and after `sum` for their sum, in which a
-    negative unit subtracts."""
-    if number is mhz or number is copies:
-        yield "mhz" if number is mhz else "one"
-    elif isinstance(number, Difference):
-        yield "sum"
-        yield from _summands(number, 1)
-    elif isinstance(number, Mean):
-        yield from _terms(number.first)
-        yield from _terms(number.second)
-    elif isinstance(number, Latency):
-        yield f"level {number.name}"
-    elif isinstance(number, RowMedian):
-        yield from _summands(number, 1)
-
-
-def _summands(number: Number, sign: int) -> Iterator[str]:
-    if isinstance(number, Difference):
-        yield from _summands(number.number, sign)
-        yield from _summands(number.other, -sign)
-    else:
-        assert isinstance(number, RowMedian)
-        words = " ".join(f"{name}={value}" for name, value in number.parameters.items())
-        kind = "largest" if number.largest else "row"
-        yield f"{kind} {sign * number.unit:g} {number.probe} {number.metric} {words}".strip()
