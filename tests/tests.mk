@@ -62,8 +62,9 @@ lint-sh:
 collect:
 	@mkdir -p build/tests; $(PYTHON) -m pytest -q --collect-only >build/tests/collected || { cat build/tests/collected; exit 1; }
 
-# Sorts imports too; what ruff cannot mend safely is left to lint.
-format: set-up-tests
+# Sorts imports too; what ruff cannot mend safely is left to lint. It needs the formatters, and no more.
+format:
+	@command -v $(CLANG_FORMAT) >/dev/null && $(PYTHON) -m ruff --version >/dev/null 2>&1 || ./toll --set-up-tests
 	@$(CLANG_FORMAT) -i $(C_FILES)
 	@$(PYTHON) -m ruff check -q --fix --exit-zero $(PYTHON_FILES)
 	@$(PYTHON) -m ruff format -q $(PYTHON_FILES)
