@@ -92,8 +92,7 @@ def simulated(
         old[key] = made(row, seen, first, of_runs[0])
         new[key] = made(row, seen, second, of_runs[1] * (1 + planted * (key == slow)))
     changes = of_rows(old, new, None, 0.01).changes
-    runs_sd = {key: seen.scatter.runs_sd if seen.scatter else 0.0 for key, (_, seen) in known.items()}
-    judged = [of_change(one, full_name(one.old), limit, runs_sd[row_key(one.old)]) for one in changes]
+    judged = [of_change(one, full_name(one.old), limit) for one in changes]
     return decide(judged), full_name(known[slow][0])
 
 

@@ -156,7 +156,7 @@ def usual(folders: Sequence[Path]) -> None:
     found: dict[str, float] = {}
     for folder in folders:
         runs = [open_run(path) for path in run_folders(folder)]
-        kept = [remembered(results, learned(read_request(Path(results.index.run.folder)))) for results in runs]
+        kept = [*map(remembered, runs)]
         for probe, sd in runs_sd([EarlierRun("here", one.rows) for one in kept], {}).items():
             found[probe] = max(sd, found.get(probe, 0.0))
     for probe, sd in sorted(found.items()):

@@ -20,7 +20,7 @@ from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, Judged, decide, of_change
-from tollmeter.library.gating import gated, read_limits
+from tollmeter.library.gating import Limits, gated, read_limits
 from tollmeter.model import Failure, Row, Surroundings
 from tollmeter.numbers.rows import row_key
 from tollmeter.report.ci_formats import Annotation, Case, github, junit, ktap
@@ -91,7 +91,7 @@ def test_what_cannot_be_judged_takes_no_part() -> None:
 
 def of_rows_judged(old: Row, new: Row) -> Judged:
     (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
-    return of_change(change, "row", 0.05, 0.005)
+    return of_change(change, "row", 0.05)
 
 
 def test_a_rate_that_falls_is_slower() -> None:
@@ -257,10 +257,15 @@ def test_rows_that_a_build_lost_are_named(
         return with_index(results, rows=rows)
 
     monkeypatch.setattr(derive, "open_run", without)
-    assert main(["gate", "--base", runs[0], "--new", runs[1]]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "1 row of the reference has no number" in printed and "kernel.enter_syscall round_trip" in printed
+    words = ["gate", "--base", runs[0], "--new", runs[1]]
+    assert main(words) == main([*words, "--strict"]) == 7
+    said = capsys.readouterr()
+    assert "1 row of the reference has no number" in " ".join(said.out.split())
+    assert "kernel.enter_syscall round_trip" in said.err
+    assert main([*words, "--ignore-missing"]) == 0
     assert not gated(runs[1], runs[0], read_limits(None, None)).missing
+    not_judged = Limits(globs=(("kernel.*", None),))
+    assert not gated(runs[0], runs[1], not_judged).missing
 
 
 def test_where_no_row_is_judged_nothing_is_decided(runs: list[str], tmp_path: Path) -> None:

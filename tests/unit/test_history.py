@@ -14,10 +14,10 @@ import pytest
 
 from machines import MACHINE
 from made import CLOCK_HZ, outcome, quiet, row, sample
-from tollmeter.experiment.runs_differ import USUAL_RUNS_SD, Cost, EarlierRun, runs_sd
+from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
-from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict
+from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
 from tollmeter.store.history import NAME, Remembered, machine_key, place_of, recall, remember
@@ -127,43 +127,43 @@ def results(*rows: Row, verdict: RunVerdict = "quiet", outcomes: Sequence[Outcom
 def measured(median: float, own: float, runs: float) -> Row:
     """A row whose interval holds its own error and what runs differ by, as estimates make it."""
     half = 1.959964 * sqrt(own**2 + runs**2)
-    return msgspec.structs.replace(row(median), low=median * exp(-half), high=median * exp(half))
+    ends = {"low": median * exp(-half), "high": median * exp(half)}
+    return msgspec.structs.replace(row(median), **ends, error=own, runs_sd=runs)
 
 
 def test_a_run_in_another_folder_of_the_same_name_does_not_displace_one(tmp_path: Path) -> None:
     for started in ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z"):
         bare = results(measured(10.0, 0.004, 0.01))
         index = msgspec.structs.replace(bare.index, run=msgspec.structs.replace(bare.index.run, started=started))
-        remember(tmp_path, remembered(msgspec.structs.replace(bare, index=index), Learned()))
+        remember(tmp_path, remembered(msgspec.structs.replace(bare, index=index)))
     assert len(names(tmp_path, msgspec.structs.replace(MACHINE, core_clock_hz=CLOCK_HZ))) == 2
 
 
-def test_what_is_remembered_of_a_row_is_its_own_error_alone() -> None:
-    before = Learned(runs_sd={"any.probe": 0.01})
-    ((name, told),) = remembered(results(measured(10.0, 0.004, 0.01)), before).rows.items()
+def test_what_is_remembered_of_a_row_is_its_own_error_in_each_state() -> None:
+    """The between-run variance in its interval would explain the differences of runs by themselves."""
+    ((name, told),) = remembered(results(measured(10.0, 0.004, 0.01))).rows.items()
     assert name.startswith("any.probe ")
     assert told == Cost(10.0, pytest.approx(0.004), CLOCK_HZ)
-    ((_, told),) = remembered(results(measured(10.0, 0.004, USUAL_RUNS_SD)), Learned()).rows.items()
-    assert told.error == pytest.approx(0.004), "the usual stands in where nothing is learned"
+    states = (State(state="whole", share=0.2, median=10.0, low=9.9, high=10.1, error=0.004),
+              State(state="all", share=1.0, median=13.0, low=11.0, high=15.0, error=0.03))  # fmt: skip
+    both = msgspec.structs.replace(measured(10.0, 0.004, 0.01), state="whole", states=states)
+    assert [(cost.median, cost.error) for cost in remembered(results(both)).rows.values()] == [
+        (10.0, 0.004),
+        (13.0, 0.03),
+    ]
 
 
 def test_a_rate_is_remembered_as_a_cost_and_a_count_without_a_clock() -> None:
     rate = msgspec.structs.replace(measured(2e9, 0.004, 0.006), unit="B/s")
     count = msgspec.structs.replace(measured(3.0, 0.004, 0.006), unit="fault", metric="faults")
-    kept = [*remembered(results(rate, count), Learned()).rows.values()]
+    kept = [*remembered(results(rate, count)).rows.values()]
     assert [(one.median, one.clock_hz) for one in kept] == [(0.5, CLOCK_HZ), (3.0, 0.0)]
-
-
-def test_what_a_row_was_seen_to_differ_by_is_not_its_own_error() -> None:
-    (name,) = remembered(results(measured(10.0, 0.004, 0.02)), Learned()).rows
-    before = Learned(runs_sd={"any.probe": 0.01, name: 0.02})
-    assert remembered(results(measured(10.0, 0.004, 0.02)), before).rows[name][1] == pytest.approx(0.004)
 
 
 def test_only_numbers_of_a_real_clock_with_three_visits_are_remembered() -> None:
     few = msgspec.structs.replace(row(10.0), visits=2)
     counted, failed = row(10.0, clock="instructions"), row(None, status="failed")
-    assert remembered(results(few, counted, failed), Learned()).rows == {}
+    assert remembered(results(few, counted, failed)).rows == {}
 
 
 def seen() -> list[Outcome]:
@@ -171,14 +171,14 @@ def seen() -> list[Outcome]:
     return [outcome([sample(10.0, witness=looked)] * 12)]
 
 
-@pytest.mark.parametrize("verdict", ["quiet", "unknown"])
+@pytest.mark.parametrize("verdict", ["quiet", "unknown", "busy"])
 def test_a_run_that_is_believed_teaches_its_rows(verdict: RunVerdict) -> None:
-    assert len(remembered(results(row(10.0), verdict=verdict), Learned()).rows) == 1
+    assert len(remembered(results(measured(10.0, 0.004, 0.01), verdict=verdict)).rows) == 1
 
 
-@pytest.mark.parametrize("verdict", ["busy", "held back", "too short", "interrupted"])
-def test_a_busy_run_teaches_the_core_width_but_no_variance(verdict: RunVerdict) -> None:
-    told = remembered(results(row(10.0), verdict=verdict, outcomes=seen()), Learned())
+@pytest.mark.parametrize("verdict", ["held back", "too short", "interrupted"])
+def test_a_short_run_teaches_the_core_width_but_no_variance(verdict: RunVerdict) -> None:
+    told = remembered(results(measured(10.0, 0.004, 0.01), verdict=verdict, outcomes=seen()))
     assert told.rows == {}
     assert told.widths == {"local": {"x86_64": pytest.approx(4.0)}}
 
@@ -196,7 +196,7 @@ def after_runs(seed: int, true_sd: float, runs: int = 40) -> float:
     for _ in range(runs):
         median = 10 * exp(chance.normal(0, true_sd))
         seen = measured(median, 0.002, known.group_sd("any.probe", "cost"))
-        told.append(EarlierRun("h", remembered(results(seen), known).rows))
+        told.append(EarlierRun("h", remembered(results(seen)).rows))
         known = Learned(runs_sd=runs_sd(told, {}))
     return known.group_sd("any.probe", "cost")
 

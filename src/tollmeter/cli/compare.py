@@ -109,7 +109,7 @@ def _page(comparison: Compared, out: Path | None) -> Path:
 # ---- gate -----------------------------------------------------------------------------------------------------------
 
 GATE_FORMATS = ("table", "json", "github", "junit", "ktap")
-TRIPPED, CANNOT_TELL = 3, 4
+TRIPPED, CANNOT_TELL, INCOMPLETE = 3, 4, 7
 
 
 @takes_timing
@@ -122,6 +122,9 @@ def gate(
     limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
     how: TimeOptions,
     strict: Annotated[bool, typer.Option("--strict", help="exit with 4 if the result is inconclusive")] = False,
+    ignore_missing: Annotated[
+        bool, typer.Option("--ignore-missing", help="pass although rows of the reference have no number in the new run")
+    ] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(GATE_FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
@@ -146,12 +149,20 @@ def gate(
         _print_gate(gated_runs)
     else:
         write(_gate_written(gated_runs, form).encode(), out)
-    if gated_runs.unlike:
-        if strict:
-            raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
-    elif slower := gated_runs.decision.of("slower"):
+    _end_runs(gated_runs, strict, ignore_missing)
+
+
+def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
+    """Raises Failure: 3 where a row is slower, 7 where rows are missing, 4 with --strict where nothing is decided."""
+    slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
+    if slower and not gated_runs.unlike:
         more = f" and {len(slower) - 1} more rows" if len(slower) > 1 else ""
         raise Failure(f"slower by more than the limit: {slower[0].judged.name}{more}", TRIPPED)
+    if missing and not ignore_missing:
+        more = f" and {len(missing) - 1} more rows" if len(missing) > 1 else ""
+        raise Failure(f"no number in the new run: {missing[0]}{more} (--ignore-missing passes)", INCOMPLETE)
+    if gated_runs.unlike and strict:
+        raise Failure(f"inconclusive: {'; '.join(gated_runs.unlike)}", CANNOT_TELL)
 
 
 def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | None) -> None:

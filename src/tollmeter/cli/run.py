@@ -16,7 +16,7 @@ from tollmeter.cli import completing, show
 from tollmeter.cli.printing import TableColumns, print_columns, print_notice
 from tollmeter.cli.sharing import PAGE
 from tollmeter.library import places
-from tollmeter.library.derive import learned, open_run, remembered
+from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.model import Failure, Outcome, Point, Results, Row
 from tollmeter.model.topology import listed
@@ -24,7 +24,6 @@ from tollmeter.notices import doing
 from tollmeter.root import typed
 from tollmeter.store.history import remember
 from tollmeter.store.journal import Session
-from tollmeter.store.request import read_request
 
 if TYPE_CHECKING:
     from tollmeter.conduct import Stopping
@@ -156,7 +155,7 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     if session.reason and not options.quiet:
         print_notice(session.reason)
     results = open_run(folder)
-    remember(places.RUNS, remembered(results, learned(read_request(folder))))
+    remember(places.RUNS, remembered(results))
     code = exit_code(results.outcomes, results.index.rows, session) or (
         FAILED if results.index.run.unanswered else DONE
     )

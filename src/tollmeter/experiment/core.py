@@ -159,11 +159,16 @@ def widths(taken: Taken, clocks_hz: Floats) -> Floats:
 
 class CoreSeen(NamedTuple):
     """clocks_hz: during each visit. width: of the whole core, None where too few readings show it. alternates: whether
-    the sibling is busy and idle in turn within a sample."""
+    the sibling is busy and idle in turn within a sample. readings: of the width."""
 
     clocks_hz: Floats
     width: float | None
     alternates: bool
+    readings: NDArray[np.float32]
+
+    def contended(self, full_width: float) -> float:
+        """Share of the readings below the full width."""
+        return float((self.readings < WHOLE_FROM * full_width).mean()) if len(self.readings) else 0.0
 
 
 def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
@@ -178,7 +183,9 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
         count += len(readings)
     in_order = seen[:count].astype(np.float32)
     width = highest_mode(seen[:count])
-    return CoreSeen(np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width))
+    return CoreSeen(
+        np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width), in_order
+    )
 
 
 def _alternates(low: Mask) -> bool:

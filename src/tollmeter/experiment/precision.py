@@ -49,11 +49,21 @@ _STEPS = 4
 
 
 class Estimate(Record, frozen=True):
-    """A value and its 95 % interval, in the unit of what was estimated."""
+    """A value and its 95 % interval, in the unit of what was estimated. freedom: degrees of freedom of the scatter of
+    its visits; 0 where it has none."""
 
     value: float
     low: float
     high: float
+    freedom: float = 0.0
+
+    def own_error(self, runs_sd: float) -> float | None:
+        """Standard error of the logarithm by the visits alone, without the between-run variance in the interval; None
+        where an end is not positive."""
+        if not 0 < self.low <= self.high < inf:
+            return None
+        own = (log(self.high / self.low) / 2) ** 2 - (NORMAL * runs_sd) ** 2
+        return sqrt(max(0.0, own)) / (student_reach(self.freedom) if self.freedom else NORMAL)
 
     def share_half_width(self) -> float:
         """Half of the interval as a share of the value; infinite where the value is zero."""
@@ -139,11 +149,12 @@ def estimate(
     variance."""
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
-    half = log_half_width(logs, layouts, scatter)
+    own, freedom = _reach(logs, layouts, scatter, scatter.visits_sd)
+    half = sqrt(own**2 + (NORMAL * scatter.runs_sd) ** 2)
     beyond = NORMAL * scatter.runs_sd
     low = max(middle - half, min(log(reach[0]), middle) - beyond)
     high = min(middle + half, max(log(reach[1]), middle) + beyond)
-    return Estimate(value=exp(middle), low=exp(low), high=exp(high))
+    return Estimate(value=exp(middle), low=exp(low), high=exp(high), freedom=freedom)
 
 
 def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
@@ -158,14 +169,14 @@ def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
 
 def log_half_width(logs: Array, layouts: Sequence[int], scatter: Scatter) -> float:
     """Half-width of the 95 % interval of the Hodges-Lehmann estimate, in logarithms."""
-    return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd) ** 2 + (NORMAL * scatter.runs_sd) ** 2)
+    return sqrt(_reach(logs, layouts, scatter, scatter.visits_sd)[0] ** 2 + (NORMAL * scatter.runs_sd) ** 2)
 
 
-def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> float:
-    """The part of a half-width that shrinks with more visits."""
+def _reach(values: Array, layouts: Sequence[int], scatter: Scatter, visits_sd: float) -> tuple[float, float]:
+    """The part of a half-width that shrinks with more visits, and its degrees of freedom."""
     own = between_visits(values, layouts, scatter.layouts)
     spread, freedom = shrink_sd(*own, visits_sd, scatter.freedom)
-    return student_reach(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts))
+    return student_reach(freedom) * spread / sqrt(0.955 * effective(layouts, scatter.layouts)), freedom
 
 
 def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tuple[float, float]:
@@ -204,10 +215,9 @@ def in_plain_numbers(
     the scatter is a share of."""
     array = np.asarray(visits, dtype=float)
     middle = hodges_lehmann(array)
-    half = sqrt(
-        _reach(array, layouts, scatter, scatter.visits_sd * around) ** 2 + (NORMAL * scatter.runs_sd * around) ** 2
-    )
-    return Estimate(value=middle, low=middle - half, high=middle + half)
+    own, freedom = _reach(array, layouts, scatter, scatter.visits_sd * around)
+    half = sqrt(own**2 + (NORMAL * scatter.runs_sd * around) ** 2)
+    return Estimate(value=middle, low=middle - half, high=middle + half, freedom=freedom)
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:

@@ -37,8 +37,16 @@ _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
 SHARED = " shared"
-_METRIC = 4
+_METRIC, _STATE = 4, 5
 """Which word of a row's name it is."""
+_OF_STATE = {"all": " over-all", "shared": " contended"}
+"""Rows in these states are groups of their own: by how much a busy sibling slows a core differs from run to run."""
+USUAL_OF_STATE = {" over-all": 0.12, " contended": 0.03}
+"""Where a machine has no history: what three busy default runs of a Zen 3 guest differ by. Over all samples where the
+sibling is busy for half of the time and more, and in proportion below."""
+_MOSTLY = 0.5
+USUAL_SHARED = 0.3
+"""Of data in a cache that other guests use too: two runs of a quiet guest differ by 43 % (decision 10)."""
 _SIZE = re.compile(r" size=(\d+)")
 _NORMAL_DISTANCE = 0.9539
 """Median distance of two normal deviates, in standard deviations (Shamos 1976)."""
@@ -71,18 +79,27 @@ class _RowScatter(NamedTuple):
     is_count: bool
 
 
+def size_of(name: str) -> int:
+    """The bytes that a row is of; 0 where it names none."""
+    size = _SIZE.search(name)
+    return int(size[1]) if size else 0
+
+
 def group_of(name: str, private_bytes: int) -> str:
     """The rows that differ alike between runs. name: of a row, as `row_name` gives it. private_bytes: what surely fits
     into private caches, or 0."""
-    words, size = name.split(" "), _SIZE.search(name)
-    is_shared = private_bytes and size and int(size[1]) > private_bytes
-    return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + (SHARED if is_shared else "")
+    words, is_shared = name.split(" "), 0 < private_bytes < size_of(name)
+    state = _OF_STATE.get(words[_STATE], "") if len(words) > _STATE else ""
+    return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + state + (SHARED if is_shared else "")
 
 
-def learned_sd(learned: Mapping[str, float], group: str) -> float:
-    """Of a group, or else of its probe, as it is shipped and as older runs have it. learned: by group or probe."""
+def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0) -> float:
+    """Of a group, or else of its probe, as it is shipped and as older runs have it. learned: by group or probe.
+    contended: share of this run's time."""
+    state = next((state for state in USUAL_OF_STATE if state in group), "")
     probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
-    return learned.get(group, learned.get(probe, USUAL_RUNS_SD))
+    beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / _MOSTLY)
+    return learned.get(group, max(beside, learned.get(probe, USUAL_RUNS_SD)))
 
 
 def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import inf, log
+from math import exp, inf, log
 from statistics import median, median_low
 
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_VISITS, NORMAL
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Record, Row, State
 from tollmeter.numbers.meanings import with_meaning
@@ -78,6 +78,8 @@ def both_states(row: Row) -> tuple[State, State] | None:
 
 def is_mixed(row: Row) -> bool:
     """Whether its visits were served by two levels, without two modes that so few batches would show."""
+    if row.shares and row.error is not None:  # the interval holds what other guests take of the cache in other runs
+        return both_states(row) is None and exp(2 * NORMAL * row.error) > TORN
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
 
 

@@ -6,7 +6,8 @@ most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of th
 which include the between-run variance, which no run sees: without it one row in six of the same machine, measured
 again, was called changed. A row is the same where the interval of the ratio lies within the precision that runs have:
 between-run variance alone makes it 1.7 % wide to either side, so that nothing would ever be the same within 1 %. All
-else is inconclusive; an uncontended and a contended core are never paired.
+else is inconclusive. Like is compared with like: where the headlines are of different states of the core, the values
+over all samples are compared.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
@@ -17,13 +18,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import ceil, erfc, exp, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 from typing import Literal
 
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.model import LEAST_CHANGE, PRECISION, Index, Level, Machine, Record, Row, Value
+from tollmeter.maths.distributions import student_tails
+from tollmeter.model import (
+    LEAST_CHANGE,
+    PRECISION,
+    REAL_CLOCKS,
+    Index,
+    Level,
+    Machine,
+    Record,
+    Row,
+    StateName,
+    Value,
+)
 from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
@@ -39,6 +52,13 @@ _ALIKE = {
 NOT_CALLED_CHANGED = ("same", "cannot tell")
 PASSING_FACTS = ("load_average", "swap_total")
 """Facts of a machine that change by the minute, or that no timed code depends on."""
+
+DISTURBED = ("busy", "held back")
+"""Verdicts of runs that other work disturbed: what was seen on an uncontended core alone is comparable."""
+UNDISTURBED = ("whole", "first", "second")
+COMPARED: tuple[StateName, ...] = ("whole", "all")
+KNOWN = 1e3
+"""Degrees of freedom of a variance that is known, or nothing else is known of."""
 
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
 Cause = Literal["code", "machine"]
@@ -87,7 +107,8 @@ def compare(old: Index, new: Index, least: float = LEAST_CHANGE, *, machines: bo
     clock_ratio = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
     differences = machine_differences(old.machine, new.machine)
-    comparison = of_rows(before, after, clock_ratio, least, same_machine=not differences, machines=machines)
+    calm = all(side.run.verdict not in DISTURBED for side in (old, new))
+    comparison = of_rows(before, after, clock_ratio, least, same_machine=not differences, machines=machines, calm=calm)
     verdicts = (("old", old.run.verdict), ("new", new.run.verdict))
     differences += [f"the {name} run is {verdict}" for name, verdict in verdicts if verdict != "quiet"]
     return msgspec.structs.replace(comparison, differences=tuple(differences))
@@ -110,24 +131,64 @@ def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
 
 def of_rows(
     old: Mapping[Key, Row], new: Mapping[Key, Row], clock_ratio: float | None, least: float, *,
-    same_machine: bool = True, machines: bool = False,
+    same_machine: bool = True, machines: bool = False, calm: bool = True,
 ) -> Comparison:  # fmt: skip
-    """The same of rows alone. clock_ratio: ratio of the core clocks, new over old."""
+    """The same of rows alone. clock_ratio: ratio of the core clocks, new over old. calm: neither run was disturbed."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
-    pairs = [(row, new[key]) for key, row in old.items() if why[key] is None]
+    pairs = [alike(row, new[key]) for key, row in old.items() if why[key] is None]
     moved = clock_ratio is not None and abs(clock_ratio - 1) > least
     ratios = [ratio_of(*pair) if machines else _at_one_clock(*pair, clock_ratio) for pair in pairs]
-    adjusted = benjamini_hochberg([_p_value(ratio) for ratio in ratios])
+    adjusted = benjamini_hochberg([_p_value(*pair, ratio) for pair, ratio in zip(pairs, ratios, strict=True)])
     changes = []
     for (before, after), ratio, share in zip(pairs, ratios, adjusted, strict=True):
-        verdict = _verdict(before, after, ratio, share, least)
-        follows_clock = before.clock_hz and after.clock_hz
+        reason = undecided(before, after, calm=calm or machines)
+        verdict = "cannot tell" if reason else _verdict(after, ratio, share, least)
         cause: Cause | None = None
         if not machines and verdict not in NOT_CALLED_CHANGED:
-            cause = "code" if same_machine and (follows_clock or not moved) else "machine"
-        changes.append(Change(old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict, cause=cause))
+            is_code = same_machine and ((before.clock_hz and after.clock_hz) or not moved) and not before.shares
+            cause = "code" if is_code else "machine"
+        changes.append(Change(
+            old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict, cause=cause, reason=reason or None,
+        ))  # fmt: skip
     return Comparison(changes=tuple(changes), refused=refused, control=clock_ratio, machine_moved=moved)
+
+
+def in_state(row: Row, name: StateName | None) -> Row | None:
+    """The row as it is in one state of the core; None where it was not seen often enough in it."""
+    if row.state == name:
+        return row
+    seen = next((state for state in row.states if state.state == name), None)
+    return None if seen is None else msgspec.structs.replace(
+        row, state=name, median=seen.median, low=seen.low, high=seen.high, error=seen.error, freedom=seen.freedom,
+        runs_sd=seen.runs_sd,
+    )  # fmt: skip
+
+
+def alike(old: Row, new: Row) -> tuple[Row, Row]:
+    """Both rows in one state of the core: that of their headlines, else on an uncontended core or over all samples;
+    as they are where no state is of both."""
+    if old.state != new.state:
+        for name in COMPARED:
+            sides = in_state(old, name), in_state(new, name)
+            if sides[0] is not None and sides[1] is not None:
+                return sides[0], sides[1]
+    return old, new
+
+
+def undecided(old: Row, new: Row, *, calm: bool) -> str:
+    """Why no change of the code can be read from a pair of rows, as a sentence's part; empty where it can. calm:
+    neither run was disturbed by other work."""
+    few = min(old.visits, new.visits)
+    if old.state != new.state:
+        return f"core {STATES[old.state]} in the old run and {STATES[new.state]} in the new run"
+    if few < LEAST_VISITS:
+        return f"{few} visit{'s' * (few != 1)}, and an interval takes {LEAST_VISITS}"
+    if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
+        return "visits of one memory layout"
+    if not calm and old.state not in UNDISTURBED and is_time(old.unit) and old.clock in REAL_CLOCKS:
+        return "over all samples, and a run was disturbed"
+    return ""
 
 
 def _why_not(before: Row | None, after: Row | None) -> str | None:
@@ -175,19 +236,31 @@ def row_log_half_width(row: Row) -> float:
     return log(row.high / row.low) / 2
 
 
-def _p_value(ratio: Estimate) -> float:
-    """That the two are the same, two-sided."""
-    if ratio.low <= 0:
+def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, float]:
+    """Standard error of the log ratio of two rows and its degrees of freedom (Welch and Satterthwaite). of_runs: those
+    of the between-run variance."""
+    parts = []
+    for row in (old, new):
+        # What no visits were seen of has an interval alone.
+        error = row.error if row.error is not None else row_log_half_width(row) / NORMAL
+        parts.append((error**2, row.freedom if row.error is not None and row.freedom else KNOWN))
+    parts.append((old.runs_sd**2 + new.runs_sd**2, of_runs))
+    total = sum(variance for variance, _ in parts)
+    if not 0 < total < inf:
+        return total, of_runs
+    return sqrt(total), total**2 / sum(variance**2 / freedom for variance, freedom in parts)
+
+
+def _p_value(old: Row, new: Row, ratio: Estimate) -> float:
+    """That the two are the same, two-sided. ratio: at one clock."""
+    error, freedom = ratio_error(old, new)
+    if not 0 < ratio.low <= ratio.high < inf:
         return 1.0
-    error = log(ratio.high / ratio.low) / 2 / NORMAL
     distance = abs(log(ratio.value))
-    return erfc(distance / error / sqrt(2)) if error else float(distance == 0)
+    return student_tails(round(freedom, 1), distance / error) if error else float(distance == 0)
 
 
-def _verdict(old: Row, new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdict:
-    few = min(old.visits, new.visits) < LEAST_VISITS or min(old.layouts, new.layouts) < LEAST_LAYOUTS
-    if few or old.state != new.state:
-        return "cannot tell"
+def _verdict(new: Row, ratio: Estimate, adjusted: float, least: float) -> Verdict:
     if adjusted <= FALSE_DISCOVERIES and abs(ratio.value - 1) > least:
         if new.better == "neither":
             return "differs"
@@ -205,26 +278,23 @@ STATES = {"whole": "uncontended", "all": "as this machine gives it", None: "of u
           "first": "bimodal", "second": "bimodal"}  # fmt: skip
 
 
-def why_inconclusive(change: Change) -> str:
-    """As a sentence's part; the width of the interval where nothing else is wrong."""
-    old, new = change.old, change.new
-    if old.state != new.state:
-        return f"core {STATES[old.state]} in the old run and {STATES[new.state]} in the new run"
-    few = min(old.visits, new.visits)
-    if few < LEAST_VISITS:
-        return f"{few} visit{'s' * (few != 1)}, and an interval takes {LEAST_VISITS}"
-    if min(old.layouts, new.layouts) < LEAST_LAYOUTS:
-        return "visits of one memory layout"
-    return "the interval is too wide"
+def explained(comparison: Comparison) -> Comparison:
+    """With what each inconclusive row lacks: a reason, or the width of the interval and the visits that it takes."""
+    changes = [
+        change if change.verdict != "cannot tell" else msgspec.structs.replace(
+            change, reason=change.reason or "the interval is too wide", visits_wanted=visits_wanted(change)
+        )
+        for change in comparison.changes
+    ]  # fmt: skip
+    return msgspec.structs.replace(comparison, changes=tuple(changes))
 
 
-def visits_wanted(change: Change, runs_sd: float) -> int | None:
+def visits_wanted(change: Change) -> int | None:
     """Visits of the row in each run with which it would be the same or changed, if its ratio stays what it is; None
-    where runs of this machine differ by too much for any number. runs_sd: by how much, as a standard deviation of
-    logarithms."""
+    where runs of this machine differ by too much for any number."""
     if change.old.state != change.new.state:
         return None
-    of_runs = (NORMAL * runs_sd) ** 2
+    of_runs = max((NORMAL * row.runs_sd) ** 2 for row in (change.old, change.new))
     scatter = sum(max(0.0, row_log_half_width(row) ** 2 - of_runs) * row.visits for row in (change.old, change.new))
     distance = abs(log(change.ratio.value))
     # The half-width, in logarithms, up to which a ratio is the same, or else changed.

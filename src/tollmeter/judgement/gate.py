@@ -15,8 +15,7 @@ from functools import lru_cache
 from math import exp, inf, isfinite, log, log1p
 from typing import Literal
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.judgement.compare import Change, row_log_half_width
+from tollmeter.judgement.compare import Change, ratio_error, undecided
 from tollmeter.maths.distributions import student_reach, student_tails
 from tollmeter.model import Opposed, Record
 from tollmeter.numbers.readings import RATES
@@ -127,11 +126,10 @@ def tail_reach(freedom: float, share: float) -> float:
 # ---- rows of stored runs --------------------------------------------------------------------------------------------
 
 
-def of_change(change: Change, name: str, limit: float, runs_sd: float) -> Judged:
-    """runs_sd: by how much runs of this machine differ, as a standard deviation of logarithms."""
+def of_change(change: Change, name: str, limit: float) -> Judged:
     sign = -1 if change.new.unit in RATES or change.new.better == "more" else 1
     reason = _why_not(change)
-    error, freedom = (0.0, 1.0) if reason else _error(change, runs_sd)
+    error, freedom = (0.0, 1.0) if reason else ratio_error(change.old, change.new, _RUNS_FREEDOM)
     return Judged(
         name=name, log_ratio=sign * log(change.ratio.value), error=error, freedom=freedom, limit=limit, reason=reason
     )
@@ -145,26 +143,7 @@ def of_pair(pair: Opposed, name: str, limit: float) -> Judged:
 
 
 def _why_not(change: Change) -> str:
-    old, new = change.old, change.new
     if change.new.better == "neither":
         return "neither more nor less is better"
-    if old.state != new.state:
-        return "the core was contended in one run only"
-    if min(old.visits, new.visits) < LEAST_VISITS or min(old.layouts, new.layouts) < LEAST_LAYOUTS:
-        return f"fewer than {LEAST_VISITS} visits or {LEAST_LAYOUTS} memory layouts"
-    return "" if isfinite(row_log_half_width(old) + row_log_half_width(new)) else "no interval"
-
-
-def _error(change: Change, runs_sd: float) -> tuple[float, float]:
-    """The standard error of a ratio and its degrees of freedom (Welch and Satterthwaite): a row's own error is known as
-    well as it has layouts."""
-    # Variance of each row's value by its own visits. The interval was made with Student's t of more degrees of freedom,
-    # since all points of a probe show how one scatters; of these the least are counted on.
-    parts = []
-    for row in (change.old, change.new):
-        half_squared = max(0.0, row_log_half_width(row) ** 2 - (NORMAL * runs_sd) ** 2)
-        parts.append((half_squared / NORMAL**2, float(row.layouts)))
-    parts.append((2 * runs_sd**2, _RUNS_FREEDOM))
-    total = sum(variance for variance, _ in parts)
-    spread = sum(variance**2 / freedom for variance, freedom in parts)
-    return total**0.5, total**2 / spread if spread else _RUNS_FREEDOM
+    reason = undecided(change.old, change.new, calm=True)
+    return reason or ("" if isfinite(ratio_error(change.old, change.new)[0]) else "no interval")

@@ -9,18 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from tollmeter.catalog import unknown
 from tollmeter.experiment.precision import Scatter
-from tollmeter.judgement.compare import Change, Comparison, of_rows, visits_wanted, why_inconclusive
 from tollmeter.judgement.compare import compare as compared_indexes
+from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
-from tollmeter.numbers.known import Known, machine_known, row_name
+from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.readings import RATES, as_unit
 from tollmeter.numbers.row_of import PointReadings, counted, metric_estimates
 from tollmeter.numbers.rows import Key, in_parts, row_key, usable_visits
@@ -56,32 +54,10 @@ def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:
     # Folders of different places may have one name.
     numbered = (name if names.count(name) == 1 else f"{name} ({place})" for place, name in enumerate(names, 1))
     labels = of_two if len(runs) == len(of_two) else tuple(numbered)
-    known = known_runs(runs)
     comparisons = tuple(
-        _explained(compared_indexes(runs[0].index, results.index, least, machines=machines), (known[0], other))
-        for results, other in zip(runs[1:], known[1:], strict=True)
+        explained(compared_indexes(runs[0].index, results.index, least, machines=machines)) for results in runs[1:]
     )
     return Compared(runs, labels, comparisons, machines=machines)
-
-
-def known_runs(runs: Sequence[Results]) -> tuple[Known, ...]:
-    """What each run knew of how much runs of its machine differ."""
-    return tuple(Known(learned=learned(read_request(Path(results.index.run.folder)))) for results in runs)
-
-
-def runs_sd_of(change: Change, known: Sequence[Known]) -> float:
-    """The most that runs of the machines differ by in this row, as a standard deviation of logarithms."""
-    return max(run.runs_sd(row_name(change.old, change.old.state)) for run in known)
-
-
-def _explained(comparison: Comparison, known: Sequence[Known]) -> Comparison:
-    """With what each inconclusive row lacks."""
-    changes = list(comparison.changes)
-    for place, change in enumerate(changes):
-        if change.verdict == "cannot tell":
-            wanted = visits_wanted(change, runs_sd_of(change, known))
-            changes[place] = msgspec.structs.replace(change, reason=why_inconclusive(change), visits_wanted=wanted)
-    return msgspec.structs.replace(comparison, changes=tuple(changes))
 
 
 def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
@@ -90,7 +66,6 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     results = open_run(folders[0])
     if not any(by in row.parameters for row in results.index.rows):
         (by,) = present_parameters("*", {by: by})
-    known = known_runs([results])
     values = _values(results, by)
     if len(values) < 2:
         raise Failure(f"--by {by}: all rows of {folders[0]} have the same value, {values[0]}")
@@ -100,7 +75,7 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     comparisons = []
     for other in others:
         old, new = ({key: rows[key] for key in rows if key in first and key in other} for rows in (first, other))
-        comparisons.append(_explained(of_rows(old, new, None, least), known))
+        comparisons.append(explained(of_rows(old, new, None, least)))
     return Compared((results,) * len(values), tuple(map(str, values)), tuple(comparisons), by=by)
 
 
@@ -150,7 +125,7 @@ class VisitValues(NamedTuple):
 def visit_values(results: Results) -> Iterator[VisitValues]:
     """Of every row that has a number, in the order of its points."""
     request = read_request(Path(results.index.run.folder))
-    known = machine_known(results.outcomes, learned(request), results.index.run.precision)
+    known = machine_known(results.outcomes, learned(request, results.index.machine), results.index.run.precision)
     numbered = {row_key(row) for row in results.index.rows if row.status == "ok"}
     for points, scattered in in_parts(results.outcomes, results.probes, known):
         for group in points:

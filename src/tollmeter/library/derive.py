@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, log, sqrt
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 
 _MARGIN = 1.5
 """Times the time for visits by what they took: later ones may take longer, and analysis takes its share of a budget."""
-_TEACH = ("quiet", "unknown")
-"""Verdicts of runs whose rows say by how much runs differ; of a short or stopped run the load is not known."""
+_TEACH = ("quiet", "unknown", "busy")
+"""Verdicts of runs whose rows say by how much runs differ, each state of the core for itself; of a short or stopped run
+the load is not known."""
 
 
 def open_index(folder: Path) -> Index:
@@ -119,7 +120,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     machine, probes = _machine(contents, folder), _probes(contents.head)
     outcomes, contradictions = _consistent(contents, request)
     precision = _row_precision(request)
-    known = machine_known(outcomes, learned(request), precision)
+    known = machine_known(outcomes, learned(request, machine), precision)
     # The core clock that the numbers were taken at: what the run began with may have been a boost that did not last.
     clock_hz = known.clocks_hz.get(main_place(known.clocks_hz) or "", machine.core_clock_hz)
     machine = msgspec.structs.replace(machine, core_clock_hz=clock_hz)
@@ -229,46 +230,44 @@ def _row_precision(request: Request) -> float:
     return PRECISION if request.against else request.precision
 
 
-def learned(request: Request) -> Learned:
-    """What earlier runs had said when this one began."""
-    from tollmeter.numbers.known import Learned
+def learned(request: Request, machine: Machine | None = None) -> Learned:
+    """What earlier runs had said when this one began. machine: that is measured."""
+    from tollmeter.numbers.known import Learned, SharedCache
 
     widths = {(target, abi): width for target, abis in request.widths.items() for abi, width in abis.items()}
-    return Learned(request.runs_sd, widths, request.private_bytes)
+    sizes = machine.data_sizes() if machine and machine.hypervisor else {}
+    private, last = [*sizes.values()][-2:] if len(sizes) > 1 else (0, 0)
+    shared = SharedCache(f"L{max(sizes)}", private, last) if last > private else None
+    return Learned(request.runs_sd, widths, request.private_bytes, shared)
 
 
-def remembered(results: Results, before: Learned) -> Remembered:
-    """What later runs of this machine learn from this one. before: what this one knew. Rows only of a run without
-    interference, which would widen each later interval; a core's width of any run, which nothing enlarges."""
+def remembered(results: Results) -> Remembered:
+    """What later runs of this machine learn from this one: each row in each state of the core; and a core's width, also
+    of a run whose rows teach nothing, since nothing enlarges it."""
     from tollmeter.numbers.known import core_widths
 
     widths: dict[str, dict[str, float]] = {}
     for (target, abi), width in core_widths(results.outcomes).items():
         widths.setdefault(target, {})[abi] = width
     machine = results.index.machine
-    rows = _rows_remembered(results, before) if results.index.run.verdict in _TEACH else {}
+    rows = _rows_remembered(results) if results.index.run.verdict in _TEACH else {}
     run = f"{results.index.run.started} {results.index.run.id}"
     return Remembered(run=run, machine=machine_key(machine), place=place_of(machine), rows=rows, widths=widths)
 
 
-def _rows_remembered(results: Results, before: Learned) -> dict[str, Cost]:
-    from tollmeter.experiment.precision import NORMAL
-    from tollmeter.numbers.known import Known, row_name
+def _rows_remembered(results: Results) -> dict[str, Cost]:
+    from tollmeter.numbers.known import row_name
     from tollmeter.numbers.readings import NS_PER_SECOND, RATES, is_time
 
-    costs, known = {}, Known(learned=before)
+    costs = {}
     for row in results.index.rows:
         if row.clock != "hardware" or row.status != "ok" or row.visits <= 2:
             continue
-        if row.median and row.low and row.high and row.median > 0 and row.low > 0:
-            name = row_name(row, row.state)
-            cost = NS_PER_SECOND / row.median if row.unit in RATES else row.median
-            clock_hz = results.index.machine.core_clock_hz if is_time(row.unit) else None
-            # The row's interval holds between-run variance too: were that left in the standard error, the runs would
-            # seem to explain their differences themselves.
-            interval_error = log(row.high / row.low) / 2 / NORMAL
-            own_error = sqrt(max(0.0, interval_error**2 - known.runs_sd(name) ** 2))
-            costs[name] = Cost(cost, own_error, clock_hz or 0.0, not is_time(row.unit))
+        clock_hz = results.index.machine.core_clock_hz if is_time(row.unit) else None
+        for seen in row.states or (row,):
+            if seen.median and seen.median > 0 and seen.error is not None:
+                cost = NS_PER_SECOND / seen.median if row.unit in RATES else seen.median
+                costs[row_name(row, seen.state)] = Cost(cost, seen.error, clock_hz or 0.0, not is_time(row.unit))
     return costs
 
 

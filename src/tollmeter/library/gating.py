@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tollmeter.judgement.compare import machine_differences
 from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
-from tollmeter.library.comparing import compared, known_runs, runs_sd_of
+from tollmeter.library.comparing import compared
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.library.timed import ratios
 from tollmeter.model import Failure, Opposed, Results
@@ -44,21 +44,21 @@ class Limits:
 def gated(base: str, new: str, limits: Limits) -> Gated:
     """Raises Failure as `compared`."""
     comparison = compared([base, new], None, machines=False)
-    known = known_runs(comparison.runs)
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
-    judged = [of_change(change, name, limit, runs_sd_of(change, known)) for name, change, limit in limited]
+    judged = [of_change(change, name, limit) for name, change, limit in limited]
     unused = limits.unused([name for name, _ in changes])
     apart = unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
-    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison))
+    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison, limits))
 
 
-def missing(comparison: Compared) -> tuple[str, ...]:
-    """A build that breaks a probe is not faster."""
+def missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
+    """The rows of the reference that are to be judged and have no number in the new run: a build that breaks a probe is
+    not faster."""
     base, new = ({full_name(row) for row in results.index.rows if row.status == "ok"} for results in comparison.runs)
-    return tuple(sorted(base - new))
+    return tuple(sorted(name for name in base - new if limits.of(name) is not None))
 
 
 def unlike(runs: tuple[Results, Results]) -> tuple[str, ...]:

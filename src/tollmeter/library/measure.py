@@ -87,7 +87,9 @@ def measured(
             for stream in earlier.streams:
                 journal.append(stream)
         taken = earlier.outcomes if earlier else ()
-        work = _Work(ready.plan, ready.machine, executables, learned(request), taken, built_s=ready.built_s)
+        work = _Work(
+            ready.plan, ready.machine, executables, learned(request, ready.machine), taken, built_s=ready.built_s
+        )
         if not in_passing:
             places.remember(journal.folder)
         done = _go(work, request, journal, options, _Eyes(observing, stopping))
@@ -104,7 +106,9 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
-        work = _Work(half.plan, half.machine, half.executables, learned(half.request), half.done, half.seconds)
+        work = _Work(
+            half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done, half.seconds
+        )
         return _go(work, half.request, journal, options, _Eyes(observing, stopping))
 
 

@@ -23,7 +23,7 @@ from tollmeter.catalog import unknown
 from tollmeter.judgement.compare import Comparison
 from tollmeter.judgement.compare import compare as compared
 from tollmeter.library import places
-from tollmeter.library.derive import TABLES, derived_table, learned, open_index, open_run, raw_samples, remembered
+from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
 from tollmeter.model import LEAST_CHANGE, Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
 from tollmeter.model.former_names import present_metric, present_parameters, present_probe
@@ -32,7 +32,6 @@ from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
 from tollmeter.store.index import NAME as KEPT
 from tollmeter.store.parquet import table_lines
-from tollmeter.store.request import read_request
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -208,7 +207,7 @@ def measure(
     if stopping.signal is not None:
         signal.raise_signal(stopping.signal)
     run = open(kept)
-    remember(places.RUNS, remembered(run.results, learned(read_request(kept))))
+    remember(places.RUNS, remembered(run.results))
     return run
 
 

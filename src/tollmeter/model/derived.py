@@ -31,13 +31,17 @@ from tollmeter.model.requested import Suite
 class State(Record, frozen=True):
     """What a row costs in one state of the machine: on an uncontended core (`whole`), as the machine gives it (`all`,
     over all samples), beside a busy sibling hyperthread (`shared`), or in the first or second of two modes of unknown
-    cause; `unknown` where the evidence could not be read. share: of the row's samples. low, high: 95 %."""
+    cause; `unknown` where the evidence could not be read. share: of the row's samples. low, high: 95 %. error, freedom,
+    runs_sd: as of a row."""
 
     state: StateName
     share: Portion
     median: float
     low: float
     high: float
+    error: float | None = None
+    freedom: float = 0.0
+    runs_sd: float = 0.0
 
 
 class Row(Record, frozen=True):
@@ -45,7 +49,10 @@ class Row(Record, frozen=True):
     state with enough samples, the row's first. clock_hz: the clock to which the times were converted, None if they were
     not; unadjusted: the median before that. own_ratio: the target's own time over an external clock's. layouts: those
     of the state's visits. relation: of the worker's CPU to its (farthest) companion's; None without one, or if
-    unreported. chosen: what values of its parameters came to: the kernel that was `best`; ` or ` between several."""
+    unreported. chosen: what values of its parameters came to: the kernel that was `best`; ` or ` between several.
+    error: standard error of the median's logarithm by the visits alone, freedom: its degrees of freedom, runs_sd:
+    standard deviation between runs; low..high contains both. shares: the cache that its data live in, where guests
+    beyond this machine use it too."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -76,6 +83,10 @@ class Row(Record, frozen=True):
     layouts: int = 0
     relation: PlaceRelation | None = None
     chosen: dict[str, str] = {}
+    error: float | None = None
+    freedom: float = 0.0
+    runs_sd: float = 0.0
+    shares: str = ""
 
 
 class Level(Record, frozen=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from tollmeter.experiment.core import ClockEvidence, core_seen, follows_clock
 from tollmeter.experiment.precision import Scatter
-from tollmeter.experiment.runs_differ import group_of, learned_sd
+from tollmeter.experiment.runs_differ import USUAL_SHARED, group_of, learned_sd, size_of
 from tollmeter.model import PRECISION, REAL_CLOCKS, Metric, Outcome, Point, Probe, Row, StateName
 from tollmeter.numbers.readings import Overheads, Reading, overheads, readings
 from tollmeter.numbers.series import Series, series_of
@@ -29,16 +29,28 @@ _MOST_KEPT = 1 << 14
 
 Place = tuple[str, str]
 """Target and ABI."""
+_TARGET = 3
+"""Which word of a row's name it is."""
+
+
+class SharedCache(NamedTuple):
+    """The last cache of a guest, which the host's other guests use too. low, high: the data that live in it: more than
+    the last private cache holds, and no more than it."""
+
+    name: str
+    low: int
+    high: int
 
 
 class Learned(NamedTuple):
     """Results of earlier runs of the same machine: the between-run standard deviation of logarithms, by group of rows,
     and by row where it exceeds its group's; and the widths of its core. private_bytes: data that surely fit into
-    private caches, or 0."""
+    private caches, or 0; shared: the cache beyond them."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
     private_bytes: int = 0
+    shared: SharedCache | None = None
 
     def group_sd(self, probe: str, metric: str) -> float:
         return learned_sd(self.runs_sd, f"{probe} {metric}")
@@ -66,7 +78,8 @@ class Known(NamedTuple):
     state of no sample is known.
     scatter: by probe, metric and state. evidence: by these and the target, that costs follow the core's clock.
     learned, precision: from earlier runs, and as asked for.
-    made: what was made of visits already; None where nothing is kept."""
+    made: what was made of visits already; None where nothing is kept. contended: share of the width readings below the
+    full width, where that is known."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -76,6 +89,7 @@ class Known(NamedTuple):
     precision: float = PRECISION
     made: ReadingCache | None = None
     alternating: frozenset[Place] = frozenset()
+    contended: Mapping[Place, float] = {}
 
     def is_of_like_machine(self, other: Known) -> bool:
         """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
@@ -147,8 +161,17 @@ class Known(NamedTuple):
 
     def runs_sd(self, name: str) -> float:
         """Of the times of a row. name: as `row_name` gives it."""
-        learned = self.learned.runs_sd
-        return learned.get(name) or learned_sd(learned, group_of(name, self.learned.private_bytes))
+        learned, words = self.learned.runs_sd, name.split(" ")
+        place = (words[3], words[2]) if len(words) > _TARGET else ("", "")
+        sd = learned.get(name) or learned_sd(
+            learned, group_of(name, self.learned.private_bytes), self.contended.get(place, 0.0)
+        )
+        return max(sd, USUAL_SHARED) if self.shares(name) and name not in learned else sd
+
+    def shares(self, name: str) -> str:
+        """The shared cache that the data of a row live in; empty where they do not. name: as `row_name` gives it."""
+        shared, size = self.learned.shared, size_of(name)
+        return shared.name if shared and " local " in name and shared.low < size <= shared.high else ""
 
 
 def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
@@ -168,15 +191,16 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
     rates: dict[str, list[float]] = defaultdict(list)
-    widths = dict[Place, float]()
+    widths, contended = dict[Place, float](), dict[Place, float]()
     cores = {place: core_seen(group[:: len(group) // _ENOUGH_VISITS + 1]) for place, group in groups.items()}
     for place, core in cores.items():
         rates[place[0]] += core.clocks_hz[core.clocks_hz > 0].tolist()
         if core.width:
             widths[place] = max(core.width, learned.widths.get(place, 0.0))
+            contended[place] = core.contended(widths[place])
     clocks_hz = {target: float(np.median(seen)) for target, seen in rates.items() if seen}
     alternating = frozenset(place for place, core in cores.items() if core.alternates)
-    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating)
+    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended)
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> Mapping[str, float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import exp, isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from tollmeter.experiment.precision import (
     in_plain_numbers,
     middle_of,
 )
-from tollmeter.model import Metric, Outcome, Probe, Row, State, StateName, Status
+from tollmeter.model import REAL_CLOCKS, Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.meanings import BY_KERNEL
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, is_time, whole_cost
@@ -124,13 +124,15 @@ def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
     }
     if estimates.complaint or estimates.series is None:
         return bare(first, visited.probe, estimates.metric, "unstable", estimates.complaint, **counts)
-    others = [*estimates.series.by_state().items()][1:]
+    (headline, _), *others = estimates.series.by_state().items()
     by_mode = [*estimates.by_mode, *(_estimated(each, each[0], visited, asked, known) for each in others)]
     notes = [text for text in (visited.note, visited.paid.body.why) if text]
+    shares = known.shares(_name(visited, asked, headline)) if first.clock.kind in REAL_CLOCKS else ""
+    notes += [f"share of {shares}: other guests use it too"] if shares else []
     numbers = _numbers(by_mode, estimates.metric) | {
-        "clock_hz": estimates.series.clock_hz,
+        "clock_hz": estimates.series.clock_hz, "shares": shares,
         "reason": "; ".join(notes) or None,
-    }
+    }  # fmt: skip
     row = bare(first, visited.probe, estimates.metric, "ok", None, **counts)
     return with_precision(msgspec.structs.replace(row, **numbers), by_mode[0].part.layouts, known.precision)
 
@@ -232,13 +234,21 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
     for mode in by_mode:
         if mode.name is not None and mode.estimate.low > 0:
             middle, lower, upper = _ends(mode.estimate, metric)
-            states.append(State(state=mode.name, share=mode.part.share, median=middle, low=lower, high=upper))
+            states.append(State(
+                state=mode.name, share=mode.part.share, median=middle, low=lower, high=upper, **_components(mode),
+            ))  # fmt: skip
     return {
         "median": value, "low": low, "high": high, "minimum": float(min(least, value)),
         "quartiles": quartiles(pooled), "unadjusted": float(np.median(raw)), "state": head.name,
         "modes": modes([_in_unit(values, metric) for values in head.part.visits()]),
-        "states": tuple(states),
+        "states": tuple(states), **_components(head),
     }  # fmt: skip
+
+
+def _components(mode: ModeEstimate) -> dict[str, Any]:
+    """What an interval is made of."""
+    runs_sd = mode.scatter.runs_sd
+    return {"error": mode.estimate.own_error(runs_sd), "freedom": mode.estimate.freedom, "runs_sd": runs_sd}
 
 
 def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
@@ -276,20 +286,27 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
     if not finite:
         return bare(first, visited.probe, metric, "unstable", "the probe gave no value")
     values, layouts = [value for value, _ in finite], [layout for _, layout in finite]
+    # Of the system's accounting of a program: it runs beside a busy sibling as often as that is busy.
+    is_of_core = (
+        is_time(metric.unit)
+        and first.clock.kind in REAL_CLOCKS
+        and (first.point.target, first.point.abi) in known.contended
+    )
     if len(values) == 1 and first.clock.kind == "virtual" and metric.unit in KERNEL_COUNTS:
         # In a guest that counts. Another visit was seen to differ by 1 %, or by a step of what the kernel counts.
         half = _REPEATS_WITHIN * values[0] if values[0] else 0.0
-        estimate = Estimate(value=values[0], low=values[0] - half, high=values[0] + half)
+        estimate, differ = Estimate(value=values[0], low=values[0] - half, high=values[0] + half), 0.0
     else:
-        runs_sd = 0.0  # a count that was the same in earlier runs does not differ
+        differ = 0.0  # a count that was the same in earlier runs does not differ
         if first.clock.kind not in EMULATED:
-            name = _name(visited, metric, None)
-            runs_sd = known.runs_sd(name) if is_time(metric.unit) else known.learned.runs_sd.get(name, 0.0)
-        estimate = _of_gauges(values, layouts, runs_sd)
+            name = _name(visited, metric, "all" if is_of_core else None)
+            differ = known.runs_sd(name) if is_time(metric.unit) else known.learned.runs_sd.get(name, 0.0)
+        estimate = _of_gauges(values, layouts, differ)
     estimate = _within_steps(estimate, values, metric)
     row = bare(
         first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
-        minimum=min(values),
+        minimum=min(values), state="all" if is_of_core else None,
+        error=estimate.own_error(differ), freedom=estimate.freedom, runs_sd=differ,
         quartiles=quartiles(values), modes=modes(np.array(values)[:, None]), visits=len(values),
         samples=len(values),
     )  # fmt: skip
@@ -311,7 +328,7 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
     counts = metric.means in BY_KERNEL and all(value > 0 and value == round(value) for value in values)
     step = _STEP[metric.unit] if counts else 0.0
     low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
-    return Estimate(value=estimate.value, low=low, high=high)
+    return Estimate(value=estimate.value, low=low, high=high, freedom=estimate.freedom)
 
 
 def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float) -> Estimate:

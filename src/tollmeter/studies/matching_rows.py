@@ -9,8 +9,8 @@ from math import log
 
 import msgspec
 
-from tollmeter.judgement.compare import ratio_of
-from tollmeter.model import FigureLine, Results, Row, RowOf, State, StudyFigure
+from tollmeter.judgement.compare import alike, ratio_of
+from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import main_abi, meaning, metric_of
 from tollmeter.numbers.stats import Estimate
@@ -150,23 +150,9 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 
 # ---- ratios ----------------------------------------------------------------------------------------------------------
 
-_STATES = ("whole", "all")
 
 
 def ratio_in_one_state(old: Row, new: Row) -> tuple[Estimate, bool]:
     """New over old, both of one state of the core; with whether there is no such state."""
-    for name in (old.state, *_STATES) if old.state == new.state else _STATES:
-        sides = [_in_state(row, name) for row in (old, new)]
-        if sides[0] is not None and sides[1] is not None:
-            return ratio_of(sides[0], sides[1]), False
-    return ratio_of(old, new), True
-
-
-def _in_state(row: Row, name: str | None) -> Row | None:
-    """The row as it is in one state of the core; None where it was not seen often enough in it."""
-    if row.state == name:
-        return row
-    seen: State | None = next((state for state in row.states if state.state == name), None)
-    if seen is None:
-        return None
-    return msgspec.structs.replace(row, state=seen.state, median=seen.median, low=seen.low, high=seen.high)
+    sides = alike(old, new)
+    return ratio_of(*sides), sides[0].state != sides[1].state
