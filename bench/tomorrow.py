@@ -36,6 +36,7 @@ from tollmeter.experiment.precision import shamos_sd
 from tollmeter.experiment.runs_differ import EarlierRun, runs_sd
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.opposed import opposed
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.derive import learned, open_run, remembered
 from tollmeter.model import Results, Row
 from tollmeter.numbers.readings import RATES
@@ -208,7 +209,7 @@ def by_key(runs: Iterable[tollmeter.Run]) -> dict[object, list[tuple[Row, float]
     found: dict[object, list[tuple[Row, float]]] = defaultdict(list)
     for run in runs:
         for row in run.rows:
-            if row.status == "ok" and row.unit != "ratio" and row.low and row.low > 0:
+            if row.status == "ok" and has_interval(row) and row.unit != "ratio" and row.low and row.low > 0:
                 found[row_key(row), row.state].append((row, run.machine.core_clock_hz or 1.0))
     return {key: rows for key, rows in found.items() if len(rows) > 2}
 

@@ -291,9 +291,9 @@ def test_two_machines_are_compared_in_time_and_not_in_cycles() -> None:
 
 def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> None:
     def wanted(spread: float, runs_sd: float) -> int | None:
-        old, new = row(10.0, spread), row(10.1, spread)
+        old, new = (msgspec.structs.replace(row(cost, spread), runs_sd=runs_sd) for cost in (10.0, 10.1))
         (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
-        return visits_wanted(change, runs_sd)
+        return visits_wanted(change)
 
     narrow, wide = wanted(0.04, 0.005), wanted(0.08, 0.005)
     assert narrow and wide and wide > 3 * narrow > 15

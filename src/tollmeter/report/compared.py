@@ -14,6 +14,7 @@ from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
 from tollmeter.report import run_verdict, tables
 from tollmeter.report.compared_rows import (
+    SIGNS,
     Compared,
     Naming,
     curve_in_words,
@@ -134,7 +135,10 @@ def _rows(compared: Compared, whole: bool) -> list[Block]:
                 if any(change and change.verdict not in NOT_CALLED_CHANGED and id(change) not in in_curves
                        for change in changes)]  # fmt: skip
     table = row_table(compared, keys)
-    return [*([table] if table else []), *sentences]
+    signs = table and any(str(cell)[:1] in SIGNS.values() or str(cell)[-1:] in SIGNS.values()
+                          for line in table.rows for cell in line.cells)  # fmt: skip
+    legend = [f"~ the same within {percent(PRECISION)}, ? inconclusive."] if signs else []
+    return [*([table] if table else []), *legend, *sentences]
 
 
 def _counts(compared: Compared, whole: bool) -> list[Block]:

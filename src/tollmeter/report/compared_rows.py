@@ -17,7 +17,7 @@ from tollmeter.report.listing import value_in_words
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, quantity, size, size_of_level
 from tollmeter.report.tables import Cell, Column, Line, Table
 
-_SIGNS = {"same": "~", "cannot tell": "?"}
+SIGNS = {"same": "~", "cannot tell": "?"}
 _OF_TIME = ("ns", "cycle", *RATES)
 LEAST_TIMES = 2
 """From twice as much on a change is printed as a multiple."""
@@ -81,6 +81,10 @@ class Naming:
         return " ".join([*words, *(getattr(row, name) for name in places)])
 
     def value(self, row: Row, name: str) -> str:
+        """As it is typed: `words_else_bytes`, and 16KiB for a size."""
+        value = row.parameters.get(name)
+        if isinstance(value, str) and name not in row.chosen:
+            return value
         return value_in_words(self._results, row, name).replace(" ", "")
 
 
@@ -106,7 +110,7 @@ def row_table(compared: Compared, keys: Iterable[Key]) -> Table | None:
 
 def _with_sign(change: Change) -> Figure:
     figure = ratio(change)
-    return replace(figure, sure=f"{figure.sure} {_SIGNS.get(change.verdict, change.verdict)}".strip())
+    return replace(figure, sure=f"{figure.sure} {SIGNS.get(change.verdict, change.verdict)}".strip())
 
 
 def ratio(change: Change) -> Figure:
@@ -119,10 +123,10 @@ def ratio(change: Change) -> Figure:
 
 def verdict(change: Change) -> str:
     """`~` the same, `?` inconclusive with what it would take, else the direction and by how much."""
-    if change.verdict in _SIGNS:
+    if change.verdict in SIGNS:
         has = min(change.old.visits, change.new.visits)
         visits = f"{count(change.visits_wanted)} visits, has {has}" if change.visits_wanted else ""
-        return f"{_SIGNS[change.verdict]} {visits or change.reason or ''}".rstrip()
+        return f"{SIGNS[change.verdict]} {visits or change.reason or ''}".rstrip()
     return f"{direction(change)} {by_how_much(change)}{', machine' if change.cause == 'machine' else ''}"
 
 

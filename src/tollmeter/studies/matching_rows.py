@@ -151,7 +151,6 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 # ---- ratios ----------------------------------------------------------------------------------------------------------
 
 
-
 def ratio_in_one_state(old: Row, new: Row) -> tuple[Estimate, bool]:
     """New over old, both of one state of the core; with whether there is no such state."""
     sides = alike(old, new)
