@@ -88,7 +88,7 @@ class Checked(NamedTuple):
 
 
 def checked(recorded: Recorded) -> Checked:
-    recorded = recorded._replace(needs=_least_cycles(recorded.outcomes))
+    recorded = recorded._replace(needs=_least_cycles(recorded))
     broken: dict[int, str] = {}
     counts: Counter[str] = Counter()
     for place, why in dict.fromkeys(one for rule in (*OF_VISITS, _of_samples) for one in rule(recorded)):
@@ -407,11 +407,13 @@ def _executes(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     yield from _where(places, odd, "an iteration takes the cycles that its instructions and system calls need")
 
 
-def _least_cycles(outcomes: Sequence[Outcome]) -> Mapping[Point, float]:
-    """Of one iteration of each point, by what was counted of it."""
+def _least_cycles(told: Recorded) -> Mapping[Point, float]:
+    """Of one iteration of each point, by what was counted of it. A worker that waits for another turns more often while
+    it is counted."""
     least = {}
-    for visit in outcomes:
-        if (counts := visit.counted) and is_here(visit):
+    alone = {name for name, probe in told.probes.items() if not probe.roles and not probe.switches}
+    for visit in told.outcomes:
+        if (counts := visit.counted) and is_here(visit) and visit.point.probe in alone:
             steps, calls = (
                 (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
             )
