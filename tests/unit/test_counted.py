@@ -175,6 +175,14 @@ def test_a_control_with_a_boundary_makes_its_calls() -> None:
     assert ".control_calls" in why(both, a_probe(calls=2)), "the field that is missing is named"
 
 
+def test_a_count_refuses_the_point_where_its_visit_is_withheld() -> None:
+    twice = msgspec.structs.replace(outcome(Counted(iterations=4, calls=(8, 16))), status="infrastructure", reason="x")
+    batches = tuple(Sample(iterations=1000, body=(70_000, 140_000)) for _ in range(4))
+    (made,) = rows([twice, outcome(samples=batches)], {"any.probe": a_probe(calls=1)})
+    assert made.status == "unstable"
+    assert "makes 2 system calls" in (made.reason or "")
+
+
 @pytest.mark.parametrize(
     ("each", "part"),
     [(SIZE + 4096, None), (SIZE // 4, "goes through 262144 bytes"), (2 * SIZE, "goes through 2097152 bytes")],

@@ -183,7 +183,8 @@ IN_PROBES = (
     ),
     Lie(
         "sleep", "a sleep of 300 µs beside each call", "kernel/enter_syscall.c",
-        ((_GETPPID, _GETPPID.replace("answer", "usleep(300), answer")),), "waited .* times in a sample",
+        ((_GETPPID, _GETPPID.replace("answer", "usleep(300), answer")),),
+        "waited .* times in a sample|makes 2 system calls",
     ),
     Lie(
         "greedy control", "a control that executes more than the body", "kernel/enter_syscall.c",

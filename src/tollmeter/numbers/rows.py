@@ -263,12 +263,15 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
     if len({outcome.clock.kind for outcome in good}) > 1:
         return "unstable", "its visits were timed by clocks of different kinds"
     missing = [outcome for outcome in outcomes if outcome.status != "ok"]
-    if not good or any(outcome.status == "wrong_answer" for outcome in missing):
+    is_wrong = any(outcome.status == "wrong_answer" for outcome in missing)
+    # A count holds whatever is withheld of the visit that it is of: it is no inference from times.
+    if not is_wrong and (why := contradicted(outcomes, probe)):
+        return "unstable", why
+    if not good or is_wrong:
         gravest = min(missing, key=lambda outcome: GRAVEST_FIRST.index(outcome.status))
         return gravest.status, gravest.reason or f"{gravest.status}, without a reason"
     readings = _readings(good, probe, known)
-    wrong = sleeping(good, probe, np.concatenate([read.waited for read in readings])) or contradicted(good, probe)
-    if wrong:
+    if wrong := sleeping(good, probe, np.concatenate([read.waited for read in readings])):
         return "unstable", wrong
     notes = []
     if good[0].clock.kind in REAL_CLOCKS:
