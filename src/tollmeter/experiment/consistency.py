@@ -107,7 +107,7 @@ def checked(recorded: Recorded) -> Checked:
 
 def _withheld(visit: Outcome, why: str) -> Outcome:
     reason = f"the journal contradicts itself: {why}"
-    return msgspec.structs.replace(visit, status=STATUS, reason=reason, samples=(), gauges={}, marks=None, counted=None)
+    return msgspec.structs.replace(visit, status=STATUS, reason=reason, samples=(), gauges={}, marks=None)
 
 
 def is_here(visit: Outcome) -> bool:

@@ -138,7 +138,7 @@ def _work(change: str, before: str = "") -> tuple[tuple[str, str], ...]:
 IN_PROBES = (
     Lie(
         "deleted loop", "a loop that the compiler took away", "kernel/loop.c", ((_LOOP, "  left = 0;\n"),),
-        "take no more time than a few|2 instructions executes 0",
+        "take no more time than a few|executes 0",
     ),
     Lie(
         "wrong unit", "turns that are counted by the thousand, and called turns", "kernel/loop.c",
@@ -157,7 +157,7 @@ IN_PROBES = (
     Lie(
         "constant time", "a body that does the same whatever it is asked for", "kernel/loop.c",
         (("uintptr_t left = (uintptr_t)r->iterations;", "uintptr_t left = 1000;"),),
-        "take no more time than a few|2 instructions executes 0",
+        "take no more time than a few|executes 0",
     ),
     Lie(
         "quadratic cost", "a body that makes n * n / 64 calls from 64 on", "kernel/enter_syscall.c",
