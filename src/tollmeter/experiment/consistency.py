@@ -403,7 +403,7 @@ def _executes(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     rate = np.array([max(told.outcomes[place].controls, default=0.0) for place in places])
     each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
-    odd = np.where(rate > 0, 2 * taken.of_visits(short) > taken.counts, False)
+    odd = np.where((rate > 0) & (need > 0), 2 * taken.of_visits(short) > taken.counts, False)
     yield from _where(places, odd, "an iteration takes the cycles that its instructions and system calls need")
 
 
