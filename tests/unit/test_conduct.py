@@ -441,6 +441,13 @@ def test_compared_points_are_interleaved_until_their_ratio_converges(rig: Rig) -
     assert rig.visits[16].seed != rig.visits[0].seed
 
 
+def test_compared_points_wait_for_an_uncontended_core_however_many_visits_they_want(rig: Rig) -> None:
+    rig.width, rig.visits_to_settle = 4.0, 10**6
+    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": 4096}), budget=3, against=("pages=small",)))
+    half = rig.visits[: len(rig.visits) // 2]
+    assert len(half) > 80 and min(visit.wait_ms for visit in half) > 0
+
+
 def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig) -> None:
     def answer(visit: Visit) -> bytes:
         is_small = visit.point.values()["pages"] == "small"

@@ -96,8 +96,14 @@ class Schedule:
         return int(1000 * max(0.0, spare_s) / max(1, sum(to_come.values()), len(self._queue)))
 
     def _to_come(self, point: Point) -> int:
-        seen, least = self._count(point), LEAST_BLOCKS * LAYOUT_SERVES if self._plan.against else LEAST_VISITS
-        return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
+        seen = self._count(point)
+        if self._plan.against:  # pairs on the uncontended core are worth more than many pairs
+            return max(LAYOUT_SERVES, LEAST_BLOCKS * LAYOUT_SERVES - seen)
+        return (
+            LEAST_VISITS - seen
+            if seen < LEAST_VISITS
+            else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
+        )
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
         """The CPUs of a visit, also where another one stood in."""
