@@ -36,7 +36,9 @@ _PARQUET_TYPES = {
     "at_ns": "BIGINT", "unadjusted": "DOUBLE", "clock_hz": "DOUBLE", "settled": "BOOLEAN", "layouts": "INTEGER",
     "own_ratio": "DOUBLE", "value": "DOUBLE", "cycles": "DOUBLE", "typical": "BOOLEAN", "cpus": "INTEGER",
     "memory_bytes": "BIGINT", "key": "BIGINT", "page_bytes": "INTEGER", "core_clock_hz": "DOUBLE",
-    "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE)[]",
+    "error": "DOUBLE", "freedom": "DOUBLE", "runs_sd": "DOUBLE",
+    "states": "STRUCT(state VARCHAR, share DOUBLE, median DOUBLE, low DOUBLE, high DOUBLE, error DOUBLE, "
+    "freedom DOUBLE, runs_sd DOUBLE)[]",
     **{name: "DOUBLE" if name.endswith("_hz") else "BIGINT" for name in Witness.__struct_fields__},
 }  # fmt: skip
 """Every other column is text."""
