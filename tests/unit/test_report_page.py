@@ -21,6 +21,7 @@ from pace import within_units
 from tollmeter.model import Failure, Results
 from tollmeter.report import overlay
 from tollmeter.report import page as bundles
+from tollmeter.report.numbers import of_row, of_toll
 from tollmeter.report.page import island, render, write
 
 MOST_BYTES = 2_000_000
@@ -114,6 +115,24 @@ def test_everything_inline_is_pinned_by_its_hash_and_nothing_else_may_run(page: 
             digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in policy
         assert policy.count("sha256-") == 3
+
+
+OF_VISITS_OR_RATIOS = ("abi-ratios", "speed-up", "distribution", "steadiness")
+"""Charts whose numbers are no rows: single visits, and one row over another."""
+FIGURE = re.compile(r'class="figure">([^<]*)<span class="unit">([^<]*)</span>(?:<span class="sure">([^<]*)</span>)?')
+
+
+def test_one_number_has_one_interval_in_tables_and_charts() -> None:
+    """Each number of a chart, and each toll, stands with the same digits and interval in a table of the page."""
+    results = example_runs.healthy()
+    text = render(results)
+    in_tables = {" ".join(filter(None, figure)) for figure in FIGURE.findall(text)}
+    island = next(text for text in Reader(text).raw["script"] if text.startswith("{"))
+    in_charts = {name: {value for data in chart["datasets"].values() if "interval" in data for value in data["value"]}
+                 for name, chart in json.loads(island)["charts"].items() if name not in OF_VISITS_OR_RATIOS}  # fmt: skip
+    assert len(in_charts) > 10
+    assert {name: values - in_tables for name, values in in_charts.items() if values - in_tables} == {}
+    assert {str(of_toll(toll)) for toll in results.index.tolls} <= {str(of_row(row)) for row in results.index.rows}
 
 
 def _of(reader: Reader, tag: str) -> list[tuple[str, dict[str, str | None]]]:

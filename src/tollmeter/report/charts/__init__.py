@@ -259,8 +259,7 @@ def _bandwidth(levels: Sequence[Level], _: Machine) -> str:
     first, last = known[0], known[-1]
     share = (last.read_bytes_per_second or 0.0) / (first.read_bytes_per_second or 1.0)
     near, far = (f"{in_a_sentence(reading_of_level(level))} from {level.level}" for level in (first, last))
-    fastest = f"The fastest kernel reads {near}, {far}: {percent(share)} of it"
-    return f"{fastest}. Drawn is the kernel that was measured at most sizes."
+    return f"The fastest kernel reads {near}, {far}: {percent(share)} of it."
 
 
 def _parallelism(levels: Sequence[Level], _: Machine) -> str:

@@ -49,24 +49,31 @@ def cpus_of(row: Row) -> tuple[int, int] | None:
 
 
 def by_pair(bench: Bench, row: Row) -> list[Row]:
-    """A row that pools visits of several pairs of CPUs, taken apart by the CPUs of its visits."""
+    """A row that pools visits of several pairs of CPUs, taken apart by the CPUs of its visits; that of a single pair
+    keeps its own number and interval, which other tables print too."""
     probe = bench.probe(row)
     if "pair" in row.parameters or probe is None:
         return [row]
-    metric = next(metric for metric in probe.metrics if metric.name == row.metric)
     own = {tuple(sorted(outcome.cpus[:2])) for outcome in outcomes_of(bench.results, row)}
+    named = {name: value for name, value in row.parameters.items() if name != RELATION}
+    if len(own) == 1:
+        return [msgspec.structs.replace(row, parameters={**named, "pair": _pair_word(*own)})]
+    metric = next(metric for metric in probe.metrics if metric.name == row.metric)
     matrix = matrix_of(Point(row.probe, row.abi, row.target, tuple(row.parameters.items())))
     outcomes = [outcome for outcome in bench.results.outcomes if matrix_of(outcome.point) == matrix]
-    shared = {name: value for name, value in row.parameters.items() if name != RELATION}
     rows = [
         msgspec.structs.replace(
-            row, parameters={**shared, "pair": f"{pair[0]}-{pair[1]}"}, visits=number.visits, states=(), modes=(),
+            row, parameters={**named, "pair": _pair_word(pair)}, visits=number.visits, states=(), modes=(),
             settled=not number.is_wide, minimum=number.least, quartiles=(),
             median=number.estimate.value, low=number.estimate.low, high=number.estimate.high,
         )
         for pair, number in pair_numbers(outcomes, probe, metric).items() if pair in own
     ]  # fmt: skip
     return rows or [row]
+
+
+def _pair_word(pair: tuple[int, ...]) -> str:
+    return "-".join(map(str, pair))
 
 
 def _pairs(bench: Bench, rows: Sequence[Row]) -> Rungs:

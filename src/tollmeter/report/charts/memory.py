@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import altair as alt
 
+from tollmeter.inference.reach import kernel_of
 from tollmeter.model import Row
 from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Subject
@@ -122,21 +123,37 @@ def stride(bench: Bench) -> Iterator[Chart]:
 
 
 def bandwidth(bench: Bench) -> Iterator[Chart]:
-    """The most measured kernel of each operation, of equals the fastest, so that a line has one kernel."""
-    rows, chosen = _bandwidths(bench), []
+    """Two lines an operation at most: the fastest kernel at each size where several were measured, and the kernel that
+    was measured at most sizes, where it was measured alone at some of them."""
+    rows, name_of = _bandwidths(bench), {}
     for operation in OPERATIONS:
-        of_operation = [row for row in rows if _operation(bench, row) == operation]
-        counts = Counter(map(_kernel, of_operation))
-        most = max(of_operation, key=lambda row: (counts[_kernel(row)], row.median or 0.0), default=None)
-        chosen += [row for row in of_operation if most is not None and _kernel(row) == _kernel(most)]
+        for name, line_ in _bandwidth_lines([row for row in rows if _operation(bench, row) == operation]):
+            name_of |= {id(row): ", ".join(filter(None, (operation, name))) for row in line_}
+    chosen = [row for row in rows if id(row) in name_of]
     curves = Curves(
         axis="size",
-        series=lambda row: ", ".join(filter(None, (_operation(bench, row), _kernel(row)))),
+        series=lambda row: name_of[id(row)],
         y_title=bench.axis_title(chosen, "bytes counted a second"),
         x_title="bytes of each buffer",
         boundaries=[*knee_marks(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
+
+
+def _bandwidth_lines(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """rows: of one operation. The line of the fastest has the name of its kernel where that is one; the other leaves
+    out the sizes where its kernel is the fastest of several."""
+    by_size: dict[object, list[Row]] = {}
+    for row in rows:
+        by_size.setdefault(row.parameters.get("size"), []).append(row)
+    alone = Counter(_kernel(of_size[0]) for of_size in by_size.values() if len(of_size) == 1)
+    sweep = next((kernel for kernel, _ in alone.most_common(1)), None)
+    fastest = [max(of_size, key=lambda row: row.median or 0.0) for of_size in by_size.values()
+               if len(of_size) > 1 or _kernel(of_size[0]) != sweep]  # fmt: skip
+    kernels = {_kernel(row) for row in fastest}
+    yield kernels.pop() if len(kernels) == 1 else "fastest kernel", fastest
+    if sweep is not None:
+        yield sweep, [row for row in rows if _kernel(row) == sweep and row not in fastest]
 
 
 def bandwidth_by_kernel(bench: Bench) -> Iterator[Chart]:
@@ -164,7 +181,7 @@ def _operation(bench: Bench, row: Row) -> str:
 
 
 def _kernel(row: Row) -> str:
-    return str(row.parameters.get("kernel", ""))
+    return kernel_of(row) if "kernel" in row.parameters else ""
 
 
 def parallelism(bench: Bench) -> Iterator[Chart]:
