@@ -125,7 +125,8 @@ def stride(bench: Bench) -> Iterator[Chart]:
 def bandwidth(bench: Bench) -> Iterator[Chart]:
     """Two lines an operation at most: the fastest kernel at each size where several were measured, and the kernel that
     was measured at most sizes, where it was measured alone at some of them."""
-    rows, name_of = _bandwidths(bench), {}
+    rows = _bandwidths(bench)
+    name_of: dict[int, str] = {}
     for operation in OPERATIONS:
         for name, line_ in _bandwidth_lines([row for row in rows if _operation(bench, row) == operation]):
             name_of |= {id(row): ", ".join(filter(None, (operation, name))) for row in line_}
