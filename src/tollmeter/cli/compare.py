@@ -28,10 +28,11 @@ FORMATS = ("table", "md", "json", "html", "benchfmt", "junit", "github")
 
 
 def compare(
-    runs: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(
-            help="the reference, then the others: folders, names, LAST or LAST~1", autocompletion=completing.runs
+            help=f"the reference, then the others: folders, names, LAST or LAST~1; then {completing.SELECTED}",
+            autocompletion=completing.run_and_probes,
         ),
     ],
     *,
@@ -48,8 +49,10 @@ def compare(
     if machines and by:
         raise Failure("--machines compares runs, and --by the rows of one run")
     from tollmeter.library.comparing import compared as compared_runs
+    from tollmeter.library.row_words import runs_and_words
 
-    comparison = compared_runs(runs, by, machines=machines, least=share(least, "--least"))
+    runs, rows = runs_and_words(words)
+    comparison = compared_runs(runs, by, rows, machines=machines, least=share(least, "--least"))
     if form == "html":
         print(_page(comparison, out))
     elif form == "table" and out is None:

@@ -33,12 +33,16 @@ def probes(incomplete: str) -> list[str]:
 
 def run_and_probes(context: typer.Context, incomplete: str) -> list[str]:
     """Behind the run the probes whose rows are shown."""
-    return probes(incomplete) if context.params.get("run") else runs(incomplete)
+    return probes(incomplete) if context.params.get("words") else runs(incomplete)
 
 
 def _starting(incomplete: str, words: Iterable[str]) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
+SELECTED = "probes, globs and NAME=VALUE: only these rows"
+RUN_AND_ROWS = typer.Argument(
+    help=f"a folder, a run's name, LAST or LAST~1; then {SELECTED}", autocompletion=run_and_probes
+)
 RUN = typer.Argument(help="a folder, a run's name, LAST or LAST~1", autocompletion=runs)
 TO_MEASURE = typer.Argument(help="suites, probes, globs, and NAME=VALUE", autocompletion=to_measure)

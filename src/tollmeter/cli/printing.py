@@ -73,6 +73,11 @@ def _print_table(columns: TableColumns) -> None:
         console.print(Text(f"{clean(name)}:\n    {clean(typed)}"), soft_wrap=True)
 
 
+def print_aligned(columns: TableColumns) -> None:
+    """All columns, each as wide as it needs, whatever the width of the terminal."""
+    sys.stdout.writelines(_aligned(columns._replace(narrow=len(columns.names))))
+
+
 def _aligned(columns: TableColumns) -> Iterator[str]:
     """Lines as wide as their cells need."""
     from rich.cells import cell_len

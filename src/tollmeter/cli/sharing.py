@@ -22,7 +22,7 @@ from tollmeter.store.export import FORMATS, metadata, written
 
 
 def export(
-    runs: Annotated[list[str] | None, completing.RUN] = None,
+    words: Annotated[list[str] | None, completing.RUN_AND_ROWS] = None,
     *,
     form: Annotated[
         str | None,
@@ -34,7 +34,12 @@ def export(
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
 ) -> int:
+    from tollmeter.library.row_words import runs_and_words, selected
+
+    runs, rows = runs_and_words(words or [])
     names = runs or [places.LAST]
+    if rows and (dataset is not None or form == "lmbench"):
+        raise Failure(f"{rows[0]} selects rows: --dataset and --format lmbench write whole runs")
     if dataset is not None:
         if form or what or out:
             raise Failure("--dataset writes every table as Parquet: --format, --what and --out are for one table")
@@ -48,10 +53,10 @@ def export(
     check_known("table", what, TABLES)
     folder = places.find_run(names[0])
     if what != "samples":
-        index = open_index(folder)
+        index = selected(open_run(folder), rows).index if rows else open_index(folder)
         table = derived_table(what, index)
     else:
-        results = open_run(folder)
+        results = selected(open_run(folder), rows)
         index, table = results.index, raw_samples(results)
     write(written(table, form, metadata(index)), out)
     return 0
@@ -185,11 +190,12 @@ PAGE = "report.html"
 
 
 def report(
-    runs: Annotated[
+    words: Annotated[
         list[str] | None,
         typer.Argument(
-            help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts",
-            autocompletion=completing.runs,
+            help="a folder, a run's name, LAST or LAST~1; two runs are drawn in the same charts; "
+            f"then {completing.SELECTED}",
+            autocompletion=completing.run_and_probes,
         ),
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
@@ -197,15 +203,19 @@ def report(
         Path | None, typer.Option(help="report file; by default report.html or beside-B.html in the first run's folder")
     ] = None,
 ) -> None:
+    from tollmeter.library.row_words import runs_and_words
+
+    runs, rows = runs_and_words(words or [])
     folders = [places.find_run(name) for name in runs or [places.LAST]]
-    for path in _of_one(folders[0], charts, out) if len(folders) == 1 else _of_two(folders, charts, out):
+    for path in _of_one(folders[0], rows, charts, out) if len(folders) == 1 else _of_two(folders, rows, charts, out):
         print(path)
 
 
-def _of_one(folder: Path, charts: Path | None, out: Path | None) -> Iterator[Path]:
+def _of_one(folder: Path, words: Sequence[str], charts: Path | None, out: Path | None) -> Iterator[Path]:
+    from tollmeter.library.row_words import selected
     from tollmeter.report import page
 
-    results, path = open_run(folder), out or folder / PAGE
+    results, path = selected(open_run(folder), words), out or folder / _page_name(PAGE, words)
     page.write(results, path)
     yield path
     if charts:
@@ -214,11 +224,18 @@ def _of_one(folder: Path, charts: Path | None, out: Path | None) -> Iterator[Pat
         yield from save(results, charts)
 
 
-def _of_two(folders: Sequence[Path], charts: Path | None, out: Path | None) -> Iterator[Path]:
+def _page_name(name: str, words: Sequence[str]) -> str:
+    """A page of some rows does not replace that of all."""
+    return "-".join((plain(" ".join(words)), name)) if words else name
+
+
+def _of_two(folders: Sequence[Path], words: Sequence[str], charts: Path | None, out: Path | None) -> Iterator[Path]:
+    from tollmeter.library.row_words import selected
     from tollmeter.report import overlay
 
-    runs = open_two(folders)
-    pair, path = overlay.two(runs), out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+    first, second = (selected(results, words) for results in open_two(folders))
+    name = _page_name(f"beside-{plain(folders[1].resolve().name)}.html", words)
+    pair, path = overlay.two((first, second)), out or folders[0] / name
     overlay.write(pair, path)
     yield path
     if charts:

@@ -12,10 +12,20 @@ import typer
 
 from tollmeter.catalog import built_probes, check_known
 from tollmeter.cli import completing
-from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, terminal, write, write_json
+from tollmeter.cli.printing import (
+    TableColumns,
+    print_aligned,
+    print_blocks,
+    print_columns,
+    print_notice,
+    terminal,
+    write,
+    write_json,
+)
 from tollmeter.library import places
 from tollmeter.library.derive import derived_table, open_index, open_run, raw_samples
 from tollmeter.model import Failure, Index, Probe, Results
+from tollmeter.protocol import clean
 from tollmeter.root import COMMAND, ROOT, typed
 from tollmeter.store.export import written
 
@@ -26,7 +36,7 @@ FORMATS = ("table", "json", "csv", "md", "lmbench")
 
 
 def show(
-    run: Annotated[str, completing.RUN] = places.LAST,
+    words: Annotated[list[str] | None, completing.RUN_AND_ROWS] = None,
     *,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or lmbench")] = "table",
     every: Annotated[bool, typer.Option("--all", help="every line, and the reason for each missing number")] = False,
@@ -45,7 +55,11 @@ def show(
     check_known("format", form, FORMATS)
     if result and form != "lmbench":
         raise Failure("--with adds a result file of lmbench to --format lmbench")
-    folder = places.find_run(run)
+    from tollmeter.library.row_words import selected
+
+    folder, rows = _run_and_rows(words or [])
+    if rows and (machine or attribute is not None or form == "lmbench"):
+        raise Failure(f"{rows[0]} selects rows, and --machine, --attribute and --format lmbench print none of them")
     if follow:
         from tollmeter.cli import watching
 
@@ -55,13 +69,49 @@ def show(
     elif attribute is not None:
         print_attribution(open_run(folder), attribute, form)
     elif raw:
-        write(written(raw_samples(open_run(folder)), "csv" if form == "table" else form))
+        print_samples(selected(open_run(folder), rows), form)
+    elif rows:
+        print_rows(selected(open_run(folder), rows), form)
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     elif form == "lmbench":
         print_lmbench(open_index(folder), result or [])
     else:
         print_results(open_run(folder), form, whole=every)
+
+
+def _run_and_rows(words: Sequence[str]) -> tuple[Path, list[str]]:
+    from tollmeter.library.row_words import runs_and_words
+
+    names, rows = runs_and_words(words)
+    if len(names) > 1:
+        raise Failure(f"expected one run, not {len(names)}: `{typed('compare', *names)}` shows what changed")
+    return places.find_run(*names or [places.LAST]), rows
+
+
+def print_samples(results: Results, form: str) -> None:
+    if form != "table":
+        write(written(raw_samples(results), form))
+        return
+    from tollmeter.report.samples import by_probe
+
+    for samples in by_probe(raw_samples(results), results):
+        print(clean(samples.heading), clean(samples.same), "", sep="\n")
+        print_aligned(TableColumns(samples.names, samples.rows))
+
+
+def print_rows(results: Results, form: str) -> None:
+    """Those that words selected."""
+    if form == "table":
+        from tollmeter.report.terminal import some_rows
+
+        some_rows(results, terminal())
+    elif form == "md":
+        from tollmeter.report.markdown import some_rows as as_markdown
+
+        write(as_markdown(results).encode())
+    else:
+        print_index(results.index, form)
 
 
 def print_machine(index: Index, form: str) -> None:

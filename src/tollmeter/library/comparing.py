@@ -5,9 +5,12 @@ these."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from tollmeter.catalog import unknown
 from tollmeter.experiment.precision import Scatter
@@ -15,6 +18,7 @@ from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
+from tollmeter.library.row_words import selected
 from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
@@ -34,15 +38,32 @@ NOTHING = 6
 _OWN = ("abi", "target")
 
 
-def compared(names: Sequence[str], by: str | None, *, machines: bool, least: float = LEAST_CHANGE) -> Compared:
-    """The first of several runs is the reference; of one run, its rows with the first value of `by`. Raises Failure: 2
-    for what names no such comparison, 5 for a damaged run, 6 where no row has a number in both."""
+def compared(
+    names: Sequence[str], by: str | None, words: Sequence[str] = (), *, machines: bool, least: float = LEAST_CHANGE
+) -> Compared:
+    """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: the rows
+    that are kept, with the verdicts that they have among all. Raises Failure: 2 for what names no such comparison, 5
+    for a damaged run, 6 where no row has a number in both."""
     folders = [places.find_run(name) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
+    if words:
+        comparisons = _part(comparisons, words)
     if not any(comparison.changes for comparison in comparisons.comparisons):
         reasons = [refusal.reason for comparison in comparisons.comparisons for refusal in comparison.refused]
         raise Failure(f"no row has a number in both: {max(reasons, key=reasons.count, default='no row')}", NOTHING)
     return comparisons
+
+
+def _part(whole: Compared, words: Sequence[str]) -> Compared:
+    runs = tuple(selected(results, words) for results in whole.runs)
+    kept = {row_key(row) for results in runs for row in results.index.rows}
+    comparisons = tuple(
+        msgspec.structs.replace(
+            comparison, changes=tuple(change for change in comparison.changes if row_key(change.old) in kept),
+            refused=tuple(refusal for refusal in comparison.refused if refusal.key in kept),
+        ) for comparison in whole.comparisons
+    )  # fmt: skip
+    return dataclasses.replace(whole, runs=runs, comparisons=comparisons)
 
 
 def _runs(folders: Sequence[Path], least: float, machines: bool) -> Compared:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from tollmeter.model import (
     Results,
     Row,
     RunInfo,
+    Value,
 )
 from tollmeter.protocol import Head
 from tollmeter.root import typed
@@ -285,6 +286,15 @@ def raw_samples(results: Results) -> Table:
 
     samples = samples_table(results.outcomes, results.builds, lambda some: reasons_of(some, results.probes))
     return of_run(samples, results.index)
+
+
+def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:
+    """The visits of a run to some points, by probe and parameters, read when they are asked for."""
+    meant = _meant(read_request(folder))
+    return Visits(
+        folder,
+        lambda contents: tuple(each for each in meant(contents) if is_kept(each.point.probe, each.point.values())),
+    )
 
 
 def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:

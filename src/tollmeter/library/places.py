@@ -333,6 +333,11 @@ def find_run(name: str) -> Path:
     raise catalog.unknown("run", name, known)
 
 
+def is_run(name: str) -> bool:
+    """Whether a folder or a run has this name."""
+    return any((place / name / JOURNAL).exists() for place in (Path(), RUNS, ROOT / "runs"))
+
+
 def _last_of_suite(suite: str, before: int) -> Path:
     """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs."""
     seen: dict[str, list[Path]] = {}

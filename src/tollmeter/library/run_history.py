@@ -10,22 +10,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tollmeter.catalog import unknown
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.row_series import Reading, Source
 from tollmeter.library import places
-from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import open_index
-from tollmeter.model import Build, Failure, Level, Machine, Parameter, Row, Value
+from tollmeter.library.row_words import EVERY, is_named, named_rows, no_row
+from tollmeter.model import Build, Failure, Level, Row, Value
 from tollmeter.notices import Counting, notify
 from tollmeter.numbers.rows import Key, row_key
-from tollmeter.plan.values import read
 from tollmeter.root import typed
 from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import opening
 
-_EVERY = "*"
 LEVEL = "memory.level"
 """In the place of a probe's name, of rows that are levels of the memory."""
 
@@ -53,9 +50,9 @@ def run_folders(named: Sequence[Path]) -> list[Path]:
 def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     """words: as of `toll run`; none for the tolls and the levels of memory. A run that cannot be read is named and left
     out. Raises Failure: 2 for a word that no run has, with the nearest names; 5 where no run can be read."""
-    selected = _selected(words)
+    selected = named_rows(words)
     # Without words the rows of the tolls are read, else those of probes by a glob.
-    glob = None if not selected else selected[0].name if len(selected) == 1 else _EVERY
+    glob = None if not selected else selected[0].name if len(selected) == 1 else EVERY
     excerpts = _excerpts(folders, glob)
     if not excerpts:
         raise Failure("none of the runs can be read", 5)
@@ -63,23 +60,16 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
         Reading(source, row)
         for source, excerpt in excerpts
         for row in (*excerpt.rows, *_level_rows(excerpt.levels))
-        if not selected or any(_is_of(row, word, source.machine) for word in selected)
+        if not selected or is_named(row.probe, row.parameters, selected, source.machine)
     )
-    for word in selected:
-        _check_known(word, [reading.row for reading in readings], folders)
+    met = [reading.row for reading in readings]
+    if lacking := [word for word in selected if not any(fnmatchcase(row.probe, word.name) for row in met)]:
+        every = [row for _, excerpt in _excerpts(folders, EVERY) for row in excerpt.rows]
+        raise no_row(lacking[0], every, "in these runs")
     labels = {_toll_key(*place): words for _, excerpt in excerpts for words, *place in excerpt.tolls}
     levels = (reading.row for reading in readings if reading.row.probe == LEVEL)
     labels |= {row_key(row): f"{row.parameters['level']} {row.metric}" for row in levels}
     return History(len(excerpts), readings, labels)
-
-
-def _selected(words: Sequence[str]) -> list[Word]:
-    common, named = parsed(words)
-    if not words:
-        return []
-    if all("=" in word for word in words):
-        return [Word(_EVERY, common)]
-    return [Word(word.name, {**common, **word.settings}) for word in named]
 
 
 def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:
@@ -153,39 +143,3 @@ def _level_row(level: Level, metric: str, unit: str, numbers: tuple[float | None
         unit=unit, better="less" if unit == "ns" else "more", status="ok", median=median, low=low, high=high,
         visits=LEAST_VISITS, layouts=LEAST_LAYOUTS,
     )  # fmt: skip
-
-
-def _is_of(row: Row, word: Word, machine: Machine) -> bool:
-    return fnmatchcase(row.probe, word.name) and all(
-        name in row.parameters and any(_means(text, name, row.parameters[name], machine) for text in texts)
-        for name, texts in word.settings.items()
-    )
-
-
-def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
-    """Whether what was typed means the parameter's value: 16KiB means 16384."""
-    if text == str(value):
-        return True
-    try:
-        return value in read(Parameter(name=name, kind="size", summary=""), text, machine)
-    except Failure:
-        return False
-
-
-def _check_known(word: Word, rows: Sequence[Row], folders: Sequence[Path]) -> None:
-    """Raises Failure (2) with the nearest names where no run has the row."""
-    if any(fnmatchcase(row.probe, word.name) for row in rows):
-        return
-    every = [row for _, excerpt in _excerpts(folders, _EVERY) for row in excerpt.rows]
-    of_probe = [row for row in every if fnmatchcase(row.probe, word.name)]
-    if not of_probe:
-        raise unknown("probe", word.name, sorted({row.probe for row in every}), place="in these runs")
-    for name, texts in word.settings.items():
-        values = {str(row.parameters[name]): None for row in of_probe if name in row.parameters}
-        if not values:
-            known = sorted({own for row in of_probe for own in row.parameters})
-            raise unknown("parameter", name, known, place=f"of {word.name} in these runs")
-        if len(word.settings) == 1:
-            place = f"for {name} of {word.name} in these runs"
-            raise unknown("value", ",".join(map(str, texts)), [*values], place=place)
-    raise Failure(f"no row of {word.name} has all of {', '.join(word.settings)} with these values")

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from tollmeter.model import Metric, Outcome, Probe, Row, Toll
+import msgspec
+
+from tollmeter.model import Metric, Outcome, Probe, Results, Row, Toll, Value
 
 HERE = "local"
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
@@ -51,6 +54,30 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
         return None
     is_complete = all(isinstance(row.parameters.get(name), int) for name in NEEDS.get(metric.means, ()))
     return metric.means if is_complete else None
+
+
+def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Results:
+    """A run's rows that are kept, by probe and parameters, with the numbers of the whole run. What was concluded from
+    all rows goes with the first of them; the levels of memory stay where all latencies do."""
+    index = results.index
+
+    def kept(records: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(record for record in records if is_kept(record.probe, record.parameters))
+
+    rows, names = kept(index.rows), {row.probe for row in index.rows if is_kept(row.probe, row.parameters)}
+    if len(rows) == len(index.rows):
+        return results
+    every = len(with_meaning(rows, results.probes, "latency-of-size"))
+    has_levels = every == len(with_meaning(index.rows, results.probes, "latency-of-size"))
+    part = msgspec.structs.replace(
+        index, rows=rows, tolls=kept(index.tolls), lengths=kept(index.lengths), profiles=kept(index.profiles),
+        modelled=kept(index.modelled), hierarchy=index.hierarchy if has_levels else (),
+        inferred=index.inferred if has_levels else (), findings=(), held_back=(), opposed=(), study=None, kinds=(),
+    )  # fmt: skip
+    return msgspec.structs.replace(
+        results, index=part, probes={name: probe for name, probe in results.probes.items() if name in names},
+        distances=[each for each in results.distances if is_kept(each.probe, each.parameters)],
+    )  # fmt: skip
 
 
 def sizes_of(probe: Probe | None) -> frozenset[str]:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+
+from msgspec.structs import replace as replace_in
 
 from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
@@ -41,6 +43,15 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
         rest = typed("show", results.index.run.folder, "--format", "csv")
         table_lines[-1] = replace(table_lines[-1], note=f"and {len(rows) - len(shown)} rows more: `{rest}`")
     return Table([*columns, Column("median", True)], table_lines)
+
+
+def by_probe(results: Results) -> Iterator[tuple[str, Table]]:
+    """All rows with a number, each probe's under its question."""
+    for name in dict.fromkeys(row.probe for row in results.index.rows):
+        rows = tuple(row for row in results.index.rows if row.probe == name)
+        table = listing(replace_in(results, index=replace_in(results.index, rows=rows)), whole=True)
+        if table is not None:
+            yield f"{name}: {results.probes[name].question}" if name in results.probes else name, table
 
 
 def _one_probe(rows: Sequence[Row], results: Results) -> tuple[list[Column], list[tuple[str, ...]]]:

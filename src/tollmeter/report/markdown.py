@@ -12,6 +12,7 @@ from tollmeter.model import Results, Row
 from tollmeter.report import programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
+from tollmeter.report.listing import by_probe
 from tollmeter.report.machine_tables import all_tables, of_kinds
 from tollmeter.report.numbers import count, of_row
 from tollmeter.report.probe_sections import command
@@ -73,6 +74,13 @@ def _head(results: Results) -> list[str]:
         f"**{text(seen.lead)}**{text(str(seen).removeprefix(seen.lead))}",
         text(tables.upper(run_verdict.verdict(results))),
     ]
+
+
+def some_rows(results: Results) -> str:
+    """The rows that were selected from a run under the questions of their probes, and the reason of each gap."""
+    parts = [part for heading, table in by_probe(results) for part in (f"## {text(heading)}", grid_of(table))]
+    gaps = [f"{count(number)} rows: {reason}" for _, reason, number in tables.gaps(results.index.rows)]
+    return "\n\n".join([*_head(results)[:3], *parts, *map(text, gaps)]) + "\n"
 
 
 def _study(results: Results) -> list[str]:

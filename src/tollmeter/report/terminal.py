@@ -17,6 +17,7 @@ from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
+from tollmeter.report.listing import by_probe as listings_by_probe
 from tollmeter.report.listing import listing
 from tollmeter.report.machine_tables import clocks_table, kind_tables, of_kinds
 from tollmeter.report.numbers import count, duration
@@ -62,6 +63,20 @@ def summary(results: Results, console: Console, *, whole: bool = False, page: st
     if whole:
         _closing(results, console)
     _ending(results, console, page or tables.report_path(results))
+
+
+def some_rows(results: Results, console: Console) -> None:
+    """Prints the rows that were selected from a run under the questions of their probes, and the reason of each gap."""
+    wrapped(console, tables.upper(run_verdict.verdict(results)), style="dim", hanging=INDENT)
+    for heading, table in listings_by_probe(results):
+        console.print()
+        wrapped(console, heading, style="bold", hanging=INDENT)
+        print_table(table, console)
+    gaps = tables.gaps(results.index.rows)
+    if gaps:
+        console.print()
+    for _, reason, number in gaps:
+        wrapped(console, f"{count(number)} row{'' if number == 1 else 's'}: {reason}", hanging=INDENT)
 
 
 def machine(shown: Machine, console: Console) -> None:

@@ -5,17 +5,16 @@ questions; each with its content as a sentence."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import msgspec
 from altair.utils.schemapi import debug_mode
 
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level, Machine, Results
-from tollmeter.numbers.meanings import with_meaning
+from tollmeter.numbers.meanings import part_of
 from tollmeter.report.charts import answer, arithmetic, cores, generic, kernel, memory, published_charts, steadiness
 from tollmeter.report.charts.chart import Bench, Chart, Datum, benches, pictures
 from tollmeter.report.compared_rows import revisions
@@ -163,20 +162,8 @@ def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
 def comparable(runs: tuple[Results, Results]) -> tuple[Results, Results]:
     """Both without the rows of probes whose revisions differ, and without the levels of memory that came of them."""
     moved = revisions(runs)
-    first, second = (_without(results, moved) for results in runs)
+    first, second = (part_of(results, lambda probe, _: probe not in moved) for results in runs)
     return first, second
-
-
-def _without(results: Results, probes: Collection[str]) -> Results:
-    index = results.index
-    gone = [row for row in index.rows if row.probe in probes]
-    kept = msgspec.structs.replace(
-        index,
-        hierarchy=() if with_meaning(gone, results.probes, "latency-of-size") else index.hierarchy,
-        rows=tuple(row for row in index.rows if row.probe not in probes),
-        tolls=tuple(toll for toll in index.tolls if toll.probe not in probes),
-    )
-    return msgspec.structs.replace(results, index=kept)
 
 
 def _place(bench: Bench) -> tuple[str, str]:

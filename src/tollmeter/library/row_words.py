@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a run by words: probes, globs and NAME=VALUE, as `toll run` takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from tollmeter.catalog import unknown
+from tollmeter.library import places
+from tollmeter.library.command_words import Word, parsed
+from tollmeter.library.derive import visits_of
+from tollmeter.model import Failure, Machine, Parameter, Results, Row, Select, Suite, Value
+from tollmeter.numbers.meanings import part_of
+from tollmeter.plan.values import read
+
+EVERY = "*"
+_PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
+
+
+def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of runs, and what names rows behind them: from the first word on that is a glob, NAME=VALUE, or of a
+    probe's form while no run has that name."""
+    for place, word in enumerate(given):
+        if {*"*?[="}.intersection(word) or (_PROBE.fullmatch(word) and not places.is_run(word)):
+            return list(given[:place]), list(given[place:])
+    return list(given), []
+
+
+def named_rows(words: Sequence[str]) -> list[Word]:
+    """Raises Failure (2) for a parameter that is given twice."""
+    common, named = parsed(words)
+    if not words:
+        return []
+    if all("=" in word for word in words):
+        return [Word(EVERY, common)]
+    return [Word(word.name, {**common, **word.settings}) for word in named]
+
+
+def selected(results: Results, words: Sequence[str]) -> Results:
+    """The part of a run that the words name, with the numbers of the whole run; without words the run. Raises Failure
+    (2) for a word that names no row, with the nearest names."""
+    named, machine = named_rows(words), results.index.machine
+    if not named:
+        return results
+    for word in named:
+        if not any(is_named(row.probe, row.parameters, [word], machine) for row in results.index.rows):
+            raise no_row(word, results.index.rows, "in this run")
+
+    def is_kept(probe: str, parameters: Mapping[str, Value]) -> bool:
+        return is_named(probe, parameters, named, machine)
+
+    part = part_of(results, is_kept)
+    questions = dict.fromkeys(probe.question for probe in part.probes.values())
+    suite = Suite(
+        name=results.index.run.suite, question=" ".join(questions),
+        select=tuple(Select(probe=word.name, parameters=dict(word.settings)) for word in named),
+    )  # fmt: skip
+    folder = Path(results.index.run.folder)
+    return msgspec.structs.replace(part, suite=suite, outcomes=visits_of(folder, is_kept))
+
+
+def is_named(probe: str, parameters: Mapping[str, Value], words: Sequence[Word], machine: Machine) -> bool:
+    """Whether one of the words names a row of this probe and these parameters. 16KiB means 16384."""
+    return any(
+        fnmatchcase(probe, word.name)
+        and all(
+            name in parameters and any(_means(text, name, parameters[name], machine) for text in texts)
+            for name, texts in word.settings.items()
+        )
+        for word in words
+    )
+
+
+def _means(text: Value, name: str, value: Value, machine: Machine) -> bool:
+    if text == str(value):
+        return True
+    try:
+        return value in read(Parameter(name=name, kind="size", summary=""), text, machine)
+    except Failure:
+        return False
+
+
+def no_row(word: Word, rows: Sequence[Row], place: str) -> Failure:
+    """Why the word names none of the rows, with the nearest names. place: where they are, as in `in this run`."""
+    of_probe = [row for row in rows if fnmatchcase(row.probe, word.name)]
+    if not of_probe:
+        return unknown("probe", word.name, sorted({row.probe for row in rows}), place=place)
+    for name, texts in word.settings.items():
+        values = {str(row.parameters[name]): None for row in of_probe if name in row.parameters}
+        if not values:
+            known = sorted({own for row in of_probe for own in row.parameters})
+            return unknown("parameter", name, known, place=f"of {word.name} {place}")
+        if len(word.settings) == 1:
+            return unknown("value", ",".join(map(str, texts)), [*values], place=f"for {name} of {word.name} {place}")
+    return Failure(f"no row of {word.name} has all of {', '.join(word.settings)} with these values")

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of a run by words: which rows every verb that reads takes, and that their numbers are those of the whole run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tollmeter.cli.main import main
+from tollmeter.library import places
+from tollmeter.library.derive import open_index, open_run
+from tollmeter.library.row_words import runs_and_words, selected
+
+RECORDED = Path(__file__).resolve().parents[1] / "recordings/format-2"
+LATENCY = "memory.latency"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(places, "RUNS", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(RECORDED, tmp_path / "r01")
+    (tmp_path / places.LAST).symlink_to("r01")
+    return tmp_path / "r01"
+
+
+@pytest.mark.parametrize(
+    ("words", "sizes"),
+    [(["LAST", "memory.*"], {4096, 65536}), (["memory.latency", "size=64KiB"], {65536}), (["size=4096"], {4096})],
+)
+@pytest.mark.parametrize("verb", [["show", "--format", "csv"], ["export"], ["show", "--raw", "--format", "csv"]])
+@pytest.mark.usefixtures("run")
+def test_the_rows_and_samples_that_words_name(
+    verb: list[str], words: list[str], sizes: set[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([verb[0], *words, *verb[1:]]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {line["probe"] for line in lines} == {LATENCY}
+    assert {json.loads(line["parameters"])["size"] for line in lines} == sizes
+
+
+def test_a_selected_row_has_the_number_that_it_has_among_all(run: Path) -> None:
+    every = {(row.probe, row.metric, row.parameters.get("size")): row for row in open_index(run).rows}
+    part = selected(open_run(run), ["memory.*"])
+    assert part.index.rows and all(
+        row == every[row.probe, row.metric, row.parameters.get("size")] for row in part.index.rows
+    )
+    assert {visit.point.probe for visit in part.outcomes} == {LATENCY} == {*part.probes}
+
+
+def test_samples_stand_below_the_question_without_what_they_share(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", "LAST", LATENCY, "size=64KiB", "--raw"]) == 0
+    question, same, _, head, _, *lines = capsys.readouterr().out.rstrip().split("\n")
+    assert question.endswith(open_run(run).probes[LATENCY].question)
+    assert "size 65536" in same
+    assert "size" not in head.split() and "body_n_ns" in head.split()
+    assert len({line.split()[head.split().index("at_ns")] for line in lines}) == len(lines) > 1
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [(["memory.latenc"], LATENCY), ([LATENCY, "siz=1"], "size"), ([LATENCY, "size=3"], "65536")],
+)
+@pytest.mark.usefixtures("run")
+def test_a_word_that_names_no_row_is_refused_with_the_nearest(
+    words: list[str], near: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("show", "report", "export"):
+        assert main([verb, "LAST", *words]) == 2
+        assert near in capsys.readouterr().err
+
+
+def test_a_page_of_some_rows_does_not_replace_that_of_all(run: Path) -> None:
+    assert main(["report", "LAST"]) == main(["report", "LAST", LATENCY]) == 0
+    whole, part = sorted(run.glob("*.html"), key=lambda path: path.stat().st_size, reverse=True)
+    assert "kernel.enter_gate" in whole.read_text() and "kernel.enter_gate" not in part.read_text()
+
+
+def test_a_comparison_of_some_rows_keeps_the_verdicts_of_all(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = shutil.copytree(run, run.parent / "r02")
+    (other / "run.toml").write_text((run / "run.toml").read_text().replace('"format-2"', '"another"'))
+    changes = []
+    for words in ([], [LATENCY]):
+        assert main(["compare", "r01", "r02", *words, "--format", "json"]) == 0
+        (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+        changes.append([change for change in comparison["changes"] if change["old"]["probe"] == LATENCY])
+        assert bool(words) == (len(comparison["changes"]) == len(changes[-1]))
+    assert changes[0] == changes[1] != []
+
+
+def test_a_run_whose_name_is_that_of_a_probe_is_a_run(run: Path) -> None:
+    assert runs_and_words(["LAST", LATENCY]) == (["LAST"], [LATENCY])
+    shutil.copytree(run, run.parent / LATENCY)
+    assert runs_and_words([LATENCY, "size=1"]) == ([LATENCY], ["size=1"])
