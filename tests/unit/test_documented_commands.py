@@ -135,7 +135,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_documents_contain_the_commands() -> None:
-    assert {"toll run", "toll show LAST --raw", "toll run kernel.enter_syscall", "make test"} <= set(EVERY)
+    assert {"toll run", "toll show LAST --raw memory.latency", "toll run kernel.enter_syscall", "make test"} <= set(
+        EVERY
+    )
     used = {elsewhere(command) for command in EVERY}
     assert set(ELSEWHERE) <= used, "what no document tells any more need not be tried"
 

@@ -96,7 +96,7 @@ def print_samples(results: Results, form: str) -> None:
     from tollmeter.report.samples import by_probe
 
     for samples in by_probe(raw_samples(results), results):
-        print(clean(samples.heading), clean(samples.same), "", sep="\n")
+        print(clean(samples.heading), clean(samples.same), sep="\n")
         print_aligned(TableColumns(samples.names, samples.rows))
 
 
