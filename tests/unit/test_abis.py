@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import re
 import shutil
 import subprocess
+import sys
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -18,6 +23,8 @@ from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
 from tollmeter.targets import boards, ways
+from tollmeter.targets.cpu_features import cpu_lack, features_in
+from tollmeter.targets.local import is_run_here
 from tollmeter.toolchain import abis, brought_compilers, ready
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +87,51 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
     said.clear()
     assert ready.make_ready(tree, {"mine": LOOP}) == {}
     assert not said, "nothing has changed, and it was made again"
+
+
+def test_the_abi_of_the_page_is_added_by_its_file_alone_and_measures(tree: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs/add-an-abi.md").read_text()
+    found = re.search(r"^A whole file, `abis/(\S+)\.toml`:\n\n((?: {4}.*\n|\n)+)", page, re.MULTILINE)
+    assert found, "docs/add-an-abi.md has no whole file"
+    (tree / f"abis/{found[1]}.toml").write_text(textwrap.dedent(found[2]))
+    abi = abis.read_abi(tree / f"abis/{found[1]}.toml")
+    if not is_run_here(abi):
+        pytest.skip(f"{cpu_lack(abi) or 'another CPU runs it'}: {found[1]}")
+    for part in ("src", "suites", "probes/libraries.toml", "probes/index.jsonl"):
+        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy2)(ROOT / part, tree / part)
+    words = ["run", "kernel.loop", "--abi", abi.name, "--budget", "5s", "--precision", "20%", "--out", tmp_path / "run"]
+    told = subprocess.run(
+        [sys.executable, "-m", "tollmeter", *words, "--format", "json"],
+        env={**os.environ, "PYTHONPATH": str(tree / "src"), "TOLL_INSTALL": "no"}, cwd=tree, capture_output=True,
+        text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (tree / "build" / abi.name / "kernel.loop.describe").is_file(), told.stderr
+    rows = [row for row in json.loads(told.stdout)["rows"] if row["abi"] == abi.name]
+    assert rows and not {row["status"] for row in rows} & {"failed", "wrong"}, told.stdout
+    assert any(row["visits"] for row in rows)
+
+
+def test_what_the_cpu_lacks_is_told_before_anything_is_compiled(root: Path, own: Path) -> None:
+    (own / "mine.toml").write_text('requires = ["warp-drive"]\n' + MINE.format(compiler="gcc"))
+    failures = ready.make_ready(root, {"mine": LOOP})
+    assert failures["mine"].sentence == "mine: this CPU has no warp-drive"
+    assert not (root / "build/mine").exists()
+    (row,) = [one for one in abis.survey(root, platform.machine()) if one.name == "mine"]
+    assert row.target is None and "this CPU has no" in (row.missing or "")
+    assert not is_run_here(abis.find(root).abis["mine"])
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "named"),
+    [
+        ("flags\t\t: fpu sse2 avx2\nflags\t\t: fpu sse2\n", {"fpu", "sse2"}),
+        ("isa\t\t: rv64imafdcv_zicsr_zba\n", {*"imafdcv", "zicsr", "zba"}),
+        ("Features\t: fp asimd sve\n", {"fp", "asimd", "sve"}),
+        ("cpu family : 6\n", set()),
+    ],
+)
+def test_features_are_those_that_every_cpu_has(cpuinfo: str, named: set[str]) -> None:
+    assert features_in(cpuinfo) == named
 
 
 def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,6 +252,14 @@ def test_what_is_asked_for_by_its_whole_name_is_tried() -> None:
     known = abis.find(ROOT).abis["x86_64"]
     assert ways.fitting(["qemu-user:i386"], known, runs_here=True) == ("qemu-user:i386",)
     assert ways.fitting(["local", "qemu-user:i386"], known, runs_here=True) == ("local",)
+
+
+def test_an_abi_that_is_built_only_where_it_is_named_is_named_by_a_counterpart_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    asked = ProbeRequest([Select(probe="*")], against=("ia32-x87", "size=1"))
+    assert [abi.name for abi in places._selected_abis(asked, [])] == ["ia32-x87"]
 
 
 def test_a_name_that_is_no_abis_is_refused_before_the_others_are_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,7 @@ def test_every_abi_file_can_be_read_and_promises_something(root: Path) -> None:
         (GOOD.replace('["cc"]', '["cc; true"]'), "cc; true"),
         (f"flags = ['-DA=\"b\"']\n{GOOD}", "-DA"),
         (GOOD.replace("=", ":"), "bad.toml"),
+        (f'{GOOD}machine = "EM_PDP11"\n', "no ELF machine EM_PDP11 is known; known: EM_X86_64, "),
     ],
 )
 def test_a_bad_abi_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, named: str) -> None:
@@ -84,10 +85,24 @@ def test_a_bad_abi_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str,
 
 
 def test_a_cpu_gets_its_own_abis_and_any_other_the_general_one(root: Path) -> None:
-    abis = read_abis(root / "abis").values()
-    assert [abi.name for abi in for_cpu(abis, "x86_64")] == ["x86_64", "ia32", "x86_64-musl"]
-    assert [abi.name for abi in for_cpu(abis, "aarch64")] == ["aarch64"]
-    assert [abi.name for abi in for_cpu(abis, "a cpu of tomorrow")] == ["native"]
+    """The files of today and one more: those of tomorrow change no answer for another CPU."""
+    known = read_abis(root / "abis")
+    mine = msgspec.structs.replace(known["x86_64"], name="an-x86_64")
+    unasked = msgspec.structs.replace(mine, name="unasked", asked_only=True)
+    native, *others = (abi.name for abi in for_cpu([*known.values(), mine, unasked], "x86_64"))
+    assert native == "x86_64" and {mine.name, "ia32", "x86_64-musl"} <= {*others}
+    assert unasked.name not in others and others == sorted(others)
+    assert next(abi.name for abi in for_cpu(known.values(), "aarch64")) == "aarch64"
+    assert [abi.name for abi in for_cpu(known.values(), "a cpu of tomorrow")] == ["native"]
+
+
+def test_the_builtins_of_another_machine_are_never_linked(own_abi: Abi) -> None:
+    cross = msgspec.structs.replace(own_abi, elf={}, runs_on=("a cpu of tomorrow",))
+    own = msgspec.structs.replace(cross, runs_on=(platform.machine(),))
+    arm = msgspec.structs.replace(cross, elf={"machine": "EM_ARM"})
+    words = [build._words(abi, "cc", []) for abi in (cross, own, arm)]
+    architectures = [next(word for word in several if word.startswith("ARCH=")) for several in words]
+    assert architectures == ["ARCH=", f"ARCH={platform.machine()}", "ARCH=arm"]
 
 
 def test_a_compiler_that_is_missing_or_cannot_is_a_gap_that_says_why(own_abi: Abi, own_compiler: str) -> None:
@@ -344,7 +359,7 @@ def test_a_probe_that_cannot_describe_itself_is_a_failure(tree: Path, own_abi: A
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("class", 16), ("machine", "EM_PDP11"), ("order", "middle"), ("flags", 0x4711)]
+    ("key", "value"), [("class", 16), ("machine", "EM_SPARC"), ("order", "middle"), ("flags", 0x4711)]
 )
 def test_an_executable_that_breaks_a_promise_is_refused(
     tree: Path, own_abi: Abi, own_compiler: str, key: str, value: int | str

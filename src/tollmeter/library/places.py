@@ -125,8 +125,9 @@ def _own_abis(targets: Sequence[str] = ()) -> list[Abi]:
 
 
 def _selected_abis(asked: ProbeRequest, targets: Sequence[str]) -> list[Abi]:
-    """Those that are made only where they are asked for, that a selection names, and that this CPU and kernel run."""
-    selected = {name for select in asked.selects for name in select.abi}
+    """Those that are made only where they are asked for, that a selection or a counterpart names, and that this CPU
+    and kernel run."""
+    selected = {*asked.against, *(name for select in asked.selects for name in select.abi)}
     possible = (abi for abi in find(ROOT).abis.values() if abi.asked_only and abi.name in selected)
     return [abi for abi in possible if is_run_here(abi) and _has_place(abi, targets)]
 

@@ -154,7 +154,8 @@ class Machine(Record, frozen=True):
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):
     """compiler: alternatives, each a name or a list of words; runs: ways to run it, best first (docs/add-an-abi.md);
-    asked_only: built when a person names it, not for every machine that could; floats: what computes in it, where it
+    requires: features of the CPU, or names for sets of them, without which it does not run its code; asked_only: built
+    when a person names it, not for every machine that could; floats: what computes in it, where it
     claims that."""
 
     name: str
@@ -164,6 +165,7 @@ class Abi(Record, frozen=True, forbid_unknown_fields=True):
     compiler_cxx: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     runs_on: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
     elf: dict[str, Value] = {}
     runs: tuple[str, ...] = ("native",)
     asked_only: bool = False

@@ -25,6 +25,7 @@ from tollmeter.root import ROOT
 from tollmeter.targets import control_groups
 from tollmeter.targets.asking import Asking, later, not_started, patience_s, trouble_of_visit
 from tollmeter.targets.child import Child, Ended, ends_stream
+from tollmeter.targets.cpu_features import cpu_lack
 
 _GRACE_S = 2.0
 """The probe keeps its own deadline, and reports why it ended. The host's deadline is for a probe that cannot."""
@@ -51,7 +52,8 @@ def is_loader_for(abi: Abi) -> bool:
 
 def is_run_here(abi: Abi) -> bool:
     """Whether this CPU runs it, and the kernel or the loader starts it."""
-    return platform.machine() in abi.runs_on and (not _is_x32(abi) or has_x32() or serves_x32())
+    is_started = not _is_x32(abi) or has_x32() or serves_x32()
+    return platform.machine() in abi.runs_on and is_started and cpu_lack(abi) is None
 
 
 def _is_x32(abi: Abi) -> bool:

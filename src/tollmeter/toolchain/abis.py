@@ -27,12 +27,13 @@ from tollmeter.protocol import clean
 from tollmeter.root import typed, user_folder
 from tollmeter.targets import Lack, Target
 from tollmeter.targets.boards import BOARDS
+from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import is_loaded
 from tollmeter.targets.ways import LOCAL, NATIVE, clock_of, lack, open_target
 from tollmeter.toolchain.accepting import READERS
-from tollmeter.toolchain.build import Gap, find_compiler, outside_make
+from tollmeter.toolchain.build import ANY_CPU, Gap, find_compiler, outside_make
+from tollmeter.toolchain.elf_machines import elf_machine
 
-ANY_CPU = "*"
 _MOST_BYTES = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _WORD = re.compile(r"[A-Za-z0-9._/,=+:@-]+")
@@ -107,9 +108,8 @@ def read_abi(path: Path) -> Abi:
         abi = msgspec.convert({**table, "name": path.stem}, Abi)
     except (OSError, ValueError, RecursionError) as error:
         raise Failure(f"{path.name} is not a valid ABI file: {clean(str(error))[:200]}") from error
-    unknown = sorted(set(abi.elf) - set(READERS))
-    if unknown:
-        raise Failure(f"{path.name}: [elf] has no key {unknown[0]}; it may say {', '.join(READERS)}")
+    if complaint := _complaint_of_elf(abi):
+        raise Failure(f"{path.name}: {complaint}")
     # make hands words to a shell, and apt-get takes a name that begins with a dash for an option.
     compilers = ((compiler,) if isinstance(compiler, str) else compiler for compiler in abi.compiler)
     for word in chain(*compilers, abi.compiler_cxx, abi.flags):
@@ -120,6 +120,18 @@ def read_abi(path: Path) -> Abi:
         if not _PACKAGE.fullmatch(package):
             raise Failure(f"{path.name}: {package!r} is not a valid Debian package name")
     return abi
+
+
+def _complaint_of_elf(abi: Abi) -> str | None:
+    if unknown := sorted(set(abi.elf) - set(READERS)):
+        return f"[elf] has no key {unknown[0]}; it may say {', '.join(READERS)}"
+    try:
+        machine = elf_machine(str(abi.elf["machine"])) if "machine" in abi.elf else None
+    except Failure as failure:
+        return failure.sentence
+    if abi.floats and machine and not machine.arithmetic:
+        return f"floats cannot be verified of {abi.elf['machine']}: leave it out"
+    return None
 
 
 def read_abis(folder: Path) -> dict[str, Abi]:
@@ -177,6 +189,8 @@ def lack_of(way: str, abi: Abi, machine: str, compiler: str | None) -> Lack | No
         return lack(way)
     if machine not in abi.runs_on and ANY_CPU not in abi.runs_on:
         return Lack(f"a {machine} CPU does not run it")
+    if sentence := cpu_lack(abi):
+        return Lack(sentence)
     is_refused = compiler and not _kernel_runs(compiler.split(), abi.flags)
     return Lack("this kernel does not run it") if is_refused else None
 

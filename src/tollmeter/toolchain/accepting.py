@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from tollmeter import commands
 from tollmeter.model import UNITS, Abi, Failure, Value
 from tollmeter.protocol import Damaged, clean, description
+from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import native_command
+from tollmeter.toolchain.elf_machines import elf_machine
 
 if TYPE_CHECKING:  # most starts read no machine code, and do without these libraries
     from elftools.elf.elffile import ELFFile
@@ -33,7 +35,7 @@ def accepted(root: Path, path: Path, abi: Abi) -> Failure | None:
         kept = path.with_name(f"{path.name}.describe")
         if not kept.exists() or kept.stat().st_mtime_ns <= path.stat().st_mtime_ns:
             kept.unlink(missing_ok=True)
-            stream = _describe(path)
+            stream = None if cpu_lack(abi) else _describe(path)
             if stream is not None:
                 check_description(root, path, abi, stream)
                 write(kept, stream)
@@ -193,21 +195,6 @@ _BODY = re.compile(r"_ZN12_GLOBAL__N_1\d+[a-z_]+I(?P<number>[df]|\d[a-z]+I[df]E)
 _TRAPPED = "I7trappedI"
 _ACCELERATOR = re.compile(r"fpa_\w+_(single|double)")
 
-# Additions, subtractions, multiplications and divisions of binary floating point, as capstone spells them. Moves are
-# not among them: an ABI may pass numbers in registers of an FPU that the body itself never computes with.
-_ARITHMETIC = {
-    "EM_X86_64": r"v?(add|sub|mul|div|fn?m(add|sub)\d+)[sp][sd]|fi?(add|subr?|mul|divr?)p?",
-    "EM_386": r"v?(add|sub|mul|div|fn?m(add|sub)\d+)[sp][sd]|fi?(add|subr?|mul|divr?)p?",
-    "EM_AARCH64": r"f(add|sub|n?mul|div|mla|mls|n?m(add|sub))",
-    "EM_ARM": r"v(add|sub|n?mul|div|n?ml[as]|fn?m[as])\w*\.f(32|64)",
-    "EM_MIPS": r"(add|sub|mul|div|n?m(add|sub))\.[sd]",
-    "EM_RISCV": r"f(add|sub|mul|div|n?m(add|sub))\.[sd]",
-    "EM_PPC64": r"f(add|sub|mul|div|n?m(add|sub))s?|x[sv](add|sub|mul|div|n?m(add|sub)[am])[sd]p",
-    "EM_S390": r"(a|s|mee?|d)[de]br?|m[as][de]br?|[vw]f(a|s|m|d|ma|ms)[sd]b",
-    "EM_SPARC": r"f(s?mul|add|sub|div)[sd]",
-    "EM_SPARCV9": r"f(s?mul|add|sub|div)[sd]",
-}
-
 _COPROCESSOR = range(0xC, 0xF)
 _FPA = (1, 2)
 
@@ -236,7 +223,7 @@ def prove_floats(path: Path, abi: Abi) -> None:
 def _prove_body(path: Path, name: str, computes: bool) -> None:
     from tollmeter.toolchain.disassemble import instructions, machine_of
 
-    pattern = re.compile(_ARITHMETIC[machine_of(path)])
+    pattern = re.compile(elf_machine(machine_of(path)).arithmetic)
     trapped = _TRAPPED in name
     code = instructions(path, name, after_ud2=trapped)
     computing = [instruction for instruction in code if pattern.fullmatch(instruction.mnemonic)]

@@ -26,7 +26,9 @@ from tollmeter.protocol import clean
 from tollmeter.toolchain import brought_compilers, proven
 from tollmeter.toolchain.accepting import accepted
 from tollmeter.toolchain.brought_compilers import MUSL_MEND, ZIG, ZIG_EXTRA, command, is_brought
+from tollmeter.toolchain.elf_machines import elf_machine
 
+ANY_CPU = "*"
 _PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 
 # What a compiler must be able to do before make is asked to: the C library and the kernel's headers are there, for
@@ -257,20 +259,6 @@ _RUNTIME = "runtime"
 _HUGE_PAGES = "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=33554432"
 _LONGEST = 200
 
-# Which NAME.ARCH.S belong to an ELF machine.
-_ARCHITECTURES = {
-    "EM_X86_64": "x86_64",
-    "EM_386": "i386",
-    "EM_AARCH64": "aarch64",
-    "EM_ARM": "arm",
-    "EM_RISCV": "riscv64",
-    "EM_MIPS": "mips",
-    "EM_SPARC": "sparc",
-    "EM_SPARCV9": "sparc64",
-    "EM_PPC64": "ppc64",
-    "EM_S390": "s390x",
-}
-
 
 def count(root: Path, abi: Abi, compiler: str, goals: Sequence[str]) -> int:
     """How many files `make` would make now. Raises Failure where make cannot be started."""
@@ -348,10 +336,18 @@ def _words(abi: Abi, compiler: str, goals: Sequence[str]) -> list[str]:
         "ABI": abi.name,
         "CC": compiler,
         "ABI_FLAGS": " ".join(abi.flags),
-        "ARCH": _ARCHITECTURES.get(str(abi.elf.get("machine", "")), platform.machine()),
+        "ARCH": _sources_of(abi),
     }
     options = ["--no-print-directory", "--keep-going", "--output-sync=target", f"--jobs={os.cpu_count() or 1}"]
     return ["make", *options, *(f"{name}={value}" for name, value in variables.items()), *goals]
+
+
+def _sources_of(abi: Abi) -> str:
+    """Which NAME.ARCH.S and which builtins belong to an ABI: of its ELF machine. Of an ABI that promises none this
+    machine's, if its CPU runs it, and else none, since nothing says what the compiler makes."""
+    if "machine" in abi.elf:
+        return elf_machine(str(abi.elf["machine"])).sources
+    return platform.machine() if {ANY_CPU, platform.machine()}.intersection(abi.runs_on) else ""
 
 
 def outside_make() -> dict[str, str]:

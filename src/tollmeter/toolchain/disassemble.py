@@ -13,21 +13,9 @@ import capstone
 from elftools.elf.elffile import ELFFile
 
 from tollmeter.model import Failure
+from tollmeter.toolchain.elf_machines import elf_machine
 from tollmeter.toolchain.symbols import FILE, FUNCTION, symbols
 
-_MACHINES = {
-    "EM_X86_64": (capstone.CS_ARCH_X86, capstone.CS_MODE_64),
-    "EM_386": (capstone.CS_ARCH_X86, capstone.CS_MODE_32),
-    "EM_AARCH64": (capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM),
-    "EM_ARM": (capstone.CS_ARCH_ARM, capstone.CS_MODE_ARM),
-    "EM_MIPS": (capstone.CS_ARCH_MIPS, capstone.CS_MODE_MIPS32),
-    "EM_RISCV": (capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC),
-    "EM_PPC64": (capstone.CS_ARCH_PPC, capstone.CS_MODE_64),
-    "EM_S390": (capstone.CS_ARCH_SYSZ, 0),
-    "EM_SPARC": (capstone.CS_ARCH_SPARC, 0),
-    "EM_SPARCV9": (capstone.CS_ARCH_SPARC, capstone.CS_MODE_V9),
-}
-_FIXED_ORDER = ("EM_X86_64", "EM_386", "EM_AARCH64", "EM_RISCV", "EM_S390")
 _DATA, _CODE = "$d", ("$a", "$t", "$x")
 """How ARM's ABIs mark, inside a function, where constants begin and where code does again."""
 
@@ -111,12 +99,13 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
 
 
 def _decoder(elf: ELFFile, is_thumb: bool) -> capstone.Cs:
-    machine = elf["e_machine"]
-    if machine not in _MACHINES:
-        raise Failure(f"the code of {machine} cannot be read here", 1)
-    architecture, mode = _MACHINES[machine]
-    mode |= capstone.CS_MODE_BIG_ENDIAN if not elf.little_endian and machine not in _FIXED_ORDER else 0
-    decoder = capstone.Cs(architecture, capstone.CS_MODE_THUMB if is_thumb else mode)
+    machine = elf_machine(elf["e_machine"])
+    if not machine.decoder:
+        raise Failure(f"the code of {elf['e_machine']} cannot be read here: capstone does not decode it", 1)
+    architecture, *modes = machine.decoder
+    mode = sum(getattr(capstone, f"CS_MODE_{name}") for name in modes)
+    mode |= capstone.CS_MODE_BIG_ENDIAN if machine.two_orders and not elf.little_endian else 0
+    decoder = capstone.Cs(getattr(capstone, f"CS_ARCH_{architecture}"), capstone.CS_MODE_THUMB if is_thumb else mode)
     decoder.detail = decoder.skipdata = True  # unknown instructions are yielded as bytes, and decoding continues
     return decoder
 

@@ -20,6 +20,7 @@ from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
 from tollmeter.notices import Counting, notify, once
 from tollmeter.targets import Target
+from tollmeter.targets.cpu_features import cpu_lack
 from tollmeter.targets.local import X32_LOADER, is_loader_for
 from tollmeter.targets.ways import LOCAL, NATIVE, for_abi, lack
 from tollmeter.toolchain import brought_compilers, proven
@@ -46,6 +47,11 @@ def make_ready(
     known = find(root, requested.keys() - set(unasked))
     gaps = {name: Failure(known.refused[name]) for name in requested if name in known.refused}
     abis = {name: known.abis[name] for name in requested if name in known.abis and name not in gaps}
+    # What only this CPU could run, and lacks a feature for, is not compiled.
+    only_here = [abi for abi in abis.values() if not targets and (abi.name in unasked or abi.runs == (NATIVE,))]
+    lacks = {abi.name: sentence for abi in only_here if (sentence := cpu_lack(abi))}
+    gaps |= {name: Failure(f"{name}: {sentence}", 5) for name, sentence in lacks.items()}
+    abis = {name: abi for name, abi in abis.items() if name not in lacks}
     compilers = _compilers(root, [abi for abi in abis.values() if lacking(root, abi, requested[abi.name])])
     tasks = []
     for name, compiler in compilers.items():
@@ -191,4 +197,5 @@ def _first_open(root: Path, abi: Abi, targets: Sequence[str]) -> tuple[str, Targ
             return name, open_here(root, name)
         mend = f": {install_line(missing.packages)}" if missing.packages else ""
         complaints.append(f"{missing.reason}{mend}")
-    raise Failure("; ".join(complaints) or "this kernel does not run it, and its file names no emulator", 5)
+    own = f"{cpu_lack(abi) or 'this kernel does not run it'}, and its file names no emulator"
+    raise Failure("; ".join(complaints) or own, 5)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the build and the checks know about each kind of CPU that an ELF file can name: one line a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tollmeter.model import Failure
+
+
+class ElfMachine(NamedTuple):
+    """sources: NAME.SOURCES.S belong to it, and so do compiler-rt's builtins of that name. decoder: capstone's names of
+    the architecture and the mode; empty where capstone cannot decode it. two_orders: it has code in both byte orders.
+    arithmetic: additions, subtractions, multiplications and divisions of binary floating point, as capstone spells
+    them. Moves are not among them: an ABI may pass numbers in registers of an FPU that the body never computes with."""
+
+    sources: str
+    decoder: Sequence[str] = ()
+    arithmetic: str = ""
+    two_orders: bool = False
+
+
+_X86 = r"v?(add|sub|mul|div|fn?m(add|sub)\d+)[sp][sd]|fi?(add|subr?|mul|divr?)p?"
+_SPARC = r"f(s?mul|add|sub|div)[sd]"
+_POWER = r"f(add|sub|mul|div|n?m(add|sub))s?|x[sv](add|sub|mul|div|n?m(add|sub)[am])[sd]p"
+
+ELF_MACHINES = {
+    "EM_X86_64": ElfMachine("x86_64", ("X86", "64"), _X86),
+    "EM_386": ElfMachine("i386", ("X86", "32"), _X86),
+    "EM_AARCH64": ElfMachine("aarch64", ("ARM64", "ARM"), r"f(add|sub|n?mul|div|mla|mls|n?m(add|sub))"),
+    "EM_ARM": ElfMachine("arm", ("ARM", "ARM"), r"v(add|sub|n?mul|div|n?ml[as]|fn?m[as])\w*\.f(32|64)", True),
+    "EM_MIPS": ElfMachine("mips", ("MIPS", "MIPS32"), r"(add|sub|mul|div|n?m(add|sub))\.[sd]", True),
+    "EM_RISCV": ElfMachine("riscv64", ("RISCV", "RISCV64", "RISCVC"), r"f(add|sub|mul|div|n?m(add|sub))\.[sd]"),
+    "EM_PPC64": ElfMachine("ppc64", ("PPC", "64"), _POWER, True),
+    "EM_S390": ElfMachine("s390x", ("SYSZ",), r"(a|s|mee?|d)[de]br?|m[as][de]br?|[vw]f(a|s|m|d|ma|ms)[sd]b"),
+    "EM_SPARC": ElfMachine("sparc", ("SPARC",), _SPARC, True),
+    "EM_SPARCV9": ElfMachine("sparc64", ("SPARC", "V9"), _SPARC, True),
+}
+
+
+def elf_machine(name: str) -> ElfMachine:
+    """The line of a machine, by its name in elf.h. Raises Failure (2)."""
+    if name not in ELF_MACHINES:
+        raise Failure(f"no ELF machine {name} is known; known: {', '.join(ELF_MACHINES)}")
+    return ELF_MACHINES[name]
