@@ -248,8 +248,32 @@ def test_a_python_without_venv_is_one_sentence(hollow: Path) -> None:
     program(hollow / "fakes/python3", '#!/bin/sh\ncase "$*" in *ensurepip*) exit 1 ;; esac\n')
     done = start(hollow, "list", **fakes(hollow, 1000))
     assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
-    assert "python3-venv" in done.stderr.splitlines()[-1]
+    assert "python3-venv" in line_to_paste(done.stderr)
     assert not (hollow / ".venv").exists()
+
+
+def test_a_user_without_python_gets_one_line_for_all_that_a_run_needs(hollow: Path, tmp_path: Path) -> None:
+    shutil.rmtree(hollow / ".venv")
+    shutil.copytree(ROOT / "abis", hollow / "abis", dirs_exist_ok=True)
+    path = without_compilers(tmp_path)["PATH"]
+    (tmp_path / "bin/python3").unlink()
+    program(hollow / "fakes/uname", "#!/bin/sh\necho x86_64\n")
+    bare = {**fakes(hollow, 1000), "PATH": f"{hollow / 'fakes'}:{path}"}
+    done = start(hollow, "run", **bare)
+    assert (done.returncode, done.stdout) == (INFRASTRUCTURE, "")
+    line = line_to_paste(done.stderr)
+    assert len(line) < 200
+    assert {"python3", "python3-venv", "gcc-12", "g++-12", "libc6-dev-i386", "musl-tools"} <= set(line.split())
+    assert not {"make", "gcc-12-multilib", "gcc-12-aarch64-linux-gnu"} & set(line.split()), "there, or not asked for"
+    (hollow / "prebuilt").mkdir()
+    assert line_to_paste(start(hollow, "run", **bare).stderr).split()[-2:] == ["python3", "python3-venv"]
+
+
+def line_to_paste(said: str) -> str:
+    """The only line that installs something."""
+    (line,) = (line for line in said.splitlines() if "apt-get" in line)
+    assert line.startswith("    apt-get "), line
+    return line.strip()
 
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:

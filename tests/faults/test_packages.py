@@ -101,13 +101,23 @@ def test_targets_bring_what_they_need(debian: Path, monkeypatch: pytest.MonkeyPa
     assert installed(debian) == [["openssh-client", "qemu-system-x86", "red-compiler"]]
 
 
-def test_without_root_a_sentence_names_the_mend(debian: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", [["red", "blue"], []])
+def test_without_root_one_line_names_all_that_the_abis_lack(
+    debian: Path, monkeypatch: pytest.MonkeyPatch, named: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     fakes(debian, 1000)
-    with pytest.raises(Failure, match="apt-get install --no-install-recommends make red-compiler") as caught:
-        places.made_ready(["red"], [], LOOP)
-    assert caught.value.exit_code == 5
-    assert calls(debian) == []
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, **more: None if name == "make" else real(name, **more))
+    for path in debian.glob("abis/*.toml"):  # of this CPU there are only these two
+        path.write_text(path.read_text().replace('"make", ', "")) if path.stem in ("red", "blue") else path.unlink()
+    with pytest.raises(Failure) as caught:
+        places.made_ready(named, [], ProbeRequest([Select(probe="kernel.loop", abi=("red", "blue"))]))
+    sentence = caught.value.sentence
+    assert caught.value.exit_code == (5 if named else 6)
+    assert sentence.count("apt-get install") == 1
+    assert {"red-compiler", "blue-compiler", "make"} <= set(sentence.strip("`").split())
+    assert (calls(debian), capfd.readouterr().err) == ([], "")
 
 
 def test_tests_and_dry_runs_install_nothing(

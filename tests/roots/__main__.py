@@ -25,6 +25,8 @@ SYSTEMS: dict[str, tuple[str, tuple[str, ...], Callable[[steps.Visit], None]]] =
     "debian-12": ("bookworm", (), steps.debian_12),
     "debian-13": ("trixie", ("git",), steps.debian_13),
     "debian-12-run": ("bookworm", (), steps.debian_12_run),
+    "debian-12-user": ("bookworm", (), steps.ordinary_user),
+    "debian-13-user": ("trixie", (), steps.ordinary_user),
     "debian-12-release": ("bookworm", ("python3", "python3-venv", "xz-utils"), steps.debian_12_release),
 }
 USUAL = ("debian-12", "debian-13")

@@ -32,7 +32,15 @@ from tollmeter.toolchain import libraries, prebuilt
 from tollmeter.toolchain.abis import find, for_cpu, open_here
 from tollmeter.toolchain.build import Gap, find_compiler, probe_names
 from tollmeter.toolchain.packages import install_compilers, install_for
-from tollmeter.toolchain.ready import NoCompiler, ProbesByAbi, known_gap, lacking, make_ready, not_ready
+from tollmeter.toolchain.ready import (
+    NoCompiler,
+    ProbesByAbi,
+    in_one_sentence,
+    known_gap,
+    lacking,
+    make_ready,
+    not_ready,
+)
 
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
@@ -109,8 +117,7 @@ def made_ready(
             break
         own = own[1:]  # Native is the first ABI that can be built.
     _check_any(wanted, named, failures)
-    for abi in sorted(failures.keys() - standing.keys()):
-        notify(failures[abi].sentence)
+    _report([failures[abi] for abi in sorted(failures.keys() - standing.keys())])
     ready = wanted.keys() - failures.keys()
     loaded = catalog.load(ROOT / "build", platform.machine(), ready)
     loaded = _without(loaded, lambda abi, target: target != LOCAL and abi not in named)
@@ -153,15 +160,25 @@ def _install_missing(
 def _check_any(wanted: ProbesByAbi, named: Sequence[str], failures: Mapping[str, Failure]) -> None:
     """Raises Failure where nothing of what was named is there, or nothing at all."""
     of_named = [failures[abi] for abi in named if abi in failures]
-    if named and len(of_named) == len(named):
-        raise of_named[0]
-    if wanted.keys() <= failures.keys():
-        for failure in failures.values():
-            if not isinstance(failure, NoCompiler):
-                raise failure
-        raise Failure(
-            f"no ABI can be built here: {'; '.join(cause.sentence for cause in failures.values())}", NOTHING_RAN
-        )
+    are_all_named = bool(named) and len(of_named) == len(named)
+    causes = of_named if are_all_named else list(failures.values())
+    if not are_all_named and not wanted.keys() <= failures.keys():
+        return
+    gaps = [cause.gap for cause in causes if isinstance(cause, NoCompiler)]
+    if len(gaps) < len(causes):
+        raise next(cause for cause in causes if not isinstance(cause, NoCompiler))
+    if are_all_named:
+        raise Failure(in_one_sentence(gaps), 5)
+    raise Failure(f"no ABI can be built here: {in_one_sentence(gaps)}", NOTHING_RAN)
+
+
+def _report(failures: Sequence[Failure]) -> None:
+    """The ABIs that lack a compiler in one sentence: its line installs what all of them need."""
+    for failure in failures:
+        if not isinstance(failure, NoCompiler):
+            notify(failure.sentence)
+    if gaps := [failure.gap for failure in failures if isinstance(failure, NoCompiler)]:
+        notify(in_one_sentence(gaps))
 
 
 def _install_libraries(wanted: ProbesByAbi, known: Libraries) -> None:

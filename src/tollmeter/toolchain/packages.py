@@ -17,7 +17,7 @@ from tollmeter.notices import once
 from tollmeter.targets.ways import NATIVE, for_abi, lack
 from tollmeter.toolchain.abis import find, lack_of, needs
 from tollmeter.toolchain.build import Gap, find_compiler
-from tollmeter.toolchain.ready import ProbesByAbi, lacking
+from tollmeter.toolchain.ready import ProbesByAbi, in_one_sentence, lacking
 
 _MADE_FOR = {
     "init.x86_64": "x86_64",
@@ -30,10 +30,8 @@ _MADE_FOR = {
 
 
 def install_compilers(root: Path, abis: Iterable[Abi]) -> None:
-    """Installs all packages of this CPU's ABI files; the launcher names those that it may not install."""
-    packages = [package for abi in abis for package in (*abi.packages, "make")]
-    if packages and shutil.which("apt-get") is not None:
-        _launch(root, packages)
+    """Installs all packages of this CPU's ABI files, where that may be done."""
+    install(root, [package for abi in abis for package in (*abi.packages, "make")])
 
 
 def install_for(root: Path, requested: ProbesByAbi, targets: Sequence[str], machine: str) -> None:
@@ -56,9 +54,8 @@ def brought(root: Path, known: Mapping[str, Abi]) -> dict[str, str]:
     gaps = [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]
     if install(root, [package for gap in gaps for package in gap.packages]):
         compilers.update({gap.abi: find_compiler(known[gap.abi]) for gap in gaps})
-    for name, compiler in compilers.items():
-        if isinstance(compiler, Gap):
-            raise Failure(f"{name} cannot be compiled here: {compiler.reason}. {compiler.mend}", 5)
+    if gaps := [compiler for compiler in compilers.values() if isinstance(compiler, Gap)]:
+        raise Failure(in_one_sentence(gaps), 5)
     return {name: compiler for name, compiler in compilers.items() if isinstance(compiler, str)}
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import msgspec
 
 from tollmeter.extras import install_line
 from tollmeter.model import Abi, Failure
@@ -38,6 +41,22 @@ ProbesByAbi = Mapping[str, Collection[str]]
 class NoCompiler(Failure):
     """Nothing here compiles for an ABI."""
 
+    def __init__(self, gap: Gap) -> None:
+        super().__init__(in_one_sentence([gap]), 5)
+        self.gap = gap
+
+
+def in_one_sentence(gaps: Sequence[Gap]) -> str:
+    """Why these ABIs cannot be built, and one line that installs what all of them lack."""
+    reasons: dict[str, list[str]] = {}
+    for gap in gaps:
+        reasons.setdefault(gap.reason, []).append(gap.abi)
+    causes = [f"{', '.join(abis)}: {reason}" for reason, abis in reasons.items()]
+    packages = dict.fromkeys(package for gap in gaps for package in gap.packages)
+    mends = [install_line(packages)] if packages else []
+    mends += dict.fromkeys(gap.otherwise for gap in gaps if not gap.packages)
+    return f"{'; '.join(causes)}: {'; '.join(mends)}"
+
 
 def make_ready(
     root: Path, requested: ProbesByAbi, targets: Sequence[str] = (), unasked: Collection[str] = ()
@@ -56,7 +75,7 @@ def make_ready(
     tasks = []
     for name, compiler in compilers.items():
         if isinstance(compiler, Gap):
-            gaps[name] = NoCompiler(f"{name}: {compiler.reason}: {compiler.mend}", 5)
+            gaps[name] = NoCompiler(compiler)
         else:
             tasks.append(Task(abis[name], compiler, requested[name]))
     if any(is_loader_for(task.abi) for task in tasks):
@@ -67,7 +86,7 @@ def make_ready(
             _find_place(root, abis[name], requested[name], targets)
         except Failure as failure:
             gaps[name] = Failure(f"{name}: {failure.sentence}", failure.exit_code)
-    _remember(root, compilers, gaps)
+    _remember(root, compilers)
     return gaps
 
 
@@ -104,7 +123,12 @@ def _compilers(root: Path, abis: Sequence[Abi]) -> dict[str, str | Gap]:
             brought_compilers.bring_musl(root)
             make_beside(root, brought_compilers.MUSL_SPECS)
             compilers[abi.name] = find_compiler(abi)
-    return compilers
+    return compilers if shutil.which("make") else {name: _without_make(name, one) for name, one in compilers.items()}
+
+
+def _without_make(name: str, compiler: str | Gap) -> Gap:
+    gap = compiler if isinstance(compiler, Gap) else Gap(name, "no make", ())
+    return gap._replace(packages=(*gap.packages, "make"))
 
 
 @once()
@@ -138,19 +162,19 @@ def known_gap(root: Path, name: str) -> NoCompiler | None:
     try:
         if kept.stat().st_mtime < (_DPKG.stat().st_mtime if _DPKG.exists() else 0):
             return None
-        return NoCompiler(kept.read_text(encoding="utf-8").strip(), 5)
-    except (OSError, UnicodeDecodeError):
+        return NoCompiler(msgspec.json.decode(kept.read_bytes(), type=Gap))
+    except (OSError, ValueError):
         return None
 
 
-def _remember(root: Path, compilers: Mapping[str, str | Gap], gaps: Mapping[str, Failure]) -> None:
+def _remember(root: Path, compilers: Mapping[str, str | Gap]) -> None:
     """Where it cannot be kept it is found out again."""
     for name, compiler in compilers.items():
         kept = root / "build" / f"{name}.gap"
         with contextlib.suppress(OSError):
             if isinstance(compiler, Gap):
                 kept.parent.mkdir(exist_ok=True)
-                write(kept, f"{gaps[name].sentence}\n".encode())
+                write(kept, msgspec.json.encode(compiler))
             else:
                 kept.unlink(missing_ok=True)
 
