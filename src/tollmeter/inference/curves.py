@@ -113,17 +113,23 @@ def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
 
 def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
     """The points of a sweep, nearest first, each with the noise that its interval shows."""
-    medians = [row.median or 0.0 for row in rows]
     values = np.array([_undisturbed(row) for row in rows])
     # A size is at the least that it or a larger one ever took where that is the first cache's latency and the median is
     # not: the first cache serves no core but its own, and a busy sibling hyperthread only adds.
     least = np.minimum.accumulate([row.minimum or inf for row in reversed(rows)])[::-1]
     values = np.where((least < APART * least[0]) & (values > APART * least), least, values)
-    lows = [max(row.low or 0.0, middle / 10) for row, middle in zip(rows, medians, strict=True)]
-    highs = [row.high or middle for row, middle in zip(rows, medians, strict=True)]
-    noise = [log(high / low) / 3.92 for high, low in zip(highs, lows, strict=True)]
+    noise = [_noise(row) for row in rows]
     visits = max(int(median(row.visits for row in rows)), 1)
     return curve([size_of(row) for row in rows], values.tolist(), noise, visits)
+
+
+def _noise(row: Row) -> float:
+    """Standard deviation of the logarithm within this run: what other guests take of a shared cache in another run
+    does not blur the curve of this one."""
+    middle = row.median or 0.0
+    if row.shares and row.error is not None:
+        return row.error
+    return log((row.high or middle) / max(row.low or 0.0, middle / 10)) / (2 * NORMAL)
 
 
 def _undisturbed(row: Row) -> float:

@@ -322,9 +322,12 @@ def _number(name: str) -> int:
 
 
 def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, float, float]:
-    """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it."""
+    """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it. Sizes
+    that a cache of other guests may hold in another run are left out where two others show the level."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
     on = [row for row in plateau if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
+    own = [row for row in on if not row.shares]
+    on = own if len(own) >= 2 else on
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
     middle = median(float(row.median or 0) for row in on)

@@ -46,11 +46,11 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
     return None
 
 
-def remarks(outcomes: Sequence[Outcome], probe: Probe) -> list[str]:
+def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[str]:
     """What a row says beside its number: what its batches do and it does not declare, and whether its work could not be
-    verified."""
+    verified. counts: whether this run counts work; one of an old runtime does not, and no row of it says so."""
     made = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
-    return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe)])]
+    return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe) if counts else None])]
 
 
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:

@@ -79,7 +79,7 @@ class Known(NamedTuple):
     scatter: by probe, metric and state. evidence: by these and the target, that costs follow the core's clock.
     learned, precision: from earlier runs, and as asked for.
     made: what was made of visits already; None where nothing is kept. contended: share of the width readings below the
-    full width, where that is known."""
+    full width, where that is known. counts: whether a visit's work was counted at all, which old runtimes do not."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -90,6 +90,7 @@ class Known(NamedTuple):
     made: ReadingCache | None = None
     alternating: frozenset[Place] = frozenset()
     contended: Mapping[Place, float] = {}
+    counts: bool = False
 
     def is_of_like_machine(self, other: Known) -> bool:
         """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
@@ -98,7 +99,7 @@ class Known(NamedTuple):
             self.made is not None
             and _are_close(self.widths, other.widths)
             and _are_close(self.clocks_hz, other.clocks_hz)
-            and self.alternating == other.alternating
+            and (self.alternating, self.counts) == (other.alternating, other.counts)
         )
 
     def width_for_states(self, outcome: Outcome) -> float:
@@ -187,7 +188,9 @@ def row_name(row: Row, state: StateName | None) -> str:
 def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
     """All but the scatter, which takes the machine's state to be read."""
     groups: dict[Place, list[Outcome]] = defaultdict(list)
+    counts = False
     for outcome in outcomes:
+        counts = counts or outcome.counted is not None
         if outcome.status == "ok" and outcome.clock.kind in REAL_CLOCKS:
             groups[outcome.point.target, outcome.point.abi].append(outcome)
     rates: dict[str, list[float]] = defaultdict(list)
@@ -200,7 +203,7 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
             contended[place] = core.contended(widths[place])
     clocks_hz = {target: float(np.median(seen)) for target, seen in rates.items() if seen}
     alternating = frozenset(place for place, core in cores.items() if core.alternates)
-    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended)
+    return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended, counts)
 
 
 def core_clocks_hz(outcomes: Iterable[Outcome]) -> Mapping[str, float]:

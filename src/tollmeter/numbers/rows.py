@@ -275,7 +275,7 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
         return "unstable", wrong
     notes = []
     if good[0].clock.kind in REAL_CLOCKS:
-        notes += remarks(good, probe)
+        notes += remarks(outcomes, probe, counts=known.counts)
     if any(outcome.counted and outcome.counted.hugetlb_bytes for outcome in good):
         # They are in place of transparent ones, of which the system gave too few.
         notes.append("its huge pages are explicit ones (hugetlb)")

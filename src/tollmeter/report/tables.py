@@ -237,23 +237,30 @@ def toll_table(results: Results, tolls: Sequence[Toll] | None = None) -> Table |
         return None
     both = any(was_contended(toll) for toll in paid)
     columns = [Column("Tolls"), Column("uncontended" if both else "time", True)]
-    columns += [Column("all samples" if both else "in cycles", True, spare=2), Column("per ms", True, spare=1)]
     lines = [
         Line((toll.toll, headline(toll, both=both), beside(toll, both=both), per_ms(toll.value or 0.0)), toll.note)
         for toll in paid
     ]
+    spare = 0 if any(map(_is_only_beside, lines)) else 2
+    columns += [Column("all samples" if both else "in cycles", True, spare=spare), Column("per ms", True, spare=1)]
     lines += [Line((toll.toll, DASH, DASH, DASH), f"no number: {toll.reason}") for toll in tolls if toll.value is None]
     return Table(columns, lines)
 
 
+def _is_only_beside(line: Line) -> bool:
+    """Whether the only number of a toll is that over all samples."""
+    return line.cells[BESIDE - 1] == DASH and isinstance(line.cells[BESIDE], Figure)
+
+
 def brief(table: Table | None) -> Table | None:
-    """Without the notes, and without the column beside the time, unless it has the contended time of most tolls: both
-    are in the whole table, and a wrapped line costs a line of the answer."""
+    """Without the notes, and without the column beside the time, unless it has the second value of most tolls or the
+    only one of some: both are in the whole table, and a wrapped line costs a line of the answer."""
     if table is None:
         return None
     bare = replace(table, rows=tuple(replace(row, note="") for row in table.rows))
     with_figure = [row for row in table.rows if isinstance(row.cells[BESIDE], Figure)]
-    return bare if 2 * len(with_figure) >= len(table.rows) else without_column(bare, BESIDE)
+    keeps = 2 * len(with_figure) >= len(table.rows) or any(map(_is_only_beside, table.rows))
+    return bare if keeps else without_column(bare, BESIDE)
 
 
 def beside(toll: Toll, *, both: bool) -> Figure | str:
