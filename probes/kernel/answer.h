@@ -19,6 +19,8 @@
 #define ANSWER_REGISTER arm_r0
 #elif defined(__riscv)
 #define ANSWER_REGISTER __gregs[REG_A0]
+#elif defined(__loongarch__)
+#define ANSWER_REGISTER __gregs[4] /* a0 */
 #elif defined(__s390x__)
 #define ANSWER_REGISTER gregs[2]
 #endif

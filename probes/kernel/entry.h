@@ -112,6 +112,16 @@ TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
   register long a1 __asm__("a1") = second;
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1) : "memory");
   return a0;
+#elif defined(__loongarch__)
+  register long a7 __asm__("$a7") = number;
+  register long a0 __asm__("$a0") = first;
+  register long a1 __asm__("$a1") = second;
+  /* The kernel does not keep the temporary registers. */
+  __asm__ volatile("syscall 0"
+                   : "+r"(a0)
+                   : "r"(a7), "r"(a1)
+                   : "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8", "memory");
+  return a0;
 #elif defined(__powerpc64__)
   return kernel_has_scv ? kernel_enter_by_scv(number, first, second) : kernel_enter_by_sc(number, first, second);
 #elif defined(__powerpc__)

@@ -22,7 +22,8 @@
 namespace {
 
 enum {
-#if defined(__aarch64__) || defined(__riscv) || defined(__powerpc__) || defined(__mips__) || defined(__sparc__)
+#if defined(__aarch64__) || defined(__riscv) || defined(__powerpc__) || defined(__mips__) || defined(__sparc__) || \
+    defined(__loongarch__)
   SIDE_BY_SIDE = 16,
 #else
   SIDE_BY_SIDE = 10,
@@ -44,7 +45,7 @@ inline void pass(Number &value) {
 #elif defined(__aarch64__) || (defined(__arm__) && defined(__ARM_FP) && !defined(__SOFTFP__))
 #define FLOAT_REGISTER "+w"
 #elif (defined(__riscv) && defined(__riscv_flen)) || defined(__powerpc__) || defined(__s390x__) || \
-    defined(__sparc__) || (defined(__mips_hard_float))
+    defined(__sparc__) || defined(__mips_hard_float) || defined(__loongarch_hard_float)
 #define FLOAT_REGISTER "+f"
 #else
 #define FLOAT_REGISTER "+r"

@@ -75,6 +75,15 @@ enum { TRAP_STORE = 4, TRAP_ILLEGAL = 4, TRAP_BREAKPOINT = 4, TRAP_DIVIDE = TRAP
 #define TRAP_BREAKPOINT_TEXT ".word 0x00100073" /* ebreak, not compressed */
 #define TRAP_PRIVILEGED_TEXT "csrw sscratch, zero"
 
+#elif defined(__loongarch__)
+#define TRAP_PC              __pc
+enum { TRAP_STORE = 4, TRAP_ILLEGAL = 4, TRAP_BREAKPOINT = 4, TRAP_DIVIDE = TRAP_UNKNOWN, TRAP_PRIVILEGED = 4 };
+#define TRAP_ADDRESS         "r"
+#define TRAP_STORE_TEXT      "st.w $zero, %0, 0"
+#define TRAP_ILLEGAL_TEXT    ".word 0"
+#define TRAP_BREAKPOINT_TEXT "break 0"
+#define TRAP_PRIVILEGED_TEXT "csrwr $zero, 0x30" /* a scratch register of the kernel */
+
 #elif defined(__powerpc64__)
 #define TRAP_PC              gp_regs[32] /* the next instruction pointer */
 enum { TRAP_STORE = 4, TRAP_ILLEGAL = 4, TRAP_BREAKPOINT = 4, TRAP_DIVIDE = TRAP_UNKNOWN, TRAP_PRIVILEGED = 4 };

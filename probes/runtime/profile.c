@@ -155,6 +155,8 @@ static uintptr_t address_of(const ucontext_t *context) {
   return (uintptr_t)context->uc_mcontext.arm_pc;
 #elif defined(__riscv)
   return (uintptr_t)context->uc_mcontext.__gregs[REG_PC];
+#elif defined(__loongarch__)
+  return (uintptr_t)context->uc_mcontext.__pc;
 #elif defined(__powerpc64__)
   enum { NIP = 32 }; /* after the general registers (asm/ptrace.h) */
   return (uintptr_t)context->uc_mcontext.gp_regs[NIP];

@@ -32,6 +32,7 @@ ELF_MACHINES = {
     "EM_ARM": ElfMachine("arm", ("ARM", "ARM"), r"v(add|sub|n?mul|div|n?ml[as]|fn?m[as])\w*\.f(32|64)", True),
     "EM_MIPS": ElfMachine("mips", ("MIPS", "MIPS32"), r"(add|sub|mul|div|n?m(add|sub))\.[sd]", True),
     "EM_RISCV": ElfMachine("riscv64", ("RISCV", "RISCV64", "RISCVC"), r"f(add|sub|mul|div|n?m(add|sub))\.[sd]"),
+    "EM_LOONGARCH": ElfMachine("loongarch64"),
     "EM_PPC64": ElfMachine("ppc64", ("PPC", "64"), _POWER, True),
     "EM_S390": ElfMachine("s390x", ("SYSZ",), r"(a|s|mee?|d)[de]br?|m[as][de]br?|[vw]f(a|s|m|d|ma|ms)[sd]b"),
     "EM_SPARC": ElfMachine("sparc", ("SPARC",), _SPARC, True),
