@@ -51,6 +51,23 @@ def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int,
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
 
+@pytest.mark.parametrize(("every", "word"), [(0, "quiet"), (20, "busy")])
+def test_a_run_is_not_called_quiet_in_which_a_finding_names_a_disturbance(
+    tmp_path: Path, every: int, word: str
+) -> None:
+    """Planted: one tick for the hypervisor in each 20th visit, so that far fewer than a tenth of the samples go."""
+
+    def plant(told: list[Stream]) -> None:
+        for record in (record for stream in told for record in of("run", stream)):
+            record["surroundings"] |= {"seccomp_filters": 0, "traced": False, "unreadable": []}
+        for stream in visits(told)[::every] if every else ():
+            [*of("witness", stream)][3]["steal_ticks"] += 1
+
+    index = opened(tmp_path, "01", plant).index
+    assert index.run.verdict == word
+    assert [finding.name for finding in index.findings] == ["machine.time_is_stolen"] * bool(every)
+
+
 # ---- plants ----------------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
 from tollmeter.model import Build, ClockReading, Machine, Outcome, Point, Probe, Value
 from tollmeter.model.topology import RELATION, Topology, numbers
@@ -50,11 +51,11 @@ MOST_APART = 1.5
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
 SLACK_S = 0.2
-TICK_NS = 10_000_000
 X86 = ("x86_64", "i386", "i486", "i586", "i686")
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
     ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
+    ("loongarch",): ("loongarch",),
 }  # fmt: skip
 """Beginnings of ABIs' names, and of what `uname -m` says where the CPU itself executes them."""
 VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"), ("vsx", "altivec"): ("ppc",),

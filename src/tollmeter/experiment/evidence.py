@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.taken import Floats, Taken, ranked
+from tollmeter.experiment.taken import Floats, Taken, parts, ranked
 from tollmeter.model import Outcome, Probe, Sample, Samples
 
+TICK_NS = 10_000_000
+"""Of the kernel's accounting of stolen time."""
 CONTROL_MAY_MOVE = 0.05
 MOST_LOST = 0.01
 """Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
@@ -103,6 +106,31 @@ def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> fl
     counts = [(len(outcome.samples), bool(unseen(outcome, probes[outcome.point.probe]))) for outcome in outcomes]
     total = sum(count for count, _ in counts)
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
+
+
+class StolenTime(NamedTuple):
+    """What the hypervisor gave to other guests during samples. samples_hit: those that lost some of it."""
+
+    stolen_ns: float
+    measured_ns: float
+    samples_hit: int
+
+    @property
+    def share(self) -> float:
+        """Of the time of all samples."""
+        return self.stolen_ns / self.measured_ns if self.measured_ns > 0 else 0.0
+
+
+def stolen_time(outcomes: Sequence[Outcome]) -> StolenTime:
+    """Of the measured CPUs, in whole ticks of the kernel's accounting."""
+    ticks = hit = 0
+    measured_ns = 0.0
+    for some in parts(outcomes):
+        taken = Taken(outcome.samples for outcome in some)
+        seen = np.maximum(taken.column("steal_ticks"), 0.0)
+        ticks, hit = ticks + int(seen.sum()), hit + int((seen > 0).sum())
+        measured_ns += float(taken.timed_ns().sum())
+    return StolenTime(float(TICK_NS * ticks), measured_ns, hit)
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:

@@ -6,21 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-import numpy as np
-
-from tollmeter.experiment.evidence import unseen
-from tollmeter.experiment.taken import Taken, parts
+from tollmeter.experiment.evidence import stolen_time, unseen
 from tollmeter.findings import Claim, counted, native_rows, of_row, own_rows, ratio, rule
-from tollmeter.judgement.verdict import STATUS, is_emulated, is_intercepted, unread
+from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Results, Row, Severity
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
-LEAST_OTHERS = 0.2
-"""The kernel's own threads, and the ticks of its accounting, come to a tenth on an idle machine."""
 ORDINARY_POLICY = "other"
-TICK_NS, LEAST_STOLEN = 1e7, 0.01
 LEAST_DETOURS = 0.001
 LEAST_REGULAR = 0.25
 """Share of the distances: with fewer there is no period."""
@@ -56,16 +50,16 @@ def another_run_measures(results: Results) -> Iterator[Claim]:
 def other_programs_work(results: Results) -> Iterator[Claim]:
     """Other programs used the measured CPUs.
 
-    They took a fifth of the CPUs' time or more; in a run that is too short to count that, tasks waited for a CPU for as
-    long."""
+    They took more than a fifth of the CPUs' time; in a run that is too short to count that, tasks waited for a CPU for
+    as long."""
     seen = results.index.run.surroundings
     if seen is None or is_emulated(results.index.rows):
         return
-    if seen.others is not None and seen.others >= LEAST_OTHERS:
+    if seen.others is not None and seen.others > MOST_OTHERS:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
         evidence = ratio("CPU time of others, of all there was", seen.others)
         yield Claim(words, [evidence], "end them, or measure on CPUs that they do not use (--cpus)")
-    elif seen.others is None and seen.pressure is not None and seen.pressure >= LEAST_OTHERS:
+    elif seen.others is None and seen.pressure is not None and seen.pressure > MOST_OTHERS:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
         evidence = ratio("time in which some task waited for a CPU", seen.pressure)
         yield Claim(words, [evidence], "end other programs, or measure on CPUs that they do not use (--cpus)")
@@ -111,21 +105,14 @@ def time_is_stolen(results: Results) -> Iterator[Claim]:
     """The hypervisor gave a measured CPU to another guest.
 
     It took more than 1 % of the time of all samples on the machine's own clock."""
-    ticks = hit = 0
-    measured_ns = 0.0
-    for some in parts(native_outcomes(results.outcomes)):
-        taken = Taken(outcome.samples for outcome in some)
-        seen = np.maximum(taken.column("steal_ticks"), 0.0)
-        ticks, hit = ticks + int(seen.sum()), hit + int((seen > 0).sum())
-        measured_ns += float(taken.timed_ns().sum())
-    stolen_ns = TICK_NS * ticks
-    if measured_ns > 0 and stolen_ns / measured_ns > LEAST_STOLEN:
+    stolen = stolen_time(native_outcomes(results.outcomes))
+    if stolen.share > MOST_STOLEN:
         evidence = [
-            Evidence(what="time stolen during samples", value=stolen_ns, unit="ns"),
-            Evidence(what="time of all samples", value=measured_ns, unit="ns"),
-            counted("samples hit", hit),
+            Evidence(what="time stolen during samples", value=stolen.stolen_ns, unit="ns"),
+            Evidence(what="time of all samples", value=stolen.measured_ns, unit="ns"),
+            counted("samples hit", stolen.samples_hit),
         ]
-        words = f"the hypervisor gave {in_percent(stolen_ns / measured_ns, 1)} of the measured time to other guests"
+        words = f"the hypervisor gave {in_percent(stolen.share, 1)} of the measured time to other guests"
         yield Claim(words, evidence)
 
 

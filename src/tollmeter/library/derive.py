@@ -105,7 +105,7 @@ def _kept(folder: Path, made_of: str) -> Index | None:
 
 def make(contents: Contents, request: Request, folder: Path) -> Results:
     """Everything that is derived, from all that was recorded: rows, the run's verdict, the machine, findings."""
-    from tollmeter.experiment.evidence import unseen_share
+    from tollmeter.experiment.evidence import stolen_time, unseen_share
     from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
@@ -114,7 +114,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     from tollmeter.judgement.opposed import opposed, seconds_wanted, uncompared
     from tollmeter.judgement.verdict import verdict
     from tollmeter.numbers.known import machine_known
-    from tollmeter.numbers.meanings import main_place, native
+    from tollmeter.numbers.meanings import main_place, native, native_outcomes
     from tollmeter.numbers.rows import in_parts, rows_of_point, table, with_choices, with_relations
     from tollmeter.numbers.tolls import tolls
 
@@ -143,7 +143,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         summary=sentence(done, rows, precision, request.budget_seconds),
         uncompared=uncompared(outcomes, against, probes, ratios), contradictions=contradictions,
     )  # fmt: skip
-    run = msgspec.structs.replace(run, verdict=verdict(run, rows))
+    run = msgspec.structs.replace(run, verdict=verdict(run, rows, stolen_time(native_outcomes(outcomes)).share))
     more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
     run = msgspec.structs.replace(run, enough_s=_enough_s(run, done, more_s, request.budget_seconds))
 
@@ -191,8 +191,10 @@ def _probes(reported: Head) -> dict[str, Probe]:
 
 def _judged(bare: Results) -> Results:
     """With its findings, a study's claims, and whether the question was answered."""
+    from tollmeter.experiment.evidence import stolen_time
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
+    from tollmeter.numbers.meanings import native_outcomes
     from tollmeter.studies.study import study
 
     study_answers, run = study(bare), bare.index.run
@@ -201,7 +203,8 @@ def _judged(bare: Results) -> Results:
     findings = all_findings(bare)
     known = _of_known_rows(bare)
     intercepted = run.surroundings is not None and is_intercepted(run.surroundings, bare.index.rows)
-    worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows)
+    stolen_share = stolen_time(native_outcomes(bare.outcomes)).share
+    worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows, stolen_share)
     kept = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
     run = msgspec.structs.replace(run, withheld_problems=kept.problems)
     index = msgspec.structs.replace(
