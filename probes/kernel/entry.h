@@ -84,6 +84,10 @@ TOLL_NOINLINE static long kernel_enter_by_sc(long number, long first, long secon
 }
 #endif
 
+#ifdef __loongarch__
+#define NOT_KEPT "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8" /* by the kernel */
+#endif
+
 /* Enters the kernel once with two operands; returns its answer, a negative errno after a refusal. */
 TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
 #if defined(__x86_64__)
@@ -116,11 +120,7 @@ TOLL_NOINLINE static long kernel_enter(long number, long first, long second) {
   register long a7 __asm__("$a7") = number;
   register long a0 __asm__("$a0") = first;
   register long a1 __asm__("$a1") = second;
-  /* The kernel does not keep the temporary registers. */
-  __asm__ volatile("syscall 0"
-                   : "+r"(a0)
-                   : "r"(a7), "r"(a1)
-                   : "$t0", "$t1", "$t2", "$t3", "$t4", "$t5", "$t6", "$t7", "$t8", "memory");
+  __asm__ volatile("syscall 0" : "+r"(a0) : "r"(a7), "r"(a1) : NOT_KEPT, "memory");
   return a0;
 #elif defined(__powerpc64__)
   return kernel_has_scv ? kernel_enter_by_scv(number, first, second) : kernel_enter_by_sc(number, first, second);
