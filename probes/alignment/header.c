@@ -163,7 +163,11 @@ static void work(const struct toll_run *r, struct toll_work *work) {
 
 static const char *const ways[] = {"overlay", "packed", "halves", "copy", "shifted", "trapped", NULL};
 static const struct toll_parameter parameters[] = {
-    {.name = "way", .kind = TOLL_CHOICE, .summary = "how the misaligned header is read", .choices = ways}, {0}};
+    {.name = "way",
+     .kind = TOLL_CHOICE,
+     .summary = "a structure over the frame, declared packed, 16-bit halves, a copy, a frame two bytes later, or traps",
+     .choices = ways},
+    {0}};
 static const struct toll_metric metrics[] = {{.name = "header",
                                               .unit = "ns",
                                               .summary = "four fields of one header read",

@@ -203,7 +203,7 @@ static const struct toll_metric metrics[] = {{.name = "position",
                                               .unit = "ns",
                                               .summary = "one position reached at the last half-move",
                                               .means = "wide-integers",
-                                              .toll = "reach a chess position by 64-bit sets"},
+                                              .toll = "chess move generation on 64-bit bitboards"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

@@ -92,7 +92,7 @@ static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "one entry past the check, and the return",
                                               .means = "checked-entry",
-                                              .toll = "system call checked by {check}"},
+                                              .toll = "system call behind a filter, {check}"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

@@ -56,7 +56,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (gate == INT80 && !int80_is_open()) return toll_skip(r, "this kernel keeps the int 0x80 gate shut");
   if (gate == VDSO && !gates->vdso) return toll_skip(r, "the kernel offers this ABI no gate of its own in the vDSO");
   if (gate == SC && !has_two_instructions())
-    return toll_skip(r, "the ordinary gate is the only instruction for it here");
+    return toll_skip(r, "the C library's instruction for system calls is the only one here");
   return TOLL_OK;
 }
 
@@ -103,7 +103,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "one entry into the kernel by this gate and the return",
-                                              .toll = "system call by the {gate} gate"},
+                                              .toll = "system call, {gate} entry"},
                                              {0}};
 
 const struct toll_probe toll_probe = {

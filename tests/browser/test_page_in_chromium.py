@@ -348,8 +348,9 @@ def many_tolls() -> Results:
     return example_runs.with_index(results, tolls=tolls)
 
 
-def test_on_a_phone_the_page_is_short_and_its_ladder_opens(gallery: Gallery) -> None:
-    with gallery.show(many_tolls, width=390, folded=True, is_mobile=True, has_touch=True) as shown:
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_is_short_and_its_ladder_opens(gallery: Gallery, width: int) -> None:
+    with gallery.show(many_tolls, width=width, folded=True, is_mobile=width < 400, has_touch=True) as shown:
         page, rungs = shown.page, shown.page.locator("#tolls tbody tr:visible")
         assert page.evaluate("document.documentElement.scrollHeight") < MOST_PIXELS
         few = rungs.count()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import example_runs
@@ -94,14 +95,27 @@ def test_the_answer_comes_first(page: Reader) -> None:
         for _, a in page.tags
         if a.get("id") in ("memory", "tolls", "findings", "charts", "families", "provenance")
     ]
-    assert order == ["memory", "findings", "tolls", "charts", "families", "provenance"]
+    assert order == ["memory", "tolls", "findings", "charts", "families", "provenance"]
     text = " ".join(page.words)
     assert (
         text.index("AMD EPYC (Zen 5)")
         < text.index("L1d ends")
-        < text.index("neighbours use the rest")
         < text.index("ask an object over pipe")
+        < text.index("neighbours use the rest")
     )
+
+
+def test_a_remark_of_several_tolls_is_explained_once() -> None:
+    """Below the table; each of their rows has a mark. What one row alone remarks stands at that row."""
+    results = example_runs.small()
+    said = "its work could not be verified: a short batch took {} times as long"
+    first, second, third, *others = results.index.tolls
+    noted = [msgspec.structs.replace(toll, note=note) for toll, note in (
+        (first, said.format(2)), (second, said.format(3)), (third, "a mode: rare"))]  # fmt: skip
+    text = render(example_runs.with_index(results, tolls=(*noted, *others)))
+    assert text.count("its work could not be verified: each row") == 1
+    assert text.count("<sup title=") == 2
+    assert text.count("<small>a mode: rare</small>") == 1
 
 
 def test_everything_inline_is_pinned_by_its_hash_and_nothing_else_may_run(page: Reader, both: Reader) -> None:

@@ -46,7 +46,7 @@ PALETTE = {
 LIGHT, DARK = ({name: pair[place] for name, pair in PALETTE.items()} for place in (0, 1))
 
 THINGS = {
-    "small": 0, "small pages": 0, "huge": 1, "huge pages": 1, "local": 2, "small pages, page-local order": 2,
+    "small": 0, "small pages": 0, "huge": 1, "huge pages": 1, "local": 2, "small pages, a few at a time": 2,
     "read": 0, "write": 1, "copy": 2, "update": 3,
     "x86_64": 0, "ia32": 1, "x32": 2, "aarch64": 0, "arm-soft": 3, "arm-hard": 4, "arm-fpa": 5,
     "hardware": 0, "emulated": 1, "trapped": 2, "forward": 0, "backward": 1, "random": 2,

@@ -113,7 +113,7 @@ def _direction(model: HardwareModel, effect: Effect) -> str:
 
 def row_name(row: FleetRow) -> str:
     words = (row.probe, row.metric, *(f"{name}={value}" for name, value in row.parameters.items()))
-    state = {"all": " over all samples", "unknown": " on a core of unknown state"}.get(row.state, "")
+    state = {"all": " over all samples", "unknown": ", contention unknown"}.get(row.state, "")
     return clean(" ".join(map(str, words)) + state)
 
 

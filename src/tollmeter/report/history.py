@@ -26,7 +26,7 @@ WIDEST, NARROW = 72, 24
 MOST_TABLES = 6
 STATES = {
     "whole": "uncontended core", "all": "over all samples", "shared": "contended core",
-    "unknown": "core of unknown state", "first": "first mode", "second": "second mode",
+    "unknown": "contention unknown", "first": "first mode", "second": "second mode",
 }  # fmt: skip
 
 

@@ -39,11 +39,11 @@ from tollmeter.root import ROOT, typed
 from tollmeter.studies.attribution import largest
 
 TEMPLATES = Path(__file__).parent / "templates"
-BESIDE_MEMORY = "latency"
+BESIDE_MEMORY = ("latency", "bandwidth")
 LADDER = "ladder"
 """Drawn by the page itself, as its table of tolls."""
 
-FEATURED = ("bandwidth", "parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
+FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution", "steadiness")
 """Charts that are open on the page; the others are folded with their family."""
 
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -110,11 +110,11 @@ def island(data: Mapping[str, Any]) -> str:
 
 def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     discarded = tables.discarded(results)
-    probes = dossiers(results, drawn, discarded)
+    probes, memory = dossiers(results, drawn, discarded), tables.memory_table(results)
     index = results.index
     unfinished = "" if index.run.verdict == "interrupted" else tables.unfinished(results)
     folded = [chart for chart in drawn if chart.general and not chart.name.startswith(REDRAWN)
-              and chart.name not in (BESIDE_MEMORY, *FEATURED)]  # fmt: skip
+              and chart.name not in (*BESIDE_MEMORY, *FEATURED)]  # fmt: skip
     verdict = run_verdict.verdict(results)
     worth = {
         "word": run_verdict.word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
@@ -137,7 +137,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "unfinished": unfinished,
         **_study(results, drawn),
         "in_turns": below_the_headline(results),
-        "memory": tables.memory_table(results),
+        "memory": memory,
         "between_nodes": machine_tables.node_tables(results),
         "of_kinds": machine_tables.of_kinds(results),
         "kinds": machine_tables.kind_tables(results),
@@ -151,8 +151,8 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
             (finding, [tables.evidence(item, results) for item in finding.evidence], chart_of(finding, drawn))
             for finding in tables.findings(results)
         ],
-        "first": [chart for chart in drawn if chart.name == BESIDE_MEMORY],
-        "charts": [chart for chart in drawn if chart.name in FEATURED],
+        "first": [chart for chart in drawn if memory and chart.name in BESIDE_MEMORY],
+        "charts": [chart for chart in drawn if chart.name in (FEATURED if memory else (*BESIDE_MEMORY, *FEATURED))],
         "probes": probes,
         "families": families(probes, folded),
         "command": command(results),

@@ -6,8 +6,9 @@ The page draws the ladder without a script: places on the log scale are shares o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
@@ -54,7 +55,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Rung:
-    """mark: None for a toll without a number, whose reason is in note. known: shown where there is little room."""
+    """mark: None for a toll without a number, whose reason is in note. remark: number of the remark below the table
+    that the toll shares with others, from 1 on, with its own words in note. known: shown before the others are
+    asked for. words: what the words of its name mean, by parameter."""
 
     toll: str
     mark: Mark | None
@@ -63,15 +66,21 @@ class Rung:
     fit: str
     note: str
     known: bool
+    remark: int = 0
+    words: str = ""
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """beside: what the column next to the time holds. ticks: place in per cent, and words."""
+    """time, beside: what the column of the time holds, and the one next to it. ticks: place in per cent, and words.
+    remarks: what several tolls share, by number. words: what the words of the names mean, by probe and parameter."""
 
+    time: str
     beside: str
     ticks: tuple[tuple[str, str], ...]
     groups: tuple[tuple[str, tuple[Rung, ...]], ...]
+    remarks: tuple[str, ...] = ()
+    words: tuple[tuple[str, str], ...] = ()
 
 
 def ladder(results: Results) -> Ladder | None:
@@ -91,10 +100,36 @@ def ladder(results: Results) -> Ladder | None:
         ticks.append((_at(10.0**decade, decades), words))
     both = any(was_contended(toll) for toll in paid)
     known = best_known(results)
-    groups = tuple(
-        (name, tuple(_rung(toll, decades, both, toll in known) for toll in tolls)) for name, tolls in grouped(results)
-    )
-    return Ladder("all samples" if both else "in cycles", tuple(ticks), groups)
+    shared = _shared_remarks(results.index.tolls)
+
+    def finished(toll: Toll) -> Rung:
+        rung = _rung(toll, decades, both, toll in known)
+        said = "; ".join(f"{name}: {summary}" for name, summary in _words(toll, results.probes).items())
+        return replace(rung, words=said, remark=shared.index(_stem(toll)) + 1 if _stem(toll) in shared else 0)
+
+    groups = tuple((name, tuple(map(finished, tolls))) for name, tolls in grouped(results))
+    meanings = {f"{toll.probe} {name}": summary for toll in results.index.tolls
+                for name, summary in _words(toll, results.probes).items()}  # fmt: skip
+    columns = ("uncontended", "all samples") if both else ("time", "in cycles")
+    return Ladder(*columns, tuple(ticks), groups, shared, tuple(meanings.items()))
+
+
+def _stem(toll: Toll) -> str:
+    """A remark without the numbers of its row."""
+    return toll.note.partition(":")[0] if toll.value is not None and ":" in toll.note else ""
+
+
+def _shared_remarks(tolls: Sequence[Toll]) -> tuple[str, ...]:
+    counts = Counter(filter(None, map(_stem, tolls)))
+    return tuple(stem for stem, number in counts.items() if number > 1)
+
+
+def _words(toll: Toll, probes: Mapping[str, Probe]) -> dict[str, str]:
+    """What the choices in a toll's name are, by the parameter's name, as the probe says."""
+    probe = probes.get(toll.probe)
+    metric = next((metric for metric in probe.metrics if metric.name == toll.metric), None) if probe else None
+    return {parameter.name: parameter.summary for parameter in (probe.parameters if probe else ())
+            if parameter.choices and metric and f"{{{parameter.name}}}" in (metric.toll or "")}  # fmt: skip
 
 
 def _rung(toll: Toll, decades: range, both: bool, known: bool) -> Rung:

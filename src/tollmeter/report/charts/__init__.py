@@ -224,7 +224,7 @@ def _height(datum: Datum) -> float | None:
 
 
 def _named(datum: Datum) -> str:
-    fields = ("label", "panel", "series", "at", "pair", "a", "b")
+    fields = ("label", "panel", "series", "at", "beside", "pair", "a", "b")
     words = dict.fromkeys(str(datum[field]) for field in fields if datum.get(field) not in (None, ""))
     return f"{datum['value']} ({', '.join(words)})" if words else str(datum["value"])
 

@@ -69,7 +69,7 @@ def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
-PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, page-local order"}
+PAGES = {"small": "small pages", "huge": "huge pages", "local": "small pages, a few at a time"}
 OPERATIONS = ("read", "write", "copy", "update")
 BANDWIDTHS = tuple(f"{operation}-bandwidth-of-size" for operation in OPERATIONS)
 
@@ -105,7 +105,7 @@ def latency(bench: Bench) -> Iterator[Chart]:
         y_title=_y_title(rows, "one dependent load"),
         x_title="bytes of the buffer, read in random order",
         boundaries=[*knee_marks(bench), *reported_sizes(bench, rows)] if bench.is_the_machine else (),
-        height=380,
+        height=300,
     )
     yield from charted(bench, rows, LATENCY, curves)
 
@@ -137,6 +137,7 @@ def bandwidth(bench: Bench) -> Iterator[Chart]:
         y_title=bench.axis_title(chosen, "bytes counted a second"),
         x_title="bytes of each buffer",
         boundaries=[*knee_marks(bench), *reported_sizes(bench, chosen)] if bench.is_the_machine else (),
+        height=280,
     )
     yield from charted(bench, chosen, BANDWIDTH, curves)
 
@@ -242,6 +243,7 @@ def _y_title(rows: Sequence[Row], operation: str) -> str:
 
 LOAD = Subject("load", "Latency under load", "How much longer does a load wait while other CPUs use the memory?",
                ("latency-of-traffic", "traffic-beside"))  # fmt: skip
+MIXES = {"1:0": "reads alone", "nt": "non-temporal stores"}
 X_TITLE = "traffic of the other CPUs per second"
 
 
@@ -252,7 +254,8 @@ def load(bench: Bench) -> Iterator[Chart]:
         return
 
     def mix(row: Row) -> str:
-        return str(row.parameters.get("mix", "traffic"))
+        given = str(row.parameters.get("mix", "traffic"))
+        return MIXES.get(given, f"{given} lines read to written" if ":" in given else given)
 
     data = tuple(
         datum(row, x=traffic.median, beside=str(quantity(traffic.median, traffic.unit, traffic.low, traffic.high)),
