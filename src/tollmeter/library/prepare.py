@@ -110,8 +110,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     )
     plan = plan_of(request, catalog, machine)
     if plan.asked_s > plan.budget_seconds:
-        request = _narrowed(plan, request)
-        notify(request.narrowed)
+        request, text = _narrowed(plan, request)
+        notify(text)
     request = with_history(request, machine, {point.probe for point in plan.points()})
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
@@ -160,17 +160,18 @@ def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     )  # fmt: skip
 
 
-def _narrowed(plan: Plan, request: Request) -> Request:
-    """The request that says that its budget is too short for most points, what is measured in it, and which of the
-    usual budgets suffices."""
+def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
+    """The request that says which points it leaves out; and the estimate that is printed before the run: that the
+    budget is too short for most points, what is measured in it, and which of the usual budgets suffices."""
     long = (seconds for seconds in BUDGETS_S if _leaves(request, seconds) >= plan.asked_s)
     enough_s = next(long, 3600 * (ceil(plan.asked_s / 3600) + 1))
     points = len(plan.points())
     asked = plan.asked or points
     counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"
     time_needed = f"{plan.asked_s:.0f} s" if plan.asked_s < 120 else f"{plan.asked_s / 60:.0f} min"
-    mends = [f"--budget {budget_text(enough_s)} is enough for all"]
+    mends, left_out = [f"--budget {budget_text(enough_s)} is enough for all"], ""
     if 0 < points < plan.asked:
+        left_out = f"Of {plan.asked} requested points only the {points} typical of them were measured."
         mends.append("--all-points measures them all, whatever the budget")
         done = f"the {points} typical ones are measured" if points > 1 else "the typical one is measured"
     else:
@@ -178,7 +179,7 @@ def _narrowed(plan: Plan, request: Request) -> Request:
     if words := _fewer_words(plan):
         mends.append(f"{words} requests fewer")
     text = f"{counted} about {time_needed} to converge; in {request.budget_seconds:g} s {done}. {'; '.join(mends)}."
-    return msgspec.structs.replace(request, narrowed=text, planned_s=enough_s)
+    return msgspec.structs.replace(request, narrowed=left_out, planned_s=enough_s), text
 
 
 def _leaves(request: Request, budget_seconds: float) -> float:

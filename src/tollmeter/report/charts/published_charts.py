@@ -136,9 +136,15 @@ def _dots(claims: Sequence[Claim], title: str) -> Spec:
     x = alt.X("y:Q", title=title, scale=scale, axis=alt.Axis(**marks.BESIDE_WORDS))
     y = alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
+    one = _equal(title == TITLES["ratio"])
     tips = marks.hover(("label", "figure"))[:-1]
     dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=tips)
-    return marks.finished(alt.layer(reach, dot), len(claims) * step + 20)
+    return marks.finished(alt.layer(*one, reach, dot), len(claims) * step + 20)
+
+
+def _equal(is_ratio: bool) -> list[alt.Chart]:
+    """The line at 1: both sides are equal there."""
+    return [alt.Chart(marks.values([{"x": 1.0}])).mark_rule(style="reported").encode(alt.X("x:Q"))] if is_ratio else []
 
 
 # ---- sides ----------------------------------------------------------------------------------------------------------
@@ -232,7 +238,8 @@ def _sides_chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[st
     reach = base.mark_rule(style="whisker", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, beside, by["color"])
     tips = marks.hover(("label", "of"), ("series", "whose"))[:-1]
     dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
-    spec = marks.finished(alt.layer(reach, dot), len(labels) * len(order) * BAR_STEP + ROOM)
+    layers = [*_equal(figure.drawn == "programs"), reach, dot]
+    spec = marks.finished(alt.layer(*layers), len(labels) * len(order) * BAR_STEP + ROOM)
     return _chart_of(figure, spec, probes, _sides_sentence(data))
 
 
