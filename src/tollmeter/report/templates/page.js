@@ -236,11 +236,19 @@
     return item;
   }
 
+  // Whether all tolls were unfolded before something was sought.
+  let before = null;
   function seek() {
     const wanted = search.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (one) => wanted.every((word) => words.get(one).includes(word));
     for (const one of sought) one.hidden = wanted.length > 0 && !fits(one);
-    if (every && wanted.length) every.checked = true;
+    if (every && wanted.length) {
+      before ??= every.checked;
+      every.checked = true;
+    } else if (every && before !== null) {
+      every.checked = before;
+      before = null;
+    }
     for (const family of folded) {
       const found = wanted.length > 0 && sought.some((one) => !one.hidden && family.contains(one));
       family.hidden = wanted.length > 0 && !found;
