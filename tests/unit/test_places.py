@@ -74,10 +74,45 @@ def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path, monkeypatch:
     )
     found = [places.find_run(name) for name in ("LAST:default", "LAST:default~1", "LAST:time~0")]
     assert found == [folders[2], folders[0], folders[3]]
+    assert places.find_run("LAST") == folders[3], "without a link the youngest"
     with pytest.raises(Failure, match=r"default~2: 2 of them"):
         places.find_run("LAST:default~2")
     with pytest.raises(Failure, match="did you mean default"):
         places.find_run("LAST:defalt")
+
+
+@pytest.mark.parametrize(
+    ("need", "found"), [("any", "commands"), ("suite", "stopped"), ("ended", "whole")], ids=lambda text: text
+)
+def test_the_last_run_is_the_last_of_the_kind_that_a_verb_needs(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, need: places.Need, found: str
+) -> None:
+    """After a run of commands and a run that Ctrl-C ended, a comparison of the last two runs found no row."""
+    visit, end = '{"k":"visit","v":2}\n', '{"k":"end"}\n'
+    notes = {status: f'{{"k":"run","status":"{status}"}}\n{end}' for status in ("measuring", "settled", "interrupted")}
+    journals = {
+        "before": visit + notes["settled"], "whole": visit + notes["measuring"] + visit + notes["settled"],
+        "killed": notes["settled"] + visit, "stopped": visit + notes["interrupted"],
+        "commands": visit + notes["settled"],
+    }  # fmt: skip
+    for number, (name, text) in enumerate(journals.items()):
+        folder = made(shared / "runs" / name)
+        (folder / JOURNAL).write_text(text)
+        os.utime(folder / JOURNAL, (number, number))
+    monkeypatch.setattr(
+        places, "read_request", lambda folder: SimpleNamespace(
+            suite=SimpleNamespace(name=folder.name), is_of_commands=folder.name == "commands"
+        ),
+    )  # fmt: skip
+    said: list[str] = []
+    monkeypatch.setattr(notices, "_listeners", [said.append])
+    assert places.find_run("LAST", need).name == found
+    (line,) = said
+    assert line.startswith("LAST is ") and found in line and ("commands" in line)
+    if need == "ended":
+        assert places.find_run("LAST~1", need).name == "before"
+        with pytest.raises(Failure, match="2 of them"):
+            places.find_run("LAST~2", need)
 
 
 @pytest.mark.parametrize(

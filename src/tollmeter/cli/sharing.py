@@ -206,7 +206,7 @@ def report(
     from tollmeter.library.row_words import runs_and_words
 
     runs, rows = runs_and_words(words or [])
-    folders = [places.find_run(name) for name in runs or [places.LAST]]
+    folders = [places.find_run(name, "ended") for name in runs or [places.LAST]]
     for path in _of_one(folders[0], rows, charts, out) if len(folders) == 1 else _of_two(folders, rows, charts, out):
         print(path)
 

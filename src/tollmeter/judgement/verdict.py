@@ -10,7 +10,7 @@ import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.judgement.convergence import budget_text
-from tollmeter.model import REAL_CLOCKS, Row, RunInfo, RunVerdict, Study, Surroundings
+from tollmeter.model import REAL_CLOCKS, STOPPED, Row, RunInfo, RunVerdict, Study, Surroundings
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import is_counted
 
@@ -28,7 +28,6 @@ MOST_STOLEN = 0.01
 MOST_UNSEEN = 0.1
 STATUS = "/proc/self/status"
 """The source that reports seccomp filters and a tracer."""
-STOPPED = ("interrupted", "measuring")
 MOST_UNREACHED = 0.25
 LEAST_JUDGED = 0.5
 """Of a study's figures: where more were judged it has its answer, and rows that lack visits are only beside it. In a

@@ -44,7 +44,7 @@ def compared(
     """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: the rows
     that are kept, with the verdicts that they have among all. Raises Failure: 2 for what names no such comparison, 5
     for a damaged run, 6 where no row has a number in both."""
-    folders = [places.find_run(name) for name in names]
+    folders = [places.find_run(name, "ended") for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
     if words:
         comparisons = _part(comparisons, words)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +23,9 @@ from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
 from tollmeter.plan.points import accepts, several_of
+from tollmeter.store.index import has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.journal import has_ended
 from tollmeter.store.request import read_request
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
@@ -45,8 +48,8 @@ from tollmeter.toolchain.ready import (
 ROOT = root.ROOT
 SUITES = ROOT / "suites"
 LAST = "LAST"
-_BEFORE_LAST = re.compile(rf"{LAST}~(\d{{1,6}})")
-_LAST_OF_SUITE = re.compile(rf"{LAST}:([^~]+)(?:~(\d{{1,6}}))?")
+_LAST = re.compile(rf"{LAST}(?::([^~]+))?(?:~(\d{{1,6}}))?")
+Need = Literal["any", "suite", "ended"]
 NOTHING_RAN = 6
 
 
@@ -322,33 +325,28 @@ def new_folder(suite: str) -> Path:
     return next(folder for folder in numbered if not os.path.lexists(folder))
 
 
-def find_run(name: str) -> Path:
-    """A folder, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the runs of one suite. Raises
-    Failure (2) with the nearest names."""
+def find_run(name: str, need: Need = "any") -> Path:
+    """A folder, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the runs of one suite. need: the
+    runs that LAST counts, any, of a suite, or of a suite that came to its end with a number. Raises Failure (2) with
+    the nearest names."""
     if not name:
         raise Failure(f"a run's name is missing: `{root.typed('list', 'runs')}` lists all runs")
-    if of_suite := _LAST_OF_SUITE.fullmatch(name):
-        return _last_of_suite(of_suite[1], int(of_suite[2] or 0))
-    if before := _BEFORE_LAST.fullmatch(name):
-        # Of the runs that are not younger than LAST, and are not LAST itself.
-        last, number = find_run(LAST).resolve(), int(before[1])
-        ended = (last / JOURNAL).stat().st_mtime
-        earlier = [run for run in run_folders() if run.resolve() != last and (run / JOURNAL).stat().st_mtime <= ended]
-        if number > len(earlier):
-            raise Failure(
-                f"there is no run {LAST}~{number}; {LAST} has {len(earlier)} older run{'s' * (len(earlier) != 1)}"
-            )
-        return shown(earlier[-number].resolve()) if number else shown(last)
+    if last := _LAST.fullmatch(name):
+        return _last(name, need, last[1] or "", int(last[2] or 0))
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
-            return shown(folder.resolve()) if name == LAST else folder
+            return folder
     if Path(name).is_dir():
         raise Failure(f"{name} is not a run: it has no {JOURNAL}")
     known = [folder.name for folder in run_folders()]
-    if name == LAST or not known:
-        where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
-        raise Failure(f"there is no run {name!r}; no run was found in {where}")
+    if not known:
+        raise _no_run(name)
     raise catalog.unknown("run", name, known)
+
+
+def _no_run(name: str) -> Failure:
+    where = " or ".join(str(shown(place)) for place in dict.fromkeys((RUNS, ROOT / "runs")))
+    return Failure(f"there is no run {name!r}; no run was found in {where}")
 
 
 def is_run(name: str) -> bool:
@@ -356,18 +354,63 @@ def is_run(name: str) -> bool:
     return any((place / name / JOURNAL).exists() for place in (Path(), RUNS, ROOT / "runs"))
 
 
-def _last_of_suite(suite: str, before: int) -> Path:
-    """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs."""
-    seen: dict[str, list[Path]] = {}
-    for folder in reversed(run_folders()):
-        with contextlib.suppress(Failure):
-            seen.setdefault(read_request(folder).suite.name, []).append(folder)
-        if len(seen.get(suite, ())) > before:
-            notify(f"{LAST}:{suite}{f'~{before}' if before else ''} is {shown(seen[suite][before])}")
-            return shown(seen[suite][before])
-    if suite not in seen:
-        raise catalog.unknown("suite with a run", suite, sorted(seen))
-    raise Failure(f"there is no run {LAST}:{suite}~{before}: {len(seen[suite])} of them are there")
+def _last(name: str, need: Need, suite: str, before: int) -> Path:
+    """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs. Says which run it
+    is, and why it is not a younger one."""
+    folders = _youngest_first()
+    if not folders:
+        raise _no_run(name)
+    others = {folder: _unfit(folder, need, suite) for folder in folders}
+    fit = [folder for folder in folders if not others[folder]]
+    if not fit and need != "any" and not suite:
+        # Where none ended, what there is of one is better than nothing.
+        others = {folder: _unfit(folder, "suite", suite) for folder in folders}
+        fit = [folder for folder in folders if not others[folder]]
+    if suite and not fit:
+        raise catalog.unknown("suite with a run", suite, sorted({_suite_of(folder) for folder in folders} - {""}))
+    if before >= len(fit):
+        reasons = sorted({why for why in others.values() if why})
+        more = f"; the others: {'; '.join(reasons)}" if reasons else ""
+        raise Failure(f"there is no run {name}: {len(fit)} of them are there{more}")
+    passed = [other for other in folders[: folders.index(fit[before])] if others[other]] if not suite else []
+    younger = f"; {shown(passed[0])} is younger, but {others[passed[0]]}" if passed else ""
+    more = f", and so {len(passed) - 1} more" if len(passed) > 1 else ""
+    notify(f"{name} is {shown(fit[before])}{younger}{more}")
+    return shown(fit[before])
+
+
+def _youngest_first() -> list[Path]:
+    """The run that LAST leads to, wherever that is, then those that are not younger."""
+    link = next((place / LAST for place in (RUNS, ROOT / "runs") if (place / LAST / JOURNAL).exists()), None)
+    folders = [folder.resolve() for folder in reversed(run_folders())]
+    if link is None:
+        return folders
+    last = link.resolve()
+    ended = (last / JOURNAL).stat().st_mtime
+    return [last, *(run for run in folders if run != last and (run / JOURNAL).stat().st_mtime <= ended)]
+
+
+def _unfit(folder: Path, need: Need, suite: str) -> str:
+    """Why a run is not meant, as a sentence's part; empty where it is."""
+    if need == "any" and not suite:
+        return ""
+    try:
+        request = read_request(folder)
+    except Failure:
+        return "it cannot be read"
+    if suite and request.suite.name != suite:
+        return f"it is of {request.suite.name}"
+    if not suite and request.is_of_commands:
+        return f"it is of commands ({LAST}:time)"
+    if need != "ended":
+        return ""
+    return "it was interrupted" if not has_ended(folder) else "it has no number" if has_numbers(folder) is False else ""
+
+
+def _suite_of(folder: Path) -> str:
+    with contextlib.suppress(Failure):
+        return read_request(folder).suite.name
+    return ""
 
 
 def run_folders() -> list[Path]:

@@ -68,7 +68,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
             "--resume takes what to measure from the run. It accepts only --budget, --format, --dry-run, --quiet "
             "and --beside; and --target, --clock, --peer and --folder with the values of that run"
         )
-    folder = places.find_run(name)
+    folder = places.find_run(name, "suite")
     request, contents = read_request(folder), read(folder)
     if request.settings:
         raise Failure(f"{folder} was begun by an older Tollmeter: start a new run", exit_code=5)

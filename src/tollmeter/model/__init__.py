@@ -14,8 +14,8 @@ from tollmeter.model.samples import *
 from tollmeter.model.topology import *
 
 __all__ = [
-    "BEST_KNOWN", "INDEX_FORMAT", "LEAST_CHANGE", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "UNITS", "Abi",
-    "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim",
+    "BEST_KNOWN", "INDEX_FORMAT", "LEAST_CHANGE", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "STOPPED", "UNITS",
+    "Abi", "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Claim",
     "ClaimVerdict", "Clock", "ClockReading", "Columns", "Condition", "CoreKind", "Counted", "Distances", "Evidence",
     "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "HugePages", "Index", "Inference", "InferenceKind",
     "Kind", "KindAnswer", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "MemoryNode", "Metric",

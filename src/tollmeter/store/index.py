@@ -104,6 +104,15 @@ def load_excerpt(folder: Path, wanted: str, probes: str | None) -> Excerpt | Non
     return _read(folder, wanted, partial(_excerpt, probes=probes))
 
 
+def has_numbers(folder: Path) -> bool | None:
+    """Whether a row has one, by the index that is kept; None where it is of another journal or version, or none is."""
+    if not (folder / NAME).is_file():
+        return None
+    return _read(
+        folder, fingerprint(folder), lambda db: bool(db.execute("SELECT 1 FROM rows WHERE status = 'ok'").fetchone())
+    )
+
+
 def _read(folder: Path, wanted: str, reader: Callable[[sqlite3.Connection], Content]) -> Content | None:
     if not (folder / NAME).is_file():
         return None

@@ -23,7 +23,7 @@ from typing import IO, Annotated, Any, NamedTuple
 import msgspec
 
 from tollmeter.files import open_regular
-from tollmeter.model import Failure, Outcome, Room, Surroundings
+from tollmeter.model import STOPPED, Failure, Outcome, Room, Surroundings
 from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
@@ -46,6 +46,7 @@ from tollmeter.store.request import Request, write_request
 
 NAME = "journal.jsonl"
 _VISIT = b'{"k":"visit",'
+_NOTE = b'{"k":"run",'
 _END = b'\n{"k":"end",'
 _BLOCK_BYTES = 1 << 20
 _SYNC_S = 1.0
@@ -308,6 +309,20 @@ def opening(folder: Path) -> Head:
     for stream in streams(folder):
         return head(stream.lines)
     raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
+
+
+_LAST_BYTES = 1 << 16
+
+
+def has_ended(folder: Path) -> bool:
+    """Whether the last note of a run says that it came to its end. False where there is none at the journal's end."""
+    try:
+        with (folder / NAME).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _LAST_BYTES))
+            parts = [line for line in file.read().split(b"\n") if line.startswith((_NOTE, _VISIT))]
+        return parts[-1].startswith(_NOTE) and msgspec.json.decode(parts[-1])["status"] not in STOPPED
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 class Visits(Sequence[Outcome]):
