@@ -177,7 +177,7 @@ def test_a_documented_command_does_what_the_document_says(command: str, capsys: 
     assert status == 0, said.err
     assert said.out or verb == "report"
     if verb == "run":
-        points = re.search(r"points: (\d+)", said.err)
+        points = re.search(r"\b(\d+) points? of \d+ probe", said.out)
         assert points and int(points[1]) > 0
 
 

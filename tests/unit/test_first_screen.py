@@ -102,7 +102,9 @@ def test_beside_a_busy_sibling_the_first_screen_says_how_much_of_it_is_known_and
     wider = msgspec.structs.replace(results, index=msgspec.structs.replace(results.index, tolls=tuple(wide)))
     assert shown.narrow(wider)[0] < known
     beside_others = with_run(results, surroundings=Surroundings(others=0.5))
-    assert "when the machine is quiet" in words(beside_others)
+    assert "when the other programs have ended, or with --budget 5m" in words(beside_others)
+    short = with_run(results, shared_share=0.2, enough_s=None)
+    assert "with fewer probes" in words(short), "nobody can make other guests of a machine quiet"
 
 
 def test_a_run_that_another_process_measures_is_not_called_interrupted(tmp_path: Path) -> None:

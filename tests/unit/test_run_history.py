@@ -176,6 +176,18 @@ def level_of(latency_ns: float) -> Level:
     )  # fmt: skip
 
 
+def test_the_overview_also_has_what_did_not_change_and_people_ask_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said only that 0 series changed."""
+    for number in range(3):
+        same = row(7.0, of="any.other")
+        keep(tmp_path, number, [same], hierarchy=(level_of(4.0),), tolls=(toll_of(same),))
+    assert main(["history", "--runs", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "L2 latency" in out and "4.00 ns" in out and "0 of" in out
+
+
 def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(10):
         changed, same = row(10.0 + 5 * (number >= 5)), row(7.0, of="any.other")
@@ -184,7 +196,8 @@ def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, caps
     assert main(["history", "--runs", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "enter the kernel" in out and "L2 latency" in out and "2026-01-06" in out
-    assert "L2 size" not in out and "not.listed" not in out and "2 of 4 series changed" in out
+    assert out.index("L2 latency") < out.index("L2 size"), "what changed is first"
+    assert "not.listed" not in out and "2 of 4 series changed" in out
 
 
 def test_other_programs_get_a_line_a_run(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

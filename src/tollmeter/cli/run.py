@@ -13,7 +13,7 @@ import typer
 from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing, show
-from tollmeter.cli.printing import TableColumns, print_columns, print_notice
+from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice
 from tollmeter.cli.sharing import PAGE
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
@@ -58,6 +58,7 @@ def run(
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     all_points: Annotated[bool, typer.Option("--all-points", help="measure every point, whatever the budget")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,
+    every: Annotated[bool, typer.Option("--all", help="with --dry-run: every point, and its CPUs")] = False,
     resume: Annotated[str | None, typer.Option(help="continue this run: measure only what is missing")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
@@ -70,7 +71,7 @@ def run(
         tuple(trust or ()),
     )  # fmt: skip
     if dry_run:
-        return _planned(options, resume)
+        return _planned(options, resume, every=every)
     with starting.realtime_priority(wanted=options.is_urgent):
         measuring = _measuring(options, resume)
     return answered(measuring, options)
@@ -91,11 +92,10 @@ def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Mea
     return lambda stopping: resumed(half, options, observing, stopping)
 
 
-def _planned(options: Options, resume: str | None) -> int:
+def _planned(options: Options, resume: str | None, *, every: bool) -> int:
     """Prints what would be done."""
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
-    from tollmeter.plan import expected_seconds
 
     if resume is None:
         plan = prepared(options, may_install=False).plan
@@ -103,6 +103,27 @@ def _planned(options: Options, resume: str | None) -> int:
         half = interrupted(resume, options, may_start=False)
         print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
         plan = half.plan
+    if options.form == "json" or every:
+        _print_points(plan, options.form)
+    else:
+        _print_answer(plan)
+    effort = plan.effort
+    print_notice(
+        f"a visit takes {effort.samples} samples of {effort.sample_ns / 1e6:g} ms; timed on CPU {plan.cpus[0]} of "
+        f"{listed(plan.cpus)}; seed {plan.seed}"
+    )
+    return 0
+
+
+def _print_answer(plan: Plan) -> None:
+    """How long it takes, and what of each probe is measured."""
+    from tollmeter.plan import expected_seconds
+    from tollmeter.report.planned import planned
+
+    print_blocks(planned(plan.points(), plan.probes, expected_seconds(plan), plan.budget_seconds))
+
+
+def _print_points(plan: Plan, form: str) -> None:
     rows = [
         (
             point.probe, " ".join(f"{name}={value}" for name, value in point.parameters), point.abi, point.target,
@@ -111,14 +132,7 @@ def _planned(options: Options, resume: str | None) -> int:
         for point in plan.points()
     ]  # fmt: skip
     columns = TableColumns(("probe", "parameters", "abi", "target", "cpus"), rows, narrow=5)
-    print_columns(columns, "json" if options.form == "json" else "table")
-    effort = plan.effort
-    print_notice(
-        f"points: {len(plan.points())}; the visits wanted take about {expected_seconds(plan):.0f} s of the "
-        f"{plan.budget_seconds:.0f} s for measuring; a visit takes {effort.samples} samples of "
-        f"{effort.sample_ns / 1e6:g} ms; timed on CPU {plan.cpus[0]} of {listed(plan.cpus)}; seed {plan.seed}"
-    )
-    return 0
+    print_columns(columns, "json" if form == "json" else "table")
 
 
 def _cpus(plan: Plan, point: Point) -> str:

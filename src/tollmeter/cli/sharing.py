@@ -82,7 +82,8 @@ def _write_dataset(names: Sequence[str], dataset: Path) -> int:
         except Failure as failure:
             print_notice(f"{name} is not in the dataset: {failure.sentence}")
             code, lost = failure.exit_code, lost + 1
-    print(f"{dataset}: {len(names) - lost} of {len(names)} runs are written")
+    many = "1 run is" if len(names) == 1 else f"{len(names)} runs are"
+    print(f"{dataset}: {len(names) - lost} of {many} written")
     return code
 
 

@@ -239,7 +239,9 @@ def history(
     if form == "table":
         from tollmeter.report.history import print_history
 
-        print_history(series, many_series.labels, many_series.runs, terminal(), asked=bool(row))
+        print_history(
+            series, many_series.labels, many_series.runs, terminal(), usual=None if row else many_series.usual
+        )
     else:
         _write_history(series, form)
 

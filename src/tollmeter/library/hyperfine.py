@@ -131,7 +131,7 @@ def compared(results: Sequence[Result]) -> Iterator[str]:
         layouts, scatter = [*range(len(usable))], Scatter()
         estimated = estimate(usable, layouts, scatter, (min(usable), max(usable)))
         interval = f"{estimated.low:.6g} to {estimated.high:.6g} s, 95 %"
-        yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} runs"
+        yield f"   time       {estimated.value:.6g} s ({interval})   {len(usable)} run{'' if len(usable) == 1 else 's'}"
         logs = np.log(np.asarray(usable))
         mine = hodges_lehmann(logs), log_half_width(logs, layouts, scatter)
         if first:

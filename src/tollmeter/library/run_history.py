@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -13,11 +14,12 @@ from typing import NamedTuple
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.row_series import Reading, Source
 from tollmeter.library import places
-from tollmeter.library.derive import open_index
+from tollmeter.library.derive import open_index, open_run
 from tollmeter.library.row_words import EVERY, is_named, named_rows, no_row
 from tollmeter.model import Build, Failure, Level, Row, Value
 from tollmeter.notices import Counting, notify
 from tollmeter.numbers.rows import Key, row_key
+from tollmeter.report.shown import best_known
 from tollmeter.root import typed
 from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
 from tollmeter.store.journal import NAME as JOURNAL
@@ -28,11 +30,13 @@ LEVEL = "memory.level"
 
 
 class History(NamedTuple):
-    """runs: how many could be read. labels: what the first screen calls a row, of rows that stand there."""
+    """runs: how many could be read. labels: what the first screen calls a row, of rows that stand there.
+    usual: without words the rows of the youngest run's first screen, in its order."""
 
     runs: int
     readings: tuple[Reading, ...]
     labels: dict[Key, str]
+    usual: tuple[Key, ...] = ()
 
 
 def run_folders(named: Sequence[Path]) -> list[Path]:
@@ -69,7 +73,19 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     labels = {_toll_key(*place): words for _, excerpt in excerpts for words, *place in excerpt.tolls}
     levels = (reading.row for reading in readings if reading.row.probe == LEVEL)
     labels |= {row_key(row): f"{row.parameters['level']} {row.metric}" for row in levels}
-    return History(len(excerpts), readings, labels)
+    keys = dict.fromkeys(row_key(reading.row) for reading in readings)
+    usual = () if selected else (*(key for key in keys if key[0] == LEVEL), *_first_screen(folders))
+    return History(len(excerpts), readings, labels, usual)
+
+
+def _first_screen(folders: Sequence[Path]) -> list[Key]:
+    """The best known tolls of the youngest run that has some."""
+    for folder in reversed(folders):
+        with contextlib.suppress(Failure, OSError):
+            tolls = best_known(open_run(folder))
+            if tolls:
+                return [_toll_key(toll.probe, toll.abi, toll.target, toll.metric, toll.parameters) for toll in tolls]
+    return []
 
 
 def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source, Excerpt]]:

@@ -23,7 +23,7 @@ from tollmeter.report.text_layout import INDENT, print_table, width_of, wrapped
 BLOCKS = "▁▂▃▄▅▆▇█"
 CHANGE = "│"
 WIDEST, NARROW = 72, 24
-MOST_TABLES = 6
+MOST_TABLES, MOST_USUAL = 6, 20
 STATES = {
     "whole": "uncontended core", "all": "over all samples", "shared": "contended core",
     "unknown": "contention unknown", "first": "first mode", "second": "second mode",
@@ -31,27 +31,43 @@ STATES = {
 
 
 def print_history(
-    series: Sequence[RowSeries], labels: Mapping[Key, str], runs: int, console: Console, *, asked: bool
+    series: Sequence[RowSeries],
+    labels: Mapping[Key, str],
+    runs: int,
+    console: Console,
+    *,
+    usual: Sequence[Key] | None = None,
 ) -> None:
-    """asked: for single rows, of which each gets a table where they are few; else one line for each that changed."""
+    """The series that changed, one line each, then those of `usual` that did not; without it all series, each with a
+    table where they are few."""
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
         by_machine.setdefault(machine_key(row_series.machine), []).append(row_series)
     for of_machine in by_machine.values():
         wrapped(console, _machine_line(of_machine), style="bold")
         console.print()
-        if asked and len(of_machine) <= MOST_TABLES:
+        if usual is None and len(of_machine) <= MOST_TABLES:
             for row_series in of_machine:
                 _print_series(row_series, console)
             continue
         changed = [row_series for row_series in of_machine if row_series.steps]
-        if asked or changed:
-            _print_overview(of_machine if asked else changed, labels, console)
+        for part in (changed, _unchanged(of_machine, usual)) if usual is not None else (of_machine,):
+            if part:
+                _print_overview(part, labels, console)
         longest = max(len(row_series.readings) for row_series in of_machine)
         tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {longest} run"
         wrapped(console, f"{tally}{'' if longest == 1 else 's'}.")
     if runs == 1:
         wrapped(console, "There is one run, and one point has no change.")
+
+
+def _unchanged(series: Sequence[RowSeries], usual: Sequence[Key]) -> list[RowSeries]:
+    """In the order of `usual`, of one row the series with most runs."""
+    longest: dict[Key, RowSeries] = {}
+    for each in sorted(series, key=lambda one: len(one.readings)):
+        longest[row_key(each.row)] = each
+    known = [longest[key] for key in usual if key in longest]
+    return [each for each in known if not each.steps][:MOST_USUAL]
 
 
 def _machine_line(series: Sequence[RowSeries]) -> str:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from tollmeter.judgement.convergence import budget_text
 from tollmeter.judgement.verdict import (
-    MOST_CONTENDED,
     MOST_OTHERS,
     MOST_QUIET_CONTENDED,
     discarded_share,
@@ -165,22 +164,19 @@ def next_step(results: Results) -> Step:
         return _instead(results)
     if run.unanswered or run.verdict == "too short":
         return Step(f"{again} --budget {budget_text(round(_longer_s(results)))}")
-    longer = ", or with a longer --budget" if run.settled + run.limited < run.points else ""
-    steps = {
-        "held back": Step(again, _unthrottled(run.surroundings)),
-        "busy": _beside_sibling(run, again) or Step(again, f"when the machine is quiet{longer}"),
-    }
+    steps = {"held back": Step(again, _unthrottled(run.surroundings)), "busy": _beside_others(run, again)}
     return steps.get(run.verdict, Step(typed("serve"), "shows this and other runs in a browser"))
 
 
-def _beside_sibling(run: RunInfo, again: str) -> Step | None:
-    """Where other guests' work on the sibling hyperthreads made the run busy, and no program of this machine."""
-    others = run.surroundings.others if run.surroundings else None
-    if (run.shared_share or 0.0) <= MOST_CONTENDED or (others or 0.0) > MOST_OTHERS:
-        return None
+def _beside_others(run: RunInfo, again: str) -> Step:
+    """Programs of this machine can be ended; work of other guests cannot, and what helps beside it is named."""
+    seen = run.surroundings
     longer = f" --budget {budget_text(int(run.enough_s))}" if run.enough_s else ""
-    helps = "lets most points converge; " if longer else ""
-    return Step(f"{again}{longer}", f"{helps}fewer probes do too, or a guest with whole cores")
+    if seen and (seen.company or (seen.others or 0.0) > MOST_OTHERS):
+        return Step(again, f"when the other programs have ended{f', or with{longer}' if longer else ''}")
+    if not longer:
+        return Step(again, "with fewer probes, or in a guest with whole cores")
+    return Step(f"{again}{longer}", "lets most points converge; fewer probes do too, or a guest with whole cores")
 
 
 def _unthrottled(seen: Surroundings | None) -> str:

@@ -93,7 +93,7 @@ def _time_of_runs(row: Row, median: float) -> str:
         several = f"{row.visits} run{'s' * (row.visits != 1)}"
         return f"{time(median)}   min {time(row.minimum)}   {several}: an interval takes {LEAST_VISITS}"
     interval = f"{plus_minus(median, row.low, row.high)} ({time(row.low)} to {time(row.high)}, 95 %)"
-    return f"{time(median)} {interval}   min {time(row.minimum)}   {row.visits} runs"
+    return f"{time(median)} {interval}   min {time(row.minimum)}   {row.visits} run{'' if row.visits == 1 else 's'}"
 
 
 def verdict(pair: Opposed, wanted: Wanted, seconds: float) -> str:

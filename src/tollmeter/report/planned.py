@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run would measure: how long it takes, then each probe with the values of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tollmeter.model import Point, Probe, Value
+from tollmeter.numbers.meanings import sizes_of
+from tollmeter.numbers.units import in_words
+from tollmeter.report.numbers import size
+from tollmeter.report.tables import Column, Line, Table
+from tollmeter.root import typed
+
+_MOST_VALUES = 4
+
+
+def planned(
+    points: Sequence[Point], probes: Mapping[str, Probe], expected_s: float, budget_s: float
+) -> Iterator[str | Table]:
+    """The answer first. expected_s: of all visits that are wanted, which stop at the budget."""
+    probed = dict.fromkeys(point.probe for point in points)
+    many = [f"{count} {name}{'' if count == 1 else 's'}" for count, name in
+            ((len(points), "point"), (len(probed), "probe"))]  # fmt: skip
+    short = "" if expected_s <= budget_s else ": the budget ends before all have converged"
+    takes = f"About {expected_s:.0f} s" if expected_s >= 1 else "Less than 1 s"
+    yield f"{takes} of {budget_s:.0f} s, {many[0]} of {many[1]}{short}."
+    lines = [_line(name, [point for point in points if point.probe == name], probes.get(name)) for name in probed]
+    places = {line.cells[3] for line in lines}
+    columns = [Column("probe"), Column("points", True), Column("parameters"), Column("where")]
+    kept = slice(3 if len(places) == 1 and points else 4)
+    if len(places) == 1:
+        yield f"All {places.pop()}."
+    yield Table(columns[kept], [Line(line.cells[kept]) for line in lines])
+    yield f"Every point: `{typed('run', '--dry-run', '--all')}`"
+
+
+def _line(name: str, points: Sequence[Point], probe: Probe | None) -> Line:
+    values: dict[str, dict[Value, None]] = {}
+    for point in points:
+        for parameter, value in point.parameters:
+            values.setdefault(parameter, {})[value] = None
+    named = (f"{parameter} {_values([*seen], parameter in sizes_of(probe))}" for parameter, seen in values.items())
+    abis, targets = (", ".join(dict.fromkeys(getattr(point, one) for point in points)) for one in ("abi", "target"))
+    return Line((name, str(len(points)), "; ".join(named), f"{abis} on {targets}"))
+
+
+def _values(values: Sequence[Value], is_size: bool) -> str:
+    """All where they are few, else the range of numbers and how many they are."""
+    text = [str(size(value)) if is_size and isinstance(value, int) else in_words(value) for value in values]
+    if len(text) <= _MOST_VALUES:
+        return ", ".join(text)
+    if not all(isinstance(value, int) for value in values):
+        return f"{', '.join(text[: _MOST_VALUES - 1])} and {len(text) - _MOST_VALUES + 1} more"
+    least, most = (text[values.index(chosen(values))] for chosen in (min, max))
+    return f"{least} to {most} ({len(text)} values)"
