@@ -374,8 +374,9 @@ def test_the_best_known_lines_are_of_every_group() -> None:
 
 def test_a_longer_budget_is_advised_only_where_it_helps() -> None:
     some, all_of_them = (
-        with_run(example_runs.healthy(), verdict="busy", points=10, settled=4, limited=n) for n in (5, 6)
+        with_run(example_runs.healthy(), verdict="busy", points=10, settled=4, limited=n, enough_s=enough_s)
+        for n, enough_s in ((5, 120.0), (6, None))
     )
-    assert "longer --budget" in run_verdict.next_step(some).when
-    assert "longer" not in run_verdict.next_step(all_of_them).when
+    assert run_verdict.next_step(some).command.endswith("--budget 2m")
+    assert "--budget" not in str(run_verdict.next_step(all_of_them))
     assert "6 limited by the variance between runs" in run_verdict.verdict(all_of_them)
