@@ -103,10 +103,10 @@ def _planned(options: Options, resume: str | None, *, every: bool) -> int:
         half = interrupted(resume, options, may_start=False)
         print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
         plan = half.plan
+    if options.form != "json":
+        _print_answer(plan, only_time=every)
     if options.form == "json" or every:
         _print_points(plan, options.form)
-    else:
-        _print_answer(plan)
     effort = plan.effort
     print_notice(
         f"a visit takes {effort.samples} samples of {effort.sample_ns / 1e6:g} ms; timed on CPU {plan.cpus[0]} of "
@@ -115,12 +115,13 @@ def _planned(options: Options, resume: str | None, *, every: bool) -> int:
     return 0
 
 
-def _print_answer(plan: Plan) -> None:
+def _print_answer(plan: Plan, *, only_time: bool) -> None:
     """How long it takes, and what of each probe is measured."""
     from tollmeter.plan import expected_seconds
     from tollmeter.report.planned import planned
 
-    print_blocks(planned(plan.points(), plan.probes, expected_seconds(plan), plan.budget_seconds))
+    answer, *parts = planned(plan.points(), plan.probes, expected_seconds(plan), plan.budget_seconds)
+    print_blocks([answer, *(() if only_time else parts)])
 
 
 def _print_points(plan: Plan, form: str) -> None:

@@ -10,7 +10,6 @@ from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import size
 from tollmeter.report.tables import Column, Line, Table
-from tollmeter.root import typed
 
 _MOST_VALUES = 4
 
@@ -32,7 +31,7 @@ def planned(
     if len(places) == 1:
         yield f"All {places.pop()}."
     yield Table(columns[kept], [Line(line.cells[kept]) for line in lines])
-    yield f"Every point: `{typed('run', '--dry-run', '--all')}`"
+    yield "--all lists every point and its CPUs."
 
 
 def _line(name: str, points: Sequence[Point], probe: Probe | None) -> Line:
