@@ -41,7 +41,8 @@ def probe_of(meaning: str) -> Probe:
 
 
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
-            "read-bandwidth-of-size", "core-to-core", "noise-share", "noise-period", "noise-regular")  # fmt: skip
+            "read-bandwidth-of-size", "access-of-offset", "core-to-core", "noise-share", "noise-period",
+            "noise-regular")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -79,6 +80,15 @@ def visits(controls: Sequence[float], steal_ticks: int = 0) -> list[Outcome]:
     return [
         Outcome(visit=n, round=0, point=POINT, status="ok", controls=(rate, rate), samples=(sample,))
         for n, rate in enumerate(controls)
+    ]
+
+
+def accesses(width: int, aligned: float, misaligned: float) -> list[Row]:
+    return [
+        msgspec.structs.replace(
+            row("access-of-offset", ns), parameters={"width": width, "offset": at, "where": "in_line", "op": "load"}
+        )
+        for at, ns in ((0, aligned), (1, misaligned))
     ]
 
 
@@ -125,6 +135,10 @@ ON_AND_OFF: dict[str, tuple[Callable[[], Results], Callable[[], Results]]] = {
     "machine.noise_has_a_source": (
         lambda: results([row("noise-share", 0.002), row("noise-period", 4e6), row("noise-regular", 0.8)]),
         lambda: results([row("noise-share", 0.0005), row("noise-period", 4e6), row("noise-regular", 0.8)]),
+    ),
+    "alignment.access_is_slow": (
+        lambda: results([row("entry", 100), *accesses(8, 0.25, 900)]),
+        lambda: results([row("entry", 100), *accesses(8, 0.25, 0.26), *accesses(16, 0.25, 0.3)]),
     ),
     "memory.prefetcher_is_absent": (
         lambda: results([row("latency-of-stride", 100, size=64 * MIB, stride=64, order="forward"),
@@ -263,3 +277,11 @@ def test_a_pair_that_is_not_behind_the_cache_that_the_system_says() -> None:
     assert "memory.cores_share_no_cache" in found(268.0, "same last-level cache")
     assert "memory.cores_share_no_cache" not in found(61.0, "same last-level cache")
     assert "memory.cores_share_no_cache" not in found(268.0, "same package")
+
+
+def test_a_misaligned_access_is_slow_or_emulated_by_kinds_of_registers() -> None:
+    machine = results([row("entry", 100), *accesses(8, 0.25, 900), *accesses(16, 0.25, 0.26), *accesses(32, 0.5, 2)])
+    claims = [one.claim for one in all_findings(machine) if one.name == "alignment.access_is_slow"]
+    assert len(claims) == 2
+    assert "scalar" in claims[0] and "emulated" in claims[0]
+    assert "vector" in claims[1] and "slow" in claims[1] and "4.0 times" in claims[1]

@@ -16,6 +16,8 @@ LEAST_RISE = 2.0
 LEAST_REMOTE = 1.5
 LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
 LEAST_CLIFF = 2.5
+WIDEST_SCALAR = 8
+"""Bytes of the widest integer register."""
 LEAST_LEVELS = 3
 BEYOND_CACHE = 4.0
 """Times a load from a shared cache that one way of a line through it takes at most; on chiplets apart it took eight."""
@@ -186,6 +188,28 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
 def _least_ratio(worst: Row, best: Row) -> float:
     """By the ends of the intervals that make it least."""
     return (best.low or 0.0) / (worst.high or 1.0)
+
+
+@rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one")
+def access_is_slow(results: Results) -> Iterator[Claim]:
+    """A load or store off its alignment, inside one line, is much slower than an aligned one.
+
+    Scalar and vector registers apart, it takes twice as long or more; where it takes longer than a system call of the
+    same run, it traps and is emulated."""
+    entry = min((row.low or 0.0 for row in own_rows(results, "entry") if row.low), default=None)
+    worst: dict[str, tuple[Row, Row]] = {}
+    rows = [row for row in own_rows(results, "access-of-offset") if row.parameters.get("where") == "in_line"]
+    for row in (row for row in rows if row.parameters.get("op") in ("load", "store") and row.parameters.get("offset")):
+        kind = "vector" if int(row.parameters.get("width", 0)) > WIDEST_SCALAR else "scalar"
+        aligned = next((one for one in rows if one.parameters == {**row.parameters, "offset": 0}), None)
+        if aligned and _least_ratio(aligned, row) > max(LEAST_RISE, _least_ratio(*worst[kind]) if kind in worst else 0):
+            worst[kind] = aligned, row
+    for kind, (aligned, row) in sorted(worst.items()):
+        is_emulated = entry is not None and (row.low or 0.0) > entry
+        times = (row.median or 0.0) / (aligned.median or 1.0)
+        verdict = "emulated" if is_emulated else "slow"
+        words = f"a misaligned {kind} {row.parameters['op']} is {verdict}: {times:.1f} times as long as an aligned one"
+        yield Claim(words, [of_row(aligned), of_row(row)])
 
 
 @rule(
