@@ -238,7 +238,7 @@ def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(be
     (runner,) = (tmp_path / "t").glob("*/toll-runner")
     probe = runner.with_name("memory.ping_pong")
     probe.write_text(f'#!/bin/sh\n{before}TOLL_SYSTEM_ROOT={root} exec {real} "$@"\n')
-    words = [runner, tmp_path / "t", "--budget", "2" if before else "60", "--out", tmp_path / "out"]
+    words = [runner, tmp_path / "t", "--budget", "8" if before else "300", "--out", tmp_path / "out"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     assert {outcome.status for outcome in outcomes} == {"ok"}
