@@ -32,6 +32,7 @@ MACHINE = {
     ],
 }  # fmt: skip
 CLOCK = {"k": "clock", "source": "monotonic_raw", "kind": "hardware", "resolution_ns": 1, "cost_ns": 20}
+CALM = dict.fromkeys(("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks"), 0)
 CONTROL = {"k": "control", "when": "before", "adds": 400000, "ns": 100000}
 
 
@@ -64,12 +65,13 @@ def visit_record(path: Path, words: list[str], describe: dict[str, Any]) -> dict
     }  # fmt: skip
 
 
-def samples(count: int, cost_ns: int) -> list[dict[str, Any]]:
+def samples(count: int, cost_ns: int, visit: int = 0) -> list[dict[str, Any]]:
+    """As of a real clock no two are equal, but for less than the last digit of a cost."""
     records = []
     for i in range(count):
-        body = [cost_ns * 1000, cost_ns * 2000]
+        body = [cost_ns * 1000 + (i + 16 * visit) % 97, cost_ns * 2000 + 2 * ((i + 16 * visit) % 89)]
         records.append({"k": "sample", "i": i, "iterations": 1000, "body": body, "control": None, "lanes": []})
-        records.append({"k": "witness", "i": i, "cpu_before": 0, "cpu_after": 0, "control_hz": 4e9})
+        records.append({"k": "witness", "i": i, "cpu_before": 0, "cpu_after": 0, "control_hz": 4e9, **CALM})
     return records
 
 
@@ -78,7 +80,7 @@ stays: dict[str, bool] = {}
 
 
 def good(visit: dict[str, Any], cost_ns: int = 100) -> list[dict[str, Any]]:
-    return [visit, CLOCK, CONTROL, *samples(visit["samples"], cost_ns), {**CONTROL, "when": "after"}]
+    return [visit, CLOCK, CONTROL, *samples(visit["samples"], cost_ns, visit["visit"]), {**CONTROL, "when": "after"}]
 
 
 def cut(visit: dict[str, Any]) -> None:

@@ -53,7 +53,8 @@ static void say_samples(int count) {
   say("{\"k\":\"clock\",\"source\":\"monotonic_raw\",\"kind\":\"hardware\",\"resolution_ns\":1,\"cost_ns\":20");
   say("{\"k\":\"control\",\"when\":\"before\",\"adds\":400000,\"ns\":100000");
   for (int i = 0; i < count; i++) {
-    say("{\"k\":\"sample\",\"i\":%d,\"iterations\":1000,\"body\":[100000,200000]", i);
+    const int off = (i + 16 * atoi(visit)) % 97; /* of a real clock no two samples are equal */
+    say("{\"k\":\"sample\",\"i\":%d,\"iterations\":1000,\"body\":[%d,%d]", i, 100000 + off, 200000 + 2 * off);
     say("{\"k\":\"witness\",\"i\":%d,\"cpu_before\":0,\"cpu_after\":0,\"control_hz\":4e9", i);
   }
 }

@@ -22,7 +22,6 @@ from tollmeter.library.wanted import Libraries, ProbeRequest
 from tollmeter.library.wanted import wanted as wanted_by
 from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
-from tollmeter.plan.points import accepts, several_of
 from tollmeter.store.index import has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.journal import has_ended
@@ -243,16 +242,21 @@ def _also_in_guests(loaded: Catalog, named: Sequence[str]) -> Catalog:
 
 def report_left_out(loaded: Catalog, suite: Suite) -> None:
     """Names the probes that a suite would have and that were left out of the build, or that a pattern matches and that
-    do not take its parameters, each with its reason."""
+    do not take its parameters, each with its reason. Where no probe takes them, the plan says so in one line."""
+    from tollmeter.plan.points import accepts, several_of  # numpy, which lists do without
+
     named = dict.fromkeys(select.probe for select in suite.select)
     for (probe, abi), sentence in sorted(loaded.broken.items()):
         if any(fnmatchcase(probe, form) for form in named):
             notify(f"left out {probe} for {abi}: {sentence}")
     for select in (select for select in suite.select if select.narrows):
         words = " ".join(f"{name}={','.join(map(str, several_of(own)))}" for name, own in select.parameters.items())
-        for name, described in loaded.probes().items():
-            if fnmatchcase(name, select.probe) and not accepts(described, select.parameters):
-                notify(f"left out {name}: it does not take {words}")
+        fits = {
+            name: accepts(described, select.parameters) for name, described in loaded.probes().items()
+            if fnmatchcase(name, select.probe)
+        }  # fmt: skip
+        for name in (name for name, takes in fits.items() if not takes and any(fits.values())):
+            notify(f"left out {name}: it does not take {words}")
 
 
 def with_gaps(loaded: Catalog, suite: Suite) -> Catalog:
