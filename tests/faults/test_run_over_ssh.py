@@ -170,12 +170,20 @@ def test_the_others_go_on_without_it(person: Person, how: str, named: str) -> No
     assert not person.left()
 
 
-@pytest.mark.parametrize("name", ["-oProxyCommand=touch$IFS/x", "", "a b", "host;true"])
-def test_what_is_no_hosts_name_is_usage_whatever_stands_beside_it(person: Person, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("-oProxyCommand=touch$IFS/x", "'-oProxyCommand=touch$IFS/x' is not a host name"),
+        ("", "the target ssh needs a host: ssh:HOST"),
+        ("a b", "'a b' is not a host name"),
+        ("host;true", "'host;true' is not a host name"),
+    ],
+)
+def test_what_is_no_hosts_name_is_usage_whatever_stands_beside_it(person: Person, name: str, said: str) -> None:
     done = person.runs(PROBE, "--budget", "2s", targets=["local", f"ssh:{name}"])
     assert (done.returncode, done.stdout) == (2, "")
     (sentence,) = done.stderr.splitlines()
-    assert "not a host name" in sentence
+    assert said in sentence
 
 
 def test_a_server_that_ends_half_way_spoils_its_own_rows_alone(person: Person) -> None:
