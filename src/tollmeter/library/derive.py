@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tollmeter.experiment.consistency import Checked, Recorded, checked
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
 from tollmeter.model import (
@@ -39,6 +38,7 @@ from tollmeter.store.parquet import Table
 from tollmeter.store.request import Request, kept, places_of, read_request
 
 if TYPE_CHECKING:
+    from tollmeter.experiment.consistency import Checked
     from tollmeter.judgement.convergence import Settlement
     from tollmeter.numbers.known import Learned
 
@@ -306,6 +306,8 @@ def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
 
 def _consistent(contents: Contents, request: Request) -> Checked:
     """The visits that are meant, those that contradict the rest of the journal without their numbers."""
+    from tollmeter.experiment.consistency import Checked, Recorded, checked
+
     head = contents.head
     if head.machine is None:
         return Checked(contents.outcomes, ())
