@@ -249,9 +249,10 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   const bool is_first = !r->visit->request.iterations && toll_clock_is_real(); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
   const uint64_t began = toll_now_ns();
-  if (is_first && r->visit->sampled && !stop_asked) {
+  if (is_first && r->visit->status == TOLL_OK && r->visit->sampled && !stop_asked) {
     toll_count(r);
-    r->visit->counted_ns = toll_now_ns() - began;
+    const uint64_t ended = toll_now_ns();
+    r->visit->counted_ns = ended > began ? ended - began : 0; /* a clock may be set back */
   }
   toll_emit_control("after", toll_control_measure(TRIALS, trial_ns));
   check(r);
