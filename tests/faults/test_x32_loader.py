@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import stands
+from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
 from tollmeter.targets.local import _LOADER, X32_LOADER, is_loaded, native_command, serves_x32
 from tollmeter.targets.profiling_visit import Asked, profiled
@@ -21,7 +22,9 @@ X32 = read_abis(stands.ROOT / "abis")["x32"]
 FLAGS = ("-D_GNU_SOURCE", "-O1", "-static", "-no-pie", "-pthread", "-lm")
 ENDS_WITH, CANNOT = 7, 126
 MOST_SERVED = 0.01
-"""Above it a time is refused; a busy machine takes more of the time than served calls do at their least."""
+"""Above it a time is refused."""
+TIMES = 4
+"""A busy machine lengthens a batch, but not served calls at their least: the largest share of some visits is known."""
 SERVED = "kernel.enter_syscall"
 
 pytestmark = pytest.mark.skipif(
@@ -76,10 +79,9 @@ def test_a_probe_reports_the_share_of_its_time_that_the_loader_took() -> None:
     for probe, parameters in probes.items():
         words = [f"{name}={value}" for name, value in parameters.items()]
         command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=4", *words]
-        stream = subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
-        share = outcome(stream).served
-        assert share is not None
-        served[probe] = share
+        shares = [told.served for told in (visited(command) for _ in range(TIMES)) if told.served is not None]
+        assert len(shares) == TIMES
+        served[probe] = max(shares)
     assert served[SERVED] > 10 * MOST_SERVED
     assert served["kernel.fault_segv"] > 2 * MOST_SERVED
     assert served["kernel.process_create"] == 1
@@ -91,15 +93,20 @@ def test_the_cpu_time_of_a_batch_has_nothing_of_what_stands_beside_it() -> None:
     of a batch of 40 microseconds was said to take a tenth more than one of a long batch."""
     probe = "datamodel.pointer_chase"
     build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=8", "nodes=1024"]
-    short, long = (min(cpu_ns([*command, f"--sample-ns={ns}"]) for _ in range(4)) for ns in (4000, 10**7))
-    assert short < 1.06 * long
+    command = [*native_command(stands.ROOT / "build/x32" / probe), "--samples=8", "nodes=1024", "--sample-ns=4000"]
+    told = [visited(command) for _ in range(3 * TIMES)]
+    cpu_ns = min(float(dict(one.gauges)["cpu_time"]) for one in told)
+    assert 0 < cpu_ns < 1.06 * min(batches_ns(one) for one in told)
 
 
-def cpu_ns(command: list[str]) -> float:
-    """Of one operation."""
-    gauges = dict(outcome(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout).gauges)
-    return float(gauges["cpu_time"])
+def visited(command: list[str]) -> Outcome:
+    return outcome(subprocess.run(command, capture_output=True, check=True, timeout=120).stdout)
+
+
+def batches_ns(told: Outcome) -> float:
+    """Of one operation, by the clock of the samples: at its least it was disturbed as little as CPU time at its
+    least."""
+    return sum(sum(sample.body) for sample in told.samples) / sum(3 * sample.iterations for sample in told.samples)
 
 
 def test_a_probe_is_profiled_under_the_loader() -> None:
