@@ -146,6 +146,7 @@ def short(told: list[Stream]) -> None:
             stream[0]["seconds"] = 0.1
 
 
+MOST = 2**63 - 1
 TWO = {"online": "0-1", "packages": ["0-1"], "cores": ["0", "1"]}
 PLANTS: dict[str, tuple[Plant, str]] = {
     "the copies of the machine differ": (second_copy, "copies of the machine's record"),
@@ -169,6 +170,8 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a buffer larger than memory": (
         in_visit("visit", work={"operations": 1, "footprint_bytes": 1 << 60}), "no larger than memory",
     ),
+    "a worker on no CPU of any machine": (in_visit("witness", cpu_after=MOST), "to which it is pinned"),
+    "bodies as long as an integer can say": (in_visit("sample", body=[MOST, MOST]), "lie between its beginning"),
     "bodies longer than the gaps": (scaled(4), "lie between its beginning"),
     "a visit a day ahead": (shifted(86_400 * 10**9), "timed after the other"),
     "the last visit a day ahead": (shifted(86_400 * 10**9, -1), "within the time of the run"),

@@ -84,6 +84,12 @@ def test_too_few_readings_have_no_width() -> None:
     assert core_seen([]).width is None
 
 
+def test_a_width_that_no_float_of_32_bits_holds_is_a_reading_too() -> None:
+    found = core_seen([visit(4.0, 4.0, 4.0, 1e300, 4.0)])
+    assert found.width == pytest.approx(4.0)
+    assert np.isfinite(found.readings).all() and found.readings.max() > 1e30
+
+
 def test_a_sample_is_whole_shared_or_unknown() -> None:
     """From 95 % of the width on, on both sides."""
     told = [seen(4.0), seen(3.81), seen(3.79), seen(2.4), seen(4.0, 2.4), seen(2.4, 4.0), sample(1, witness=quiet())]

@@ -46,6 +46,7 @@ MOST_UNDER_WAY = 2
 """Visits: one that is timed, and one that is set up beside it."""
 NO_GAP = np.iinfo(np.int64).max
 """Of a visit's last sample."""
+LONGEST_NS = 2.0**62
 MOST_APART = 1.5
 """Times the fastest of one control loop's rates that the fastest of the other's may be."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
@@ -353,7 +354,7 @@ class _Span(NamedTuple):
 def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     """A visit is on CPUs that the run may use, and its pinned worker stays among them."""
     allowed = set(told.machine.allowed_cpus)
-    before, after = (taken.column(name).astype(int).tolist() for name in ("cpu_before", "cpu_after"))
+    before, after = (column.tolist() for column in taken.whole(("cpu_before", "cpu_after")).values())
     for place, start, end in zip(places, taken.starts.tolist(), taken.starts[1:].tolist(), strict=False):
         visit = told.outcomes[place]
         own = {*visit.cpus, *visit.workers}
@@ -365,7 +366,7 @@ def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
 
 
 def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns().astype(np.int64)
+    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
     gap, lost = _gaps(at, taken), taken.column("delay_ns")
     # Evidence is read before a sample and after it: what is lost between may lie outside of its batches.
     last, cpus = taken.starts[1:] - 1, np.array([max(1, len(told.outcomes[place].cpus)) for place in places])
@@ -382,6 +383,11 @@ def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)
+
+
+def _timed(taken: Taken) -> Counts:
+    """What lay in the timed batches of each sample; what no integer holds is still longer than any run."""
+    return np.minimum(taken.timed_ns(), LONGEST_NS).astype(np.int64)
 
 
 def _gaps(at: Counts, taken: Taken) -> Counts:
@@ -480,7 +486,7 @@ def _unaccounted(beside: Sequence[tuple[int, float, float]]) -> Places:
 
 
 def _spans(places: Sequence[int], taken: Taken) -> Iterator[_Span]:
-    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns().astype(np.int64)
+    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
     begins, ends = at[taken.starts[:-1]], (at + timed)[taken.starts[1:] - 1]
     return (_Span(*one) for one in zip(places, begins.tolist(), ends.tolist(), strict=True) if one[1] > 0)
 

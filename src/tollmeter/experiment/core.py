@@ -181,7 +181,7 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
         readings = widths(taken, clocks[-1])
         seen[count : count + len(readings)] = readings
         count += len(readings)
-    in_order = seen[:count].astype(np.float32)
+    in_order = np.minimum(seen[:count], np.finfo(np.float32).max).astype(np.float32)
     width = highest_mode(seen[:count])
     return CoreSeen(
         np.concatenate(clocks), width, width is not None and _alternates(in_order < WHOLE_FROM * width), in_order
