@@ -66,10 +66,11 @@ def visit_record(path: Path, words: list[str], describe: dict[str, Any]) -> dict
 
 
 def samples(count: int, cost_ns: int, visit: int = 0) -> list[dict[str, Any]]:
-    """As of a real clock no two are equal, but for less than the last digit of a cost."""
+    """As of a real clock no two are equal, by what both batches take longer, so that it is no part of the cost."""
     records = []
     for i in range(count):
-        body = [cost_ns * 1000 + (i + 16 * visit) % 97, cost_ns * 2000 + 2 * ((i + 16 * visit) % 89)]
+        extra_ns = (i + 16 * visit) % 997
+        body = [cost_ns * 1000 + extra_ns, cost_ns * 2000 + extra_ns]
         records.append({"k": "sample", "i": i, "iterations": 1000, "body": body, "control": None, "lanes": []})
         records.append({"k": "witness", "i": i, "cpu_before": 0, "cpu_after": 0, "control_hz": 4e9, **CALM})
     return records
