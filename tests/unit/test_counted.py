@@ -153,7 +153,7 @@ def test_what_could_not_be_counted_stands_beside_the_number() -> None:
     ],
 )
 def test_what_is_done_and_not_declared_is_a_remark(found: Counted, declares: dict[str, Any], part: str | None) -> None:
-    said = remarks([outcome(found), outcome()], a_probe(**declares))
+    said = remarks([outcome(found), outcome()], a_probe(**declares), counts=True)
     assert len(said) == (part is not None)
     assert part is None or part in said[0]
 

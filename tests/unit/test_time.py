@@ -144,7 +144,7 @@ class Process:
 
 def base() -> timed._Base:
     build = Build(probe=timed.PROBE, abi="x86_64", compiler="gcc", flags="")
-    return timed._Base(Path("timer"), "x86_64", build, MACHINE, ClockReading())
+    return timed._Base(Path("timer"), "x86_64", build, MACHINE, ClockReading(resolution_ns=1, cost_ns=20))
 
 
 def measured(
