@@ -322,7 +322,7 @@ def test_what_has_no_hash_is_not_installed(tmp_path: Path) -> None:
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
     (tmp_path / "requirements").mkdir(exist_ok=True)
-    (tmp_path / brought_compilers.ZIG_EXTRA.lock).write_text("--no-index\n--find-links .\ntoll-trial==1\n")
+    (tmp_path / brought_compilers.ZIG_EXTRA.lock).write_text("--no-index\n--find-links ..\ntoll-trial==1\n")
     with pytest.raises(Failure, match=r"[Hh]ash") as caught:
         brought_compilers.install_zig(tmp_path)
     assert caught.value.exit_code == 5
