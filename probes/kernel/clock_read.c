@@ -48,6 +48,10 @@ static void note(struct readings *readings, uint64_t now_ns) {
   readings->last_ns = now_ns;
 }
 
+static enum toll_status prepare(struct toll_run *r) {
+  return toll_needs_kernel(r);
+}
+
 static void read_by_library(struct toll_run *r) {
   uint64_t now_ns = 0;
   for (uint64_t i = r->iterations; i; i--) now_ns = by_library();
@@ -61,10 +65,6 @@ static void read_by_system_call(struct toll_run *r) {
 }
 
 /* The reading by a system call is the kernel's work, and so is the other where the vDSO gives way to it. */
-static enum toll_status prepare(struct toll_run *r) {
-  return toll_needs_kernel(r);
-}
-
 /* The two readings are of one clock: taken in turn they never go back. */
 static enum toll_status check(struct toll_run *r) {
   struct readings *readings = r->state;

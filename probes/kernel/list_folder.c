@@ -37,11 +37,6 @@ static void list_once(struct listing *listing, bool counts) {
   listing->refused += bytes != 0;
 }
 
-static void list(struct toll_run *r) {
-  struct listing *listing = r->state;
-  for (uint64_t i = r->iterations; i; i--) list_once(listing, false);
-}
-
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct listing *listing = r->state;
@@ -51,6 +46,11 @@ static enum toll_status prepare(struct toll_run *r) {
   if (tree_make(r, &listing->tree) != TOLL_OK) return toll_refused(r);
   listing->folder = open(listing->tree.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   return listing->folder >= 0 ? TOLL_OK : refuse_file(r, "/tmp", errno);
+}
+
+static void list(struct toll_run *r) {
+  struct listing *listing = r->state;
+  for (uint64_t i = r->iterations; i; i--) list_once(listing, false);
 }
 
 static enum toll_status check(struct toll_run *r) {
