@@ -40,6 +40,11 @@ static void note(struct detours *detours, uint64_t ns, uint64_t since_last_ns) {
   if (since_last_ns && detours->gap_count < MOST_GAPS) detours->gaps[detours->gap_count++] = since_last_ns;
 }
 
+/* A detour takes time, and what a counted clock counts is the program's own work. */
+static enum toll_status prepare(struct toll_run *r) {
+  return toll_clock_is_real() ? TOLL_OK : toll_skip(r, "the clock is counted, and no time is taken from a count");
+}
+
 static void look(struct toll_run *r) {
   struct detours *detours = r->state;
   const uint64_t began = now_ns();
@@ -55,11 +60,6 @@ static void look(struct toll_run *r) {
   }
   detours->watched_ns += before - began;
   detours->wanted += r->iterations;
-}
-
-/* A detour takes time, and what a counted clock counts is the program's own work. */
-static enum toll_status prepare(struct toll_run *r) {
-  return toll_clock_is_real() ? TOLL_OK : toll_skip(r, "the clock is counted, and no time is taken from a count");
 }
 
 static enum toll_status check(struct toll_run *r) {

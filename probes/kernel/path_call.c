@@ -74,6 +74,16 @@ static unsigned operations_of(unsigned call) {
   return call == OPEN || call == CLOSE ? GROUP : 1;
 }
 
+static enum toll_status prepare(struct toll_run *r) {
+  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
+  struct paths *paths = r->state;
+  paths->tree.depth = (unsigned)toll_number(r, "components");
+  paths->tree.files = (unsigned)toll_number(r, "files");
+  if (!paths->tree.files || paths->tree.files > MOST_FILES) return toll_skip(r, "1 to %d files are made", MOST_FILES);
+  paths->step = paths->tree.files % 7919 ? 7919 : 1; /* a prime, so that a lap comes to each file once */
+  return tree_make(r, &paths->tree);
+}
+
 static void call(struct toll_run *r) {
   struct paths *paths = r->state;
   struct cursor cursor = {.paths = paths};
@@ -99,16 +109,6 @@ static void control(struct toll_run *r) {
     if (call != CLOSE) move(&cursor);
     TOLL_MEMORY();
   }
-}
-
-static enum toll_status prepare(struct toll_run *r) {
-  if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
-  struct paths *paths = r->state;
-  paths->tree.depth = (unsigned)toll_number(r, "components");
-  paths->tree.files = (unsigned)toll_number(r, "files");
-  if (!paths->tree.files || paths->tree.files > MOST_FILES) return toll_skip(r, "1 to %d files are made", MOST_FILES);
-  paths->step = paths->tree.files % 7919 ? 7919 : 1; /* a prime, so that a lap comes to each file once */
-  return tree_make(r, &paths->tree);
 }
 
 static enum toll_status check(struct toll_run *r) {

@@ -76,14 +76,15 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     seen, low, high = len(head.part.counts), head.estimate.low, head.estimate.high
     half = log(high / low) / 2 if low > 0 else head.estimate.share_half_width()
     needed = visits_for(known.precision, seen, half, head.scatter)
+    uncontended = _visits_for_uncontended(stated.series, visited)
     if by_scatter:
-        return max(visits + 1, visits / seen * needed)
-    if needed == inf and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
+        return max(visits + 1, min(visits / seen * needed, uncontended))
+    if needed == uncontended == inf and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
         return visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
         needed = LEAST_FOR_SCATTER * (needed / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
-    return max(visits + 1, min(visits / seen * needed, _visits_for_uncontended(stated.series, visited)))
+    return max(visits + 1, min(visits / seen * needed, uncontended))
 
 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
