@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+import tollmeter
 from tollmeter.bill.crossings import Crossings, Way, crossings
 from tollmeter.library import places
 from tollmeter.model import Abi
+from tollmeter.report.charts import charts
 from tollmeter.targets.timer import Words
 from tollmeter.toolchain.workload_build import bill_runner
 
@@ -100,9 +102,9 @@ def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Path, 
     assert sum(call["count"] for call in answers[1]["calls"] if call["name"] == "read") == 100
 
 
-def toll(*words: str) -> subprocess.CompletedProcess[str]:
+def toll(*words: str, verb: str = "bill") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tollmeter", "bill", *words], check=False, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "tollmeter", verb, *words], check=False, capture_output=True, text=True, timeout=120
     )
 
 
@@ -128,6 +130,26 @@ def test_a_running_process_is_counted_for_a_time(program: str) -> None:
     (made,) = json.loads(done.stdout)
     names = {item["name"] for item in made["bill"]["items"]}
     assert {"read", "write"} <= names and made["bill"]["crossings"] > 100
+
+
+def test_a_saved_bill_is_a_run_that_every_verb_reads(program: str, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    words = ["--budget", "1s", "--save", f"{folder}", "--format", "json"]
+    done = toll(*words, "--", program, "bytes", "20000", "--", program, "blocks", "20000")
+    assert done.returncode == 0, done.stderr
+    first, _ = json.loads(done.stdout)
+    made = tollmeter.open(folder)
+    row = made.row("command.bill", "crossings", command=first["bill"]["command"], item="write")
+    assert row.median == 20_000
+    shown = toll(f"{folder}", verb="show").stdout
+    assert shown.count("the program's own") == 2 and "CPU time, " in shown
+    (chart,) = [one for one in charts(made.results) if one.name == "bill"]
+    by_command = Counter[str]()
+    for datum in chart.drawing.data:
+        by_command[datum["label"]] += datum["share"]
+    whole = [row for row in made.rows if row.parameters["item"] == "in all" and row.metric == "cpu"]
+    cpu = {row.parameters["command"]: row.median for row in whole}
+    assert by_command == {command: pytest.approx((ns or 0.0) / 1e6) for command, ns in cpu.items()}
 
 
 @pytest.mark.parametrize(

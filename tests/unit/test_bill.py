@@ -15,7 +15,9 @@ from tollmeter.bill.printed import blocks
 from tollmeter.bill.savings import savings
 from tollmeter.report.tables import Table
 
-CALIBRATION = Calibration(toll_ns=100.0, fault_ns=500.0, window_ns=150.0, counting_ns=300.0, spawn_ns=20_000.0)
+CALIBRATION = Calibration(
+    toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0, counting_ns=300.0, spawn_ns=20_000.0
+)
 
 
 def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0) -> CallCount:
@@ -69,12 +71,11 @@ def test_switches_and_faults_are_those_of_runs_that_were_not_counted() -> None:
     assert [(item.name, item.count) for item in made.items] == [("page fault", 7)]
 
 
-def test_page_faults_have_their_kinds_where_these_are_counted() -> None:
-    made = billed(crossed([], store_faults=10, copy_faults=4, load_faults=0, fetch_faults=0))
-    assert {item.name: item.count for item in made.items} == {
-        "first store to a page": 10,
-        "store to a shared page (copy)": 4,
-    }
+def test_page_faults_have_their_kinds_and_prices_where_these_are_counted() -> None:
+    made = billed(crossed([], store_faults=10, copy_faults=4, load_faults=1, fetch_faults=0))
+    assert [(item.count, item.ns, item.bound) for item in made.items] == [
+        (10, 5000.0, "at least"), (4, 2800.0, "at most"), (1, 300.0, "at most"),
+    ]  # fmt: skip
 
 
 def test_small_transfers_are_merged_by_their_bytes() -> None:

@@ -142,9 +142,9 @@ class Process:
         )  # fmt: skip
 
 
-def base() -> timed._Base:
+def base() -> timed.Base:
     build = Build(probe=timed.PROBE, abi="x86_64", compiler="gcc", flags="")
-    return timed._Base(Path("timer"), "x86_64", build, MACHINE, ClockReading(resolution_ns=1, cost_ns=20))
+    return timed.Base(Path("timer"), "x86_64", build, MACHINE, ClockReading(resolution_ns=1, cost_ns=20))
 
 
 def measured(

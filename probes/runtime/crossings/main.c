@@ -4,8 +4,8 @@
  *   bill-runner running ANSWER PID MS       counts a running process for so long
  *
  * WAY: kernel, notified or usage. ANSWER: the descriptor that the answer is written to, one line of JSON. PATH: what is
- * executed; in its place "-calls-N" makes N calls of getppid, "-faults-N" touches N fresh pages and "-spawns-N" starts N
- * processes, by which the host learns what each costs and what the counting adds. The command's output goes to this process's standard output and error.
+ * executed; "-NAME-N" in its place does one of `loops` N times, by which the host learns what each costs and what the
+ * counting adds. The command's output goes to this process's standard output and error.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -44,36 +44,102 @@ static volatile int not_started;
 
 /* ---- the command ---- */
 
-static int make_calls(uint64_t calls) {
-  long sum = 0;
-  for (uint64_t i = 0; i < calls; i++) sum += syscall(SYS_getppid);
-  return sum == 0;
+/* What a loop took by itself, without the start and the end of its process. In memory that the child shares. */
+static struct { uint64_t ns, faults; } * loop;
+
+static void begin_loop(void) {
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  loop->faults = (uint64_t)used.ru_minflt;
+  loop->ns = toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-static int touch_pages(size_t pages) {
-  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), bytes = pages * page_bytes;
-  char *region = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (region == MAP_FAILED) return 1;
+static void end_loop(void) {
+  struct rusage used;
+  loop->ns = toll_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - loop->ns;
+  getrusage(RUSAGE_SELF, &used);
+  loop->faults = (uint64_t)used.ru_minflt - loop->faults;
+}
+
+static void make_calls(size_t calls) {
+  long sum = 0;
+  begin_loop();
+  for (size_t i = 0; i < calls; i++) sum += syscall(SYS_getppid);
+  end_loop();
+  if (sum == 0) _exit(1);
+}
+
+/* In pages of the usual size. file: below 0 for memory without one. */
+static volatile char *mapped(size_t bytes, int file) {
+  void *region = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
+  if (region == MAP_FAILED) _exit(1);
   madvise(region, bytes, MADV_NOHUGEPAGE);
-  for (size_t i = 0; i < pages; i++) ((volatile char *)region)[i * page_bytes] = 1;
-  return 0;
+  return region;
+}
+
+static void store_to_pages(size_t pages) {
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  volatile char *region = mapped(pages * page_bytes, -1);
+  begin_loop();
+  for (size_t i = 0; i < pages; i++) region[i * page_bytes] = 1;
+  end_loop();
+}
+
+static volatile char *of_cached_file(size_t pages) {
+  static const char some[65536] = {1};
+  const size_t bytes = pages * (size_t)sysconf(_SC_PAGESIZE);
+  const int file = memfd_create("toll", MFD_CLOEXEC);
+  for (size_t had = 0; had < bytes; had += sizeof some)
+    if (write(file, some, sizeof some) != (ssize_t)sizeof some) _exit(1);
+  return mapped(bytes, file);
+}
+
+/* The kernel maps neighbours of the page too, if they are in memory: fewer faults than pages. */
+static void load_file_pages(size_t pages) {
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  volatile char *region = of_cached_file(pages);
+  begin_loop();
+  for (size_t i = 0; i < pages; i++) (void)region[i * page_bytes];
+  end_loop();
+}
+
+static void store_to_shared_pages(size_t pages) {
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  volatile char *region = of_cached_file(pages);
+  for (size_t i = 0; i < pages; i++) (void)region[i * page_bytes];
+  begin_loop();
+  for (size_t i = 0; i < pages; i++) region[i * page_bytes] = 1;
+  end_loop();
 }
 
 /* A process that ends at once, by vfork(2): its price does not grow with the memory of the one that starts it. */
-static int spawn(uint64_t processes) {
-  for (uint64_t i = 0; i < processes; i++) {
+static void spawn(size_t processes) {
+  begin_loop();
+  for (size_t i = 0; i < processes; i++) {
     const pid_t child = vfork();
     if (child == 0) _exit(0);
-    if (child < 0 || waitpid(child, NULL, 0) != child) return 1;
+    if (child < 0 || waitpid(child, NULL, 0) != child) _exit(1);
   }
-  return 0;
+  end_loop();
 }
+
+static const struct {
+  const char *name;
+  void (*run)(size_t times);
+} loops[] = {{"-calls-", make_calls},
+             {"-stores-", store_to_pages},
+             {"-loads-", load_file_pages},
+             {"-copies-", store_to_shared_pages},
+             {"-spawns-", spawn}};
 
 static int become(void *argument) {
   const struct command *command = argument;
-  if (strncmp(command->path, "-calls-", 7) == 0) _exit(make_calls(strtoull(command->path + 7, NULL, 10)));
-  if (strncmp(command->path, "-spawns-", 8) == 0) _exit(spawn(strtoull(command->path + 8, NULL, 10)));
-  if (strncmp(command->path, "-faults-", 8) == 0) _exit(touch_pages(strtoull(command->path + 8, NULL, 10)));
+  for (size_t i = 0; i < sizeof loops / sizeof loops[0]; i++) {
+    const size_t length = strlen(loops[i].name);
+    if (strncmp(command->path, loops[i].name, length) != 0) continue;
+    loops[i].run(strtoull(command->path + length, NULL, 10));
+    _exit(0);
+  }
   execv(command->path, command->words);
   not_started = errno;
   _exit(NOT_STARTED);
@@ -197,6 +263,7 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
           used->ru_stime.tv_sec * 1000000000LL + used->ru_stime.tv_usec * 1000);
   fprintf(to, ",\"minor_faults\":%ld,\"major_faults\":%ld,\"voluntary\":%ld,\"involuntary\":%ld", used->ru_minflt,
           used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw);
+  fprintf(to, ",\"loop_ns\":%" PRIu64 ",\"loop_faults\":%" PRIu64, loop->ns, loop->faults);
   put_calls(to, &answer->counts);
   put_events(to, &answer->counts);
   fprintf(to, "}\n");
@@ -208,6 +275,8 @@ int main(int count, char **words) {
   FILE *to = fdopen(atoi(words[2]), "w");
   if (!to) return 2;
   fcntl(fileno(to), F_SETFD, FD_CLOEXEC);
+  loop = mmap(NULL, sizeof *loop, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (loop == MAP_FAILED) return 2;
   signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, whose end is waited for */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_CHILD_SUBREAPER, 1);

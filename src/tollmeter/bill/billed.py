@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.bill.calibration import calibrated
+from tollmeter.bill.calibration import Calibration, calibrations, least
 from tollmeter.bill.crossings import WAYS, Crossings, Way, crossings, of_process
-from tollmeter.bill.items import Bill, bill, estimated
+from tollmeter.bill.items import Bill, Usage, bill, estimated
 from tollmeter.bill.savings import Saving, savings
 from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
 from tollmeter.library import places
@@ -30,11 +30,15 @@ BUDGET_S = 10.0
 
 
 class Billed(Record, frozen=True):
-    """A command's bill and what would be cheaper. saved: CPU time that the first command takes more than this one, ns,
-    from interleaved runs; None for the first."""
+    """A command's bill and what would be cheaper, with what both are made of. clean: runs that were not counted;
+    counted: runs that were, the one that the bill shows first; trials: by which it is calibrated. saved: CPU time that
+    the first command takes more than this one, ns, from interleaved runs; None for the first."""
 
     bill: Bill
     savings: tuple[Saving, ...]
+    clean: tuple[Usage, ...] = ()
+    counted: tuple[Crossings, ...] = ()
+    trials: tuple[Calibration, ...] = ()
     saved: Estimate | None = None
 
 
@@ -44,11 +48,12 @@ def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[
     runner, timer = _executables()
     clean = _clean_runs(timer, several, budget_s)
     way, why, counted = _counted(runner, several, ways)
-    calibration = calibrated(runner, way)
+    trials = calibrations(runner, way)
     made: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
-        one = bill(" ".join(words.words), runs, crossed, calibration, way=way, why=why)
-        made.append(Billed(one, savings(one, crossed), _saved(clean[0], runs) if made else None))
+        one = bill(" ".join(words.words), runs, crossed[0], least(trials), way=way, why=why)
+        saved = _saved(clean[0], runs) if made else None
+        made.append(Billed(one, savings(one, crossed[0]), tuple(runs), crossed, trials, saved))
     return tuple(made)
 
 
@@ -61,13 +66,14 @@ def billed_process(process: int, seconds: float) -> Billed:
     crossed = of_process(runner, process, seconds)
     if crossed.reason:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
-    calibration = calibrated(runner, "kernel")
+    trials = calibrations(runner, "kernel")
+    calibration = least(trials)
     # Its own time: it was never run without being counted.
     counting_ns = round(min(crossed.user_ns, crossed.count * calibration.counting_ns))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
     name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
-    return Billed(one, savings(one, crossed))
+    return Billed(one, savings(one, crossed), (crossed,), (crossed,), trials)
 
 
 def _executables() -> tuple[Path, Path]:
@@ -96,24 +102,28 @@ def _clean_runs(timer: Path, several: Sequence[Words], budget_s: float) -> list[
     return runs
 
 
-def _counted(runner: Path, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
-    """A counted run of each, in the first way that the system permits; the reasons of those that it does not."""
+def _counted(
+    runner: Path, several: Sequence[Words], ways: Sequence[Way]
+) -> tuple[Way, str, list[tuple[Crossings, ...]]]:
+    """Counted runs of each, in the first way that the system permits; the reasons of those that it does not."""
     reasons: list[str] = []
     for way in ways:
-        counted = [_middle(runner, way, words) for words in several]
-        reason = next((crossed.reason for crossed in counted if crossed.reason), "")
+        counted = [_middle_first(runner, way, words) for words in several]
+        reason = next((crossed.reason for crossed, *_ in counted if crossed.reason), "")
         if not reason:
             return way, "; ".join(reasons), counted
         reasons.append(reason)
     raise Failure(f"the command cannot be counted: {'; '.join(reasons)}", 5)
 
 
-def _middle(runner: Path, way: Way, words: Words) -> Crossings:
+def _middle_first(runner: Path, way: Way, words: Words) -> tuple[Crossings, ...]:
     first = crossings(runner, way, words)
     if first.reason or way != "kernel" or first.wall_ns > _LONG_NS:
-        return first
+        return (first,)
     several = [first, *(crossings(runner, way, words) for _ in range(_COUNTED_RUNS - 1))]
-    return sorted(several, key=lambda crossed: sum(call.ns for call in crossed.calls))[_COUNTED_RUNS // 2]
+    several.sort(key=lambda crossed: sum(call.ns for call in crossed.calls))
+    middle = several.pop(_COUNTED_RUNS // 2)
+    return (middle, *several)
 
 
 def _saved(first: Sequence[Ran], other: Sequence[Ran]) -> Estimate:

@@ -3,23 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from tollmeter.bill.crossings import Crossings, Way, crossings
 from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
-_CALLS, _PAGES, _SPAWNS = 200_000, 8_192, 200
+_CALLS, _PAGES, _SPAWNS = 200_000, 4_096, 200
 _TRIALS = 3
 
 
 class Calibration(Record, frozen=True):
-    """CPU times, ns. toll_ns: the shortest system call (getppid) without counting; fault_ns: a first store to an
-    anonymous page of the usual size. Where calls are timed, else 0: window_ns, the window of getppid; counting_ns,
-    what counting adds to a call; spawn_ns, what vfork costs the process that calls it."""
+    """CPU times, ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns, copy_ns: a page
+    fault at the first store to an anonymous page, at a load of a mapped file whose pages are in memory, and at a store
+    to a page of it. Where calls are timed, else 0: window_ns, the window of getppid; counting_ns, what counting adds to
+    a call; spawn_ns, what vfork costs the process that calls it."""
 
     toll_ns: float
-    fault_ns: float
+    store_ns: float
+    load_ns: float
+    copy_ns: float
     window_ns: float = 0.0
     counting_ns: float = 0.0
     spawn_ns: float = 0.0
@@ -30,28 +36,32 @@ class Calibration(Record, frozen=True):
         return max(0.0, window_ns - self.window_ns + self.toll_ns)
 
 
-def calibrated(runner: Path, way: Way) -> Calibration:
-    """The least of a few short trials, since interference only adds. Raises Failure as `crossings`."""
-    toll_ns = min(_each(runner, "calls", _CALLS) for _ in range(_TRIALS))
-    fault_ns = min(_each(runner, "faults", _PAGES) for _ in range(_TRIALS))
+def calibrations(runner: Path, way: Way) -> tuple[Calibration, ...]:
+    """Several short trials. Raises Failure as `crossings`."""
+    return tuple(_trial(runner, way) for _ in range(_TRIALS))
+
+
+def least(trials: Sequence[Calibration]) -> Calibration:
+    """Of each value the least, since interference only adds."""
+    names = Calibration.__struct_fields__
+    return msgspec.convert({name: min(getattr(each, name) for each in trials) for name in names}, Calibration)
+
+
+def _trial(runner: Path, way: Way) -> Calibration:
+    toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
+    faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
+    store_ns, load_ns, copy_ns = (of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults)
     if way != "kernel":
-        return Calibration(toll_ns, fault_ns)
-    counted = [crossings(runner, "kernel", _loop("calls", _CALLS)) for _ in range(_TRIALS)]
-    window_ns = min(_window(one, "getppid") for one in counted)
-    counting_ns = max(0.0, min(one.cpu_ns for one in counted) / _CALLS - toll_ns)
-    spawn_ns = min(_window(crossings(runner, "kernel", _loop("spawns", _SPAWNS)), "vfork") for _ in range(_TRIALS))
-    return Calibration(toll_ns, fault_ns, window_ns, counting_ns, spawn_ns)
-
-
-def _each(runner: Path, what: str, count: int) -> float:
-    """ns of CPU time of one, from two lengths, so that the process's own start cancels."""
-    short, long = (crossings(runner, "usage", _loop(what, times * count)).cpu_ns for times in (1, 2))
-    return max(0.0, long - short) / count
+        return Calibration(toll_ns, store_ns, load_ns, copy_ns)
+    counted = _loop(runner, way, "calls", _CALLS)
+    counting_ns = max(0.0, counted.loop_ns / _CALLS - toll_ns)
+    spawn_ns = _window(_loop(runner, way, "spawns", _SPAWNS), "vfork")
+    return Calibration(toll_ns, store_ns, load_ns, copy_ns, _window(counted, "getppid"), counting_ns, spawn_ns)
 
 
 def _window(counted: Crossings, name: str) -> float:
     return next(call.ns / call.count for call in counted.calls if call.name == name)
 
 
-def _loop(what: str, count: int) -> Words:
-    return Words(f"-{what}-{count}", (what,))
+def _loop(runner: Path, way: Way, what: str, count: int) -> Crossings:
+    return crossings(runner, way, Words(f"-{what}-{count}", (what,)))

@@ -39,7 +39,7 @@ class CallCount(Record, frozen=True):
 
 class Crossings(Record, frozen=True):
     """What one run crossed. reason: why it could not be counted; empty where it was. error: errno of a command that did
-    not start. status: as wait(2) reports it."""
+    not start. status: as wait(2) reports it. loop_ns, loop_faults: of a loop of the runner's own, else 0."""
 
     reason: str
     error: int
@@ -53,6 +53,8 @@ class Crossings(Record, frozen=True):
     involuntary: int
     calls: tuple[CallCount, ...]
     events: Mapping[str, int]
+    loop_ns: int = 0
+    loop_faults: int = 0
 
     @property
     def cpu_ns(self) -> int:

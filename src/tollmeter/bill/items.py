@@ -10,7 +10,7 @@ from statistics import median
 from tollmeter.bill.calibration import Calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
-from tollmeter.model import Record
+from tollmeter.model import Charge, Record
 from tollmeter.targets.timer import Ran
 
 Usage = Ran | Crossings
@@ -22,30 +22,14 @@ BOTH_WAYS = frozenset({"sendfile", "splice", "copy_file_range", "getdents64", "g
 TRANSFERS = READS | WRITES | BOTH_WAYS
 """Calls whose result is a number of bytes."""
 FAULT_KINDS = {
-    "store_faults": "first store to a page",
-    "load_faults": "first load of a page",
-    "fetch_faults": "first instruction of a page",
-    "copy_faults": "store to a shared page (copy)",
+    "store_faults": ("first store to a page", "store_ns", "at least"),
+    "load_faults": ("first load of a page", "load_ns", "at most"),
+    "fetch_faults": ("first instruction of a page", "load_ns", "at most"),
+    "copy_faults": ("store to a shared page (copy)", "copy_ns", "at most"),
 }
+"""By event: its name, its price, and on which side of the truth that is. A store may clear a huge page. A load may find
+no file, or few neighbours to map; a shared page may have no other user left, and then is not copied."""
 MAJOR, MINOR = "page fault from a disk", "page fault"
-
-
-class Item(Record, frozen=True):
-    """A kind of crossing. ns: CPU time of all of them; None where it is not known. boundary_ns: the part that entering
-    and leaving the kernel takes. bytes: transferred; None where the call transfers none. bound: `about` for a price,
-    `at least` where a part cannot be seen."""
-
-    name: str
-    count: int
-    ns: float | None
-    boundary_ns: float
-    bytes: int | None = None
-    errors: int = 0
-    bound: str = ""
-
-    @property
-    def each_ns(self) -> float | None:
-        return None if self.ns is None else self.ns / self.count
 
 
 class Bill(Record, frozen=True):
@@ -60,7 +44,7 @@ class Bill(Record, frozen=True):
     way: Way
     why: str
     crossings: int
-    items: tuple[Item, ...]
+    items: tuple[Charge, ...]
     events: Mapping[str, int]
     kernel_ns: float
     capped: bool
@@ -72,16 +56,19 @@ def bill(
 ) -> Bill:
     """clean: runs that were not counted; at least one."""
     cpu, wall = estimated([run.cpu_ns for run in clean]), estimated([run.wall_ns for run in clean])
-    items = sorted(
-        (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration)),
-        key=lambda item: (-(item.ns or 0.0), -item.count),
-    )
-    total = sum(item.ns or 0.0 for item in items)
+    made = items(counted, clean, calibration, way)
+    total = sum(item.ns or 0.0 for item in made)
     return Bill(
-        command, cpu, wall, len(clean), way, why, counted.count, tuple(items),
+        command, cpu, wall, len(clean), way, why, counted.count, made,
         {**counted.events, **{name: _middle(clean, name) for name in ("voluntary", "involuntary")}},
         min(total, cpu.value), total > cpu.value, calibration,
     )  # fmt: skip
+
+
+def items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
+    """Of one counted run, most expensive first."""
+    made = (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration))
+    return tuple(sorted(made, key=lambda item: (-(item.ns or 0.0), -item.count)))
 
 
 def estimated(values: Sequence[float]) -> Estimate:
@@ -90,7 +77,7 @@ def estimated(values: Sequence[float]) -> Estimate:
     return estimate(kept, range(len(kept)), Scatter(runs_sd=0.0), (min(kept) / 2, max(kept) * 2))
 
 
-def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Iterator[Item]:
+def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Iterator[Charge]:
     by_name: dict[str, list[CallCount]] = defaultdict(list)
     for call in counted.calls:
         name = call.name or f"call {call.number}"
@@ -100,23 +87,24 @@ def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Itera
         boundary = count * calibration.toll_ns
         spent = calibration.cost_ns(windows / count) * count if way == "kernel" else boundary
         known = sum(call.bytes for call in calls) if way == "kernel" and calls[0].name in TRANSFERS else None
-        yield Item(
+        yield Charge(
             name, count, spent, min(boundary, spent), known, sum(call.errors for call in calls),
             "" if way == "kernel" else "at least",
         )  # fmt: skip
 
 
-def _fault_items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration) -> Iterator[Item]:
-    """Faults in user mode: those inside a system call are in its time. They are counted and not timed; each is priced
-    by a first store to an anonymous page, which takes and zeroes a page."""
-    kinds = [(name, counted.events.get(event, 0)) for event, name in FAULT_KINDS.items()]
-    if not any(count for _, count in kinds):  # not counted, or an architecture without such tracepoints
-        kinds = [(MINOR, _middle(clean, "minor_faults"))]
-    for name, count in kinds:
+def _fault_items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration) -> Iterator[Charge]:
+    """Faults in user mode: those inside a system call are in its time. They are counted, and priced by their kind."""
+    toll_ns = calibration.toll_ns
+    kinds = [(name, counted.events.get(event, 0), getattr(calibration, price), bound)
+             for event, (name, price, bound) in FAULT_KINDS.items()]  # fmt: skip
+    if not any(count for _, count, *_ in kinds):  # not counted, or an architecture without such tracepoints
+        kinds = [(MINOR, _middle(clean, "minor_faults"), calibration.store_ns, "about")]
+    # What its disk takes is no CPU time of the program; the rest is at least that of a page that is in memory.
+    kinds.append((MAJOR, _middle(clean, "major_faults"), calibration.load_ns, "at least"))
+    for name, count, each_ns, bound in kinds:
         if count:
-            yield Item(name, count, count * calibration.fault_ns, count * calibration.toll_ns, bound="about")
-    if major := _middle(clean, "major_faults"):
-        yield Item(MAJOR, major, None, 0.0)
+            yield Charge(name, count, count * each_ns, count * min(toll_ns, each_ns), bound=bound)
 
 
 def _middle(runs: Sequence[Usage], name: str) -> int:

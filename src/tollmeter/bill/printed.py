@@ -6,15 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tollmeter.bill.billed import Billed
-from tollmeter.bill.items import Bill, Item
+from tollmeter.bill.items import Bill
 from tollmeter.bill.savings import Saving
 from tollmeter.experiment.precision import Estimate
-from tollmeter.report.numbers import Figure, count, duration, percent, plain, size, time
-from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.bills import bill_table
+from tollmeter.report.numbers import count, duration, percent, plain, time
+from tollmeter.report.tables import Table
 
-SHOWN = 12
-"""Items on one screen; the others are one line."""
-_LEAST_SHARE = 0.005
 _WAYS = {
     "kernel": "counted and timed in the kernel (BPF)",
     "notified": "counted by seccomp notification, in a run of its own; not timed: each call is priced as the shortest "
@@ -34,7 +32,7 @@ def blocks(several: Sequence[Billed]) -> Iterator[str | Table]:
         if len(several) > 1:
             yield f"{place}  {one.command}"
         yield _headline(one)
-        yield _table(one)
+        yield bill_table(one.items, one.cpu.value)
         yield from _notes(one)
         yield from _advice(billed.savings)
         if billed.saved is not None:
@@ -58,35 +56,6 @@ def _share(ns: float, bill: Bill) -> float:
     return min(1.0, ns / bill.cpu.value)
 
 
-def _table(bill: Bill) -> Table:
-    shown = [item for item in bill.items if _share(item.ns or 0.0, bill) >= _LEAST_SHARE or not item.ns][:SHOWN]
-    others = [item for item in bill.items if item not in shown]
-    lines = [_line(item, bill) for item in shown]
-    if others:
-        spent = sum(item.ns or 0.0 for item in others)
-        number = sum(item.count for item in others)
-        lines.append(
-            Line((f"{len(others)} others", count(number), "", time(spent), percent(_share(spent, bill)), "", ""))
-        )
-    rest = max(0.0, bill.cpu.value - bill.kernel_ns)
-    name = "the program's own, the loader's, or unattributed"
-    lines.append(Line((name, "", "", time(rest), percent(_share(rest, bill)), "", "")))
-    columns = (
-        Column("call"), Column("count", right=True), Column("each", right=True), Column("CPU", right=True),
-        Column("share", right=True), Column("boundary", right=True, spare=1), Column("bytes each", right=True, spare=2),
-    )  # fmt: skip
-    return Table(columns, lines)
-
-
-def _line(item: Item, bill: Bill) -> Line:
-    each = time(item.each_ns) if item.ns is not None else Figure("not timed")
-    failed = f"{count(item.errors)} failed" if item.errors else ""
-    share = percent(_share(item.ns, bill)) if item.ns is not None else ""
-    boundary = percent(item.boundary_ns / item.ns) if item.ns else ""
-    moved = str(size(item.bytes / item.count)) if item.bytes else ""
-    return Line((item.name, count(item.count), each, time(item.ns), share, boundary, moved), failed)
-
-
 def _notes(bill: Bill) -> Iterator[str]:
     events = [f"{count(bill.events[name])} {words}" for name, words in _EVENTS.items() if bill.events.get(name)]
     if events:
@@ -101,8 +70,13 @@ def _notes(bill: Bill) -> Iterator[str]:
             f"boundary: share of a call that the shortest system call takes too ({time(bill.calibration.toll_ns).bare} "
             f"on this machine now). In all it is {boundary} of the CPU time: fewer, larger crossings save no more."
         )
-    if any(item.bound == "about" for item in bill.items):
-        yield f"Page faults are counted, and priced at {time(bill.calibration.fault_ns).bare} each (a first store)."
+    if any("page" in item.name for item in bill.items):
+        prices = bill.calibration.store_ns, bill.calibration.load_ns, bill.calibration.copy_ns
+        store, load, copy = (time(ns).bare for ns in prices)
+        yield (
+            f"Page faults are counted, and priced by this machine's own: {store} for a first store, {load} for a page "
+            f"of a file that is in memory, {copy} for a copy."
+        )
     if bill.capped:
         yield "The items add up to more than the CPU time, and their sum is cut there: some overlap."
 

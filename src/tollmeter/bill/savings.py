@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from math import ceil
 
 from tollmeter.bill.crossings import SIZES, Crossings
-from tollmeter.bill.items import READS, WRITES, Bill, Item
-from tollmeter.model import Record
+from tollmeter.bill.items import READS, WRITES, Bill
+from tollmeter.model import Charge, Record
 
 PAGE = 4096
 _LEAST_SHARE = 0.01
@@ -59,7 +59,7 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
         yield Saving(what, before, after, gone * each, gone * min(toll, each), text)
 
 
-def _item(bill: Bill, *names: str) -> Item | None:
+def _item(bill: Bill, *names: str) -> Charge | None:
     """The first of these that was counted and has a time."""
     return next((item for item in bill.items if item.name in names and item.ns), None)
 
@@ -117,7 +117,7 @@ def _loaders(bill: Bill, _: Crossings) -> Iterator[Saving]:
     )  # fmt: skip
 
 
-def _gone(item: Item, what: str) -> Saving:
+def _gone(item: Charge, what: str) -> Saving:
     ns = item.ns or 0.0
     return Saving(what, item.count, 0, ns, ns, f"{item.count:,} x {ns / item.count:.0f} ns")
 

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,15 +30,23 @@ def bill(
     for_: Annotated[str, typer.Option("--for", help="how long to count a running process")] = "10s",
     way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
     budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
+    save: Annotated[Path | None, typer.Option(help="a new run folder, for show, report, compare, export")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
 ) -> None:
     from tollmeter.bill.printed import blocks
     from tollmeter.catalog import check_known
+    from tollmeter.library import places
 
     check_known("format", form, ("table", "json"))
     if process is not None and (command or try_):
         raise Failure("--pid counts a process that runs: no command is started beside it")
+    began = time.monotonic()
     billed = _of_process(process, for_) if process is not None else _of_commands(command or [], try_, way, budget)
+    if save:
+        from tollmeter.bill.saved import save as keep
+
+        keep(billed, save, sys.argv[2:], time.monotonic() - began)
+        places.remember(save)
     if form == "json":
         write_json(billed)
     else:

@@ -364,7 +364,7 @@ def _asked(request: Request) -> dict[str, Any]:
 
 def command(request: Request) -> str:
     if request.is_of_commands:
-        return typed("time", *request.words)
+        return typed(request.suite.name, *request.words)
     words = (*request.words, "--seed", str(request.seed), "--budget", f"{request.budget_seconds:g}s")
     return typed("run", *words, *_options(request))
 

@@ -133,7 +133,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
     write errors."""
     _check(options, len(commands))
-    base = _base()
+    base = base_of_commands()
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
         company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
@@ -176,7 +176,7 @@ def _file_of(output: str) -> str:
 # ---- the machine and the executable ---------------------------------------------------------------------------------
 
 
-class _Base(NamedTuple):
+class Base(NamedTuple):
     """What commands are timed with, and on. uncounted: as of Timed."""
 
     path: Path
@@ -202,7 +202,7 @@ def executable(catalog: Catalog) -> Path:
     return timer(places.ROOT, find(places.ROOT).abis[catalog.abis[0]])
 
 
-def _base() -> _Base:
+def base_of_commands() -> Base:
     """Any probe describes the machine, and how executables of its ABI are built; one is built."""
     catalog = places.made_ready([], [], ProbeRequest([]))
     path, abi = executable(catalog), catalog.abis[0]
@@ -212,7 +212,7 @@ def _base() -> _Base:
     # The executable without commands is the shortest command there is.
     with Timer(path, [Words(f"{path}", ("timer",))]) as process:
         instructions = process.run(0, counts=True).instructions
-    return _Base(path, abi, build, machine, clock, "" if instructions > 0 else _why_uncounted(-instructions))
+    return Base(path, abi, build, machine, clock, "" if instructions > 0 else _why_uncounted(-instructions))
 
 
 def _why_uncounted(error: int) -> str:
@@ -290,7 +290,7 @@ class _Timing:
         options: TimeOptions,
         process: Timer,
         journal: Journal,
-        base: _Base,
+        base: Base,
         *,
         stopping: Stopping,
         now: Callable[[], float] = time.monotonic,

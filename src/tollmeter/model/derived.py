@@ -217,6 +217,24 @@ class Toll(Record, frozen=True):
     samples: int = 0
 
 
+class Charge(Record, frozen=True):
+    """A kind of crossing that a command pays for. ns: CPU time of all of them; None where it is not known. boundary_ns:
+    the part that entering and leaving the kernel takes. bytes: transferred; None where the call transfers none. bound:
+    `about` for a price, `at least` or `at most` where a part cannot be seen or may be another's."""
+
+    name: str
+    count: int
+    ns: float | None
+    boundary_ns: float
+    bytes: int | None = None
+    errors: int = 0
+    bound: str = ""
+
+    @property
+    def each_ns(self) -> float | None:
+        return None if self.ns is None else self.ns / self.count
+
+
 class KindAnswer(Record, frozen=True):
     """The hierarchy and tolls of one kind of core. target: of its rows. reason: why they are missing."""
 

@@ -11,6 +11,7 @@ from tollmeter.model import Opposed, Results
 from tollmeter.numbers.meanings import native
 from tollmeter.numbers.readings import RATES
 from tollmeter.report import run_verdict, tables
+from tollmeter.report.bills import bill_sentence
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
 from tollmeter.report.programs import ways_out
 from tollmeter.report.run_verdict import limit, unanswered
@@ -32,6 +33,8 @@ def _answer(results: Results) -> str:
         return study.worth
     if of_one_ratio(results):
         return f"{of_one_ratio(results)}."
+    if bills := bill_sentence(results.index.rows, results.probes):
+        return bills
     advice = ways_out(results, results.suite) if results.suite is not None else []
     return advice[0].best if advice else tables.answer(results) or of_few_probes(results)
 

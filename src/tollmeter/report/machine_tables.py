@@ -15,6 +15,7 @@ from tollmeter.model import Inference, KindAnswer, Machine, Marks, Results, Row,
 from tollmeter.model.topology import clusters, listed, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
+from tollmeter.report.bills import bill_tables
 from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
 from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Cell, Column, Line, Table
@@ -29,8 +30,9 @@ BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store"
 
 def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
-    every = (tables.memory_table(results), *node_tables(results), inferred_table(results), tables.toll_table(results),
-             *kind_tables(results), rows, clocks_table(results))  # fmt: skip
+    bills = bill_tables(results.index.rows, results.probes)
+    every = (*bills, tables.memory_table(results), *node_tables(results), inferred_table(results),
+             tables.toll_table(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [table for table in every if table is not None]
 
 

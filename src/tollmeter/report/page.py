@@ -28,6 +28,7 @@ from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Failure, Results
 from tollmeter.notices import notify
 from tollmeter.report import chart_style, machine_tables, numbers, programs, run_verdict, tables
+from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
@@ -177,7 +178,7 @@ def _study(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "not_redrawn": not_redrawn(results, suite, [chart.name for chart in drawn]) if suite else [],
         "common": answered.sentences if answered else (),
         "listings": listings(results),
-        "programs": programs.program_tables(results),
+        "programs": [*bill_tables(results.index.rows, results.probes), *programs.program_tables(results)],
         "blocks": programs.answer(results, suite) if suite else [],
         "attribution": programs.attribution_table(taken) if taken else None,
         "said_of_programs": [

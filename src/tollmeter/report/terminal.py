@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables
+from tollmeter.report.bills import bill_tables
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import by_probe as listings_by_probe
@@ -115,12 +116,13 @@ def _opening(results: Results, console: Console) -> None:
 
 def _few_tables(results: Results) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
-    if results.suite is not None and results.suite.published:
+    bills = bill_tables(results.index.rows, results.probes)
+    if bills or (results.suite is not None and results.suite.published):
         chosen = None
     else:
         few = tables.brief(tables.toll_table(results, best_known(results)))
         chosen = listing(results, FEW_ROWS) or few or listing(results)
-    shown = (tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
+    shown = (*bills, tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 
 

@@ -17,6 +17,8 @@ from tollmeter.report.numbers import count, percent, plain, plus_minus, size, ti
 
 COMMAND, TIME = "command", "time"
 """The parameter and the first metric of a run of commands."""
+ITEM, IN_ALL, TOLL = "item", "in all", "shortest system call"
+"""The second parameter of a bill, and its values for a whole run and for what the boundary alone takes."""
 _TWICE = 2
 
 

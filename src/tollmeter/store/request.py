@@ -68,7 +68,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_of_commands(self) -> bool:
-        """Whether it is a run of `toll time`: words holds its command line, and the suite selects nothing."""
+        """Whether it is a run of `toll time` or `toll bill`, which its suite is named after: words holds its command
+        line, and the suite selects nothing."""
         return not self.suite.select and not self.suite.workload
 
 

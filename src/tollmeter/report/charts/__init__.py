@@ -26,6 +26,7 @@ __all__ = ["SIDES", "Chart", "Overlay", "charts", "comparable", "overlaid", "poi
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     published_charts.redrawn,
     published_charts.published,
+    answer.bill,
     answer.profiles,
     answer.break_even,
     memory.latency,

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 import altair as alt
 
 from tollmeter.model import Profile
+from tollmeter.numbers.meanings import BILLED
+from tollmeter.report.bills import OWN, Kept, kept
 from tollmeter.report.charts import marks
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, picture
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Subject, picture
 from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import title_of, verdict
 from tollmeter.report.programs import named as program_name
@@ -92,6 +94,39 @@ def break_even(bench: Bench) -> Iterator[Chart]:
     yield BREAK_EVEN.chart(marks.finished(drawn, 260), rows, in_words(even))
 
 
+# ---- what a program pays for crossings -------------------------------------------------------------------------------
+
+BILL = Subject(
+    "bill", "Where the CPU time went", "What does each kind of crossing take of a program's CPU time?", (BILLED,)
+)
+_MOST_CHARGES = 4
+_BILL_TIPS = marks.tips(("label", "program"), ("part", "crossing"), ("said", "takes"), ("whole", "of"))
+
+
+def bill(bench: Bench) -> Iterator[Chart]:
+    """A bar a program, as long as its CPU time. Where charges add up to more, they are shortened to it."""
+    bills, taken = kept(bench.rows, bench.results.probes), Counter[str]()
+    for one in bills:
+        for charge in one.charges:
+            taken[charge.name] += round(charge.ns or 0.0)
+    order = [name for name, _ in taken.most_common(_MOST_CHARGES)]
+    data = [datum for one in bills for datum in _bill_bar(one, order)]
+    if data:
+        bars = stacked_bars(data, [*order, OTHERS, OWN], "CPU time of one run, ms", _BILL_TIPS)
+        yield BILL.chart(bars, bench.meaning(*BILL.means))
+
+
+def _bill_bar(one: Kept, order: Sequence[str]) -> Iterator[Datum]:
+    parts = dict.fromkeys([*order, OTHERS], 0.0)
+    for charge in one.charges:
+        parts[charge.name if charge.name in parts else OTHERS] += charge.ns or 0.0
+    every = sum(parts.values())
+    fits = min(1.0, one.cpu_ns / every) if every else 1.0
+    for place, (name, ns) in enumerate({**parts, OWN: max(0.0, one.cpu_ns - every)}.items()):
+        yield {"label": one.command, "part": name, "place": place, "share": ns * fits / 1e6,
+               "said": str(quantity(ns, "ns")), "whole": str(quantity(one.cpu_ns, "ns"))}  # fmt: skip
+
+
 # ---- what a difference is made of -----------------------------------------------------------------------------------
 
 _STEP, _ROOM = 40, 20
@@ -110,13 +145,13 @@ def attribution(bench: Bench) -> Iterator[Chart]:
         "attribution",
         f"What {second} saves against {first}, and by what",
         f"Does {second} save instructions, page faults or waiting for caches?",
-        picture(_bars(attributions)),
+        _bars(attributions),
         ("cpu-time",),
         tuple(sorted({each.probe for each in attributions})),
     )
 
 
-def _bars(attributions: Sequence[Attribution]) -> Spec:
+def _bars(attributions: Sequence[Attribution]) -> Picture:
     data = [
         {"label": program_name(each), "part": part.name, "place": place,
          "share": 100 * (part.ns or 0.0) / each.first_ns, "said": str(quantity(part.ns, "ns")),
@@ -124,11 +159,16 @@ def _bars(attributions: Sequence[Attribution]) -> Spec:
         for each in attributions for place, part in enumerate(each.parts) if part.ns
     ]  # fmt: skip
     order = [part.name for part in attributions[0].parts]
+    return stacked_bars(data, order, "saved, % of the first's CPU time", TIPS)
+
+
+def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[alt.Tooltip]) -> Picture:
+    """A bar for each label, of parts in their place's order."""
     bars = alt.Chart(marks.values(data)).mark_bar(height=16).encode(
-        alt.X("share:Q", title="saved, % of the first's CPU time", stack="zero", axis=alt.Axis(**marks.BESIDE_WORDS)),
+        alt.X("share:Q", title=title, stack="zero", axis=alt.Axis(**marks.BESIDE_WORDS)),
         alt.Y("label:N", title=None, sort=None, axis=marks.words_axis()),
         order="place:Q",
-        tooltip=TIPS,
+        tooltip=tips,
         color=marks.series_colour("part", order, "made of")["color"],
     )  # fmt: skip
-    return marks.finished(bars, len(attributions) * _STEP + _ROOM)
+    return picture(marks.finished(bars, len({each["label"] for each in data}) * _STEP + _ROOM))

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a bill as a run folder, so that every verb which reads a run reads it too.
+
+A clean run of a command is a visit of its item IN_ALL, and each item of a counted run is a visit of that item. The
+values are gauges, as those of `toll time`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from tollmeter import protocol
+from tollmeter.bill.billed import Billed
+from tollmeter.bill.items import items
+from tollmeter.library.prepare import sealed_head
+from tollmeter.library.timed import base_of_commands
+from tollmeter.model import Metric, Parameter, Point, Probe, Suite, Visit
+from tollmeter.numbers.meanings import BILLED
+from tollmeter.report.timed import COMMAND, IN_ALL, ITEM, TOLL
+from tollmeter.store.journal import Journal, Session
+from tollmeter.store.request import Request
+from tollmeter.targets.ways import LOCAL
+from tollmeter.version import VERSION
+
+PROBE = "command.bill"
+_QUESTION = "What does a command pay for crossing boundaries?"
+METRICS = (
+    Metric(name="cpu", unit="ns", better="less", summary="CPU time in one run", source="gauge", means=BILLED),
+    Metric(name="crossings", unit="count", better="less", summary="crossings in one run", source="gauge"),
+)
+Gauges = Mapping[str, float | None]
+
+
+def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds: float) -> None:
+    """words: of the command line. seconds: that measuring took. Raises Failure where the folder cannot be written."""
+    base = base_of_commands()
+    values = [visited for billed in several for visited in _values(billed)]
+    probe = Probe(
+        probe=PROBE, question=_QUESTION, revision=1, metrics=METRICS,
+        parameters=(
+            Parameter(name=COMMAND, kind="choice", summary="what is run", choices=_names(values, 0)),
+            Parameter(name=ITEM, kind="choice", summary="kind of crossing", choices=_names(values, 1)),
+        ),
+        switches=True, faults=True,
+    )  # fmt: skip
+    build = msgspec.structs.replace(base.build, probe=PROBE)
+    request = Request(
+        id=folder.resolve().name, suite=Suite(name="bill", question=_QUESTION), seed=1, budget_seconds=seconds,
+        started=datetime.now(UTC).isoformat(timespec="seconds"), tollmeter=VERSION, words=tuple(words),
+    )  # fmt: skip
+    clock = {"k": "clock", **msgspec.to_builtins(base.clock)}
+    with Journal.create(folder, request, sealed_head(base.machine, base.clock, [probe], [build])) as journal:
+        for place, (command, item, number, gauges) in enumerate(values):
+            point = Point(probe=PROBE, abi=base.abi, target=LOCAL, parameters=((COMMAND, command), (ITEM, item)))
+            visit = Visit(
+                id=place, point=point, round=number, cpus=(), samples=1, sample_ns=0, seed=place + 1, deadline_ms=0
+            )
+            records = [{"k": "gauge", "metric": name, "value": value} for name, value in gauges.items() if value]
+            journal.append(protocol.reported(visit, probe.revision, [clock, *records], at_ns=place + 1))
+        journal.note(Session("settled", seconds, None))
+
+
+def _names(values: Sequence[tuple[str, str, int, Gauges]], place: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(value[place]) for value in values))
+
+
+def _values(billed: Billed) -> Iterator[tuple[str, str, int, Gauges]]:
+    """Command, item, number of the run, and its values."""
+    one = billed.bill
+    for number, run in enumerate(billed.clean):
+        yield one.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": one.crossings}
+    for number, trial in enumerate(billed.trials):
+        yield one.command, TOLL, number, {"cpu": trial.toll_ns, "crossings": 1}
+    # Each by a calibration of its own, whose scatter is a part of what is known of a price.
+    for number, (counted, trial) in enumerate(zip(billed.counted, billed.trials, strict=False)):
+        for item in items(counted, billed.clean, trial, one.way):
+            yield one.command, item.name, number, {"cpu": item.ns, "crossings": item.count}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a command's CPU time went: a line for each kind of crossing, of a bill that is made now or of a kept one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from tollmeter.model import Charge, Probe, Row
+from tollmeter.numbers.meanings import BILLED, meaning
+from tollmeter.report.numbers import Figure, count, percent, size, time
+from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.timed import COMMAND, IN_ALL, ITEM, TOLL
+
+OWN = "the program's own, the loader's, or unattributed"
+_SHOWN = 12
+"""Charges on one screen; the others are one line."""
+_LEAST_SHARE = 0.005
+
+
+class Kept(NamedTuple):
+    """A command of a run folder: its CPU time, ns, and what it is made of."""
+
+    command: str
+    cpu_ns: float
+    charges: tuple[Charge, ...]
+
+
+def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Kept]:
+    """Every bill of a run, most expensive charge first; none of a run that has none."""
+    by_command: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in (row for row in rows if {COMMAND, ITEM} <= row.parameters.keys()):
+        of_item = by_command[str(row.parameters[COMMAND])][str(row.parameters[ITEM])]
+        of_item[BILLED if meaning(row, probes) == BILLED else row.metric] = row.median or 0.0
+    bills = []
+    for command, items in by_command.items():
+        cpu_ns, toll_ns = (items.pop(item, {}).get(BILLED, 0.0) for item in (IN_ALL, TOLL))
+        charges = sorted(_charges(items, toll_ns), key=lambda charge: -(charge.ns or 0.0))
+        bills += [Kept(command, cpu_ns, tuple(charges))] if cpu_ns else []
+    return bills
+
+
+def _charges(items: Mapping[str, Mapping[str, float]], toll_ns: float) -> Iterator[Charge]:
+    for name, values in items.items():
+        count, ns = round(values.get("crossings", 0.0)), values.get(BILLED)
+        if count:
+            yield Charge(name, count, ns, min(count * toll_ns, ns or 0.0))
+
+
+def bill_table(charges: Sequence[Charge], cpu_ns: float, title: str = "call") -> Table:
+    """The charges that matter, one line for all others, and what is left of the CPU time."""
+
+    def share(ns: float | None) -> float:
+        return min(1.0, (ns or 0.0) / cpu_ns)
+
+    def line(charge: Charge) -> Line:
+        each = time(charge.each_ns) if charge.ns is not None else Figure("not timed")
+        boundary = percent(charge.boundary_ns / charge.ns) if charge.ns else ""
+        moved = str(size(charge.bytes / charge.count)) if charge.bytes else ""
+        parts = percent(share(charge.ns)) if charge.ns is not None else "", boundary, moved
+        bound = f"{charge.bound} " if charge.bound in ("at least", "at most") and charge.ns is not None else ""
+        failed = f"{count(charge.errors)} failed" if charge.errors else ""
+        return Line((charge.name, count(charge.count), each, time(charge.ns), *parts), f"{bound}{failed}".strip())
+
+    shown = [charge for charge in charges if share(charge.ns) >= _LEAST_SHARE or charge.ns is None][:_SHOWN]
+    others = [charge for charge in charges if charge not in shown]
+    spent, number = sum(charge.ns or 0.0 for charge in others), sum(charge.count for charge in others)
+    lines = [line(charge) for charge in shown]
+    if others:
+        lines.append(Line((f"{len(others)} others", count(number), "", time(spent), percent(share(spent)), "", "")))
+    rest = max(0.0, cpu_ns - sum(charge.ns or 0.0 for charge in charges))
+    lines.append(Line((OWN, "", "", time(rest), percent(share(rest)), "", "")))
+    columns = (
+        Column(title), Column("count", right=True), Column("each", right=True), Column("CPU", right=True),
+        Column("share", right=True), Column("boundary", right=True, spare=1), Column("bytes each", right=True, spare=2),
+    )  # fmt: skip
+    return Table(columns, lines)
+
+
+def bill_tables(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Table]:
+    return [bill_table(one.charges, one.cpu_ns, one.command) for one in kept(rows, probes)]
+
+
+def bill_sentence(rows: Iterable[Row], probes: Mapping[str, Probe]) -> str:
+    """What each command takes, and its most expensive charge; empty without a bill."""
+    said = []
+    for one in kept(rows, probes):
+        shares = (f", {percent(min(1.0, (most.ns or 0.0) / one.cpu_ns))} of it {most.name}" for most in one.charges[:1])
+        said.append(f"{one.command} takes {time(one.cpu_ns)} of CPU time{''.join(shares)}")
+    return f"{'; '.join(said)}." if said else ""
