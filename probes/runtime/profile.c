@@ -55,12 +55,14 @@ static struct sampler sampler;
 /* Before and after each batch, since the distribution of time changes while the sibling hyperthread is busy. */
 static struct toll_burst looks[MOST_LOOKS];
 static unsigned look_count;
-static uintptr_t *addresses;
+/* kernel_addresses are wider than a pointer where a 64-bit kernel runs a 32-bit program. */
+static uint64_t *addresses, *kernel_addresses;
 static volatile unsigned address_count;
+static unsigned kernel_address_count;
 static struct stretch *stretches; /* no more than there are records */
 static unsigned stretch_count;
 
-static void keep(uintptr_t address) {
+static void keep(uint64_t address) {
   if (address_count < MOST_SAMPLES)
     addresses[address_count++] = address;
   else
@@ -120,9 +122,9 @@ static void take_record(const struct perf_event_header *header, uint64_t address
   if (header->type != PERF_RECORD_SAMPLE)
     sampler.lost += header->type == PERF_RECORD_LOST ? lost : 0;
   else if ((header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
-    keep((uintptr_t)address);
-  else
-    sampler.kernel++;
+    keep(address);
+  else if (sampler.kernel++ < MOST_SAMPLES)
+    kernel_addresses[kernel_address_count++] = address;
 }
 
 /* Records are read once the program has stopped: the ring holds a dozen seconds of them. */
@@ -197,8 +199,9 @@ static bool asked_by_signal(const char *asked) {
 
 static void begin(const char *asked) {
   addresses = calloc(MOST_SAMPLES, sizeof *addresses);
+  kernel_addresses = calloc(MOST_SAMPLES, sizeof *kernel_addresses);
   stretches = calloc(MOST_SAMPLES, sizeof *stretches);
-  if (!addresses || !stretches) return;
+  if (!addresses || !kernel_addresses || !stretches) return;
   if (toll_counts_instructions())
     sampler.source = "instructions";
   else if (!asked_by_signal(asked) && begin_perf())
@@ -229,15 +232,15 @@ void toll_profile_pause(bool pause) {
 /* ---- what came of it ---- */
 
 static int in_order(const void *one, const void *other) {
-  const uintptr_t a = *(const uintptr_t *)one, b = *(const uintptr_t *)other;
+  const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
   return (a > b) - (a < b);
 }
 
-static void open_record(void) {
+static void open_record(const char *hits) {
   toll_record_open("profile");
   toll_put_text("source", sampler.source);
   toll_put_count("period_ns", toll_counts_instructions() ? 0 : sampler.ring ? PERF_PERIOD_NS : SIGNAL_PERIOD_NS);
-  toll_put_open("hits", '[');
+  toll_put_open(hits, '[');
 }
 
 /* 20 us, unsampled. */
@@ -256,25 +259,33 @@ static void emit_looks(void) {
   toll_put_close(']');
 }
 
-/* Each address with its number of samples, in records of bounded length. */
-static void emit_hits(void) {
-  qsort(addresses, address_count, sizeof *addresses, in_order);
+/* Each address with its number of samples, in records of bounded length; the last is left open. */
+static void emit_hits(const char *name, uint64_t *at, unsigned count) {
+  qsort(at, count, sizeof *at, in_order);
   unsigned written = 0;
-  open_record();
-  for (unsigned i = 0, same; i < address_count; i += same) {
-    for (same = 1; i + same < address_count && addresses[i + same] == addresses[i]; same++) continue;
+  open_record(name);
+  for (unsigned i = 0, same; i < count; i += same) {
+    for (same = 1; i + same < count && at[i + same] == at[i]; same++) continue;
     if (written++ && written % HITS_A_RECORD == 0) {
       toll_put_close(']');
       toll_record_close();
-      open_record();
+      open_record(name);
     }
     toll_put_open(NULL, '[');
-    toll_put_count(NULL, addresses[i]);
+    toll_put_count(NULL, at[i]);
     toll_put_count(NULL, same);
     toll_put_close(']');
   }
   toll_put_close(']');
-  /* In stretches this short, the kernel's share is interrupts only, which depend on the load of the machine. */
+}
+
+static void emit_profile(void) {
+  /* In stretches as short as a pause timer's, the kernel's share is interrupts only, which depend on the load. */
+  if (!sampler.gated && kernel_address_count) {
+    emit_hits("kernel_hits", kernel_addresses, kernel_address_count);
+    toll_record_close();
+  }
+  emit_hits("hits", addresses, address_count);
   toll_put_count("kernel", sampler.gated ? 0 : sampler.kernel);
   toll_put_bool("sees_kernel", sampler.sees_kernel);
   toll_put_count("lost", sampler.lost);
@@ -325,6 +336,6 @@ bool toll_profile_take(struct toll_run *r) {
     read_ring();
   else if (!toll_counts_instructions())
     timer_delete(sampler.timer);
-  emit_hits();
+  emit_profile();
   return true;
 }

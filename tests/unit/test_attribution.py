@@ -160,6 +160,16 @@ def test_each_part_without_a_number_has_a_reason() -> None:
     assert "two sizes" in next(found.reason for found in single[0].parts if found.name == "instructions")
 
 
+def test_sizes_that_were_counted_are_attributed_beside_one_that_was_not() -> None:
+    made = results(*SIMPLEX, [1024, 4096, 16384, 65536])
+    rows = [row for row in made.index.rows
+            if not (row.clock == "instructions" and row.abi == "x32" and row.parameters["size"] == 4096)]  # fmt: skip
+    told = attributed(with_rows(made, rows), "x86_64", "x32")
+    without = {one.parameters["size"] for one in told if one.parts[0].ns is None}
+    assert without == {4096}
+    assert any("--target local,qemu-user" in sentence for sentence in why_not(told))
+
+
 def test_an_emulators_time_is_attributed_to_nothing() -> None:
     assert attributed(results(*CHASE, [1024, 65536], clocks=("virtual", "instructions")), "x86_64", "x32") == ()
 
@@ -184,7 +194,8 @@ def test_what_a_guest_counted_foretells_what_no_clock_timed() -> None:
     truth = time_of(wide, 262144) - time_of(narrow, 262144)
     assert one.second_ns is None
     assert one.saved_ns == pytest.approx(truth, rel=0.2)
-    assert "it would cost" in in_words(one)  # more instructions, and a cache holds both
+    # More instructions, and a cache holds both.
+    assert "it would take " in in_words(one) and "more than the " in in_words(one)
     assert next(found.ns for found in one.parts if found.name == "unexplained") is None
 
 
@@ -204,7 +215,7 @@ def test_an_attribution_is_printed_as_sentences_and_as_a_table() -> None:
     one = at(told, 262144)
     words = in_words(one)
     assert words.startswith("any.program size=262144: x32 needs ")
-    assert "less memory than x86_64; of " in words
+    assert "less memory than x86_64; it saves " in words and "of the " in words
     assert "in cache misses" in words
     assert "unexplained" in words
     table = attribution_table(told)
@@ -216,10 +227,13 @@ def test_an_attribution_is_printed_as_sentences_and_as_a_table() -> None:
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ((-267.4, 3841.0, 0.001), "saves 3.57 µs: 270 ns lost in instructions, 3.8 µs in cache misses, nothing in"),
+        (
+            (-267.4, 3841.0, 0.001),
+            "it saves 3.57 µs of the 34.9 µs of x86_64: 270 ns lost in instructions, 3.8 µs in cache",
+        ),
         (
             (267.4, -3841.0, 300.0),
-            "costs 3.27 µs: 270 ns saved in instructions, 3.8 µs in cache misses, 300 ns saved in",
+            "it takes 3.27 µs more than the 34.9 µs of x86_64: 270 ns saved in instructions, 3.8 µs in cache misses,",
         ),
         ((None, None, -3168.0), "is unknown, beyond 3.2 µs lost in page faults"),
     ],

@@ -58,7 +58,7 @@ class Machine:
         there = len(self.asked) - 1 in self.neighbour
         hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
         looks = tuple(SHARED if there else WHOLE for _ in range(10))
-        return Slice(Sampled("perf cpu-clock", (), iterations=1, ns=1000, looks=looks), Work(), hits)
+        return Slice(Sampled("perf cpu-clock", (), iterations=1, ns=1000, looks=looks), Work(), hits, {})
 
 
 def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:

@@ -16,11 +16,11 @@ from tollmeter.library import profiling
 from tollmeter.library.profiling import LEAST_TURNS, ProfilePoint, take_all
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Share
 from tollmeter.protocol import seal
-from tollmeter.report.profiles import beside_table, profile_table, side_by_side, verdict
+from tollmeter.report.profiles import beside_table, profile_table, side_by_side, source_of, verdict
 from tollmeter.store.request import KEPT, keep, kept
 from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import Asked, ProfiledVisit, profiled
-from tollmeter.toolchain.symbols import UNKNOWN, Symbols
+from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
 from waiting import LONG_S
 
 SOURCE = """
@@ -177,6 +177,26 @@ def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program
     shares = [(share.function, share.hits / LEAST_TURNS) for share in found.shares]
     assert shares == [("(kernel)", 5), ("outer", 3), ("main", 2)]
     assert (found.source, found.lost, found.operation_ns, found.reason) == ("SIGPROF", LEAST_TURNS, 100.0, None)
+
+
+def test_samples_in_the_kernel_are_named_where_it_shows_its_addresses(
+    monkeypatch: pytest.MonkeyPatch, program: Path, tmp_path: Path
+) -> None:
+    kernel: dict[str, object] = {"k": "profile", "source": "perf cpu-clock", "kernel_hits": [[0xFF20, 3], [0xFF40, 1]]}
+    last: dict[str, object] = {"k": "profile", "source": "perf cpu-clock", "hits": [], "kernel": 4, "sees_kernel": True}
+    shown = {
+        "open": "000000000000ff10 T enter\n000000000000ff38 t pay\t[mod]\n000000000000ff39 d no_code\n",
+        "hidden": "0000000000000000 T enter\n0000000000000000 t pay\n",
+    }
+    said = {}
+    for name, text in shown.items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.setattr(profiling, "_kernel", lambda path=tmp_path / name: KernelSymbols(path))
+        found = told(monkeypatch, program, kernel, last)
+        said[name] = found.shares[0].inlined, source_of(found)
+    assert said["open"][0] == {"enter": 3 * LEAST_TURNS, "pay": LEAST_TURNS} and "kallsyms" not in said["open"][1]
+    assert said["hidden"][0] == {} and "kallsyms" in said["hidden"][1]
+    assert "perf_event_paranoid" in source_of(told(monkeypatch, program, {**last, "sees_kernel": False}))
 
 
 def test_what_others_had_of_the_cpu_is_not_in_the_time_of_an_operation(

@@ -224,7 +224,7 @@ def _compiler(name: str | None) -> tuple[Abi, str]:
 # ---- profile --------------------------------------------------------------------------------------------------------
 
 BY = ("perf", "signal")
-LEAST_S, MOST_S = 0.1, 60.0
+LEAST_S, MOST_S, LASTING = 0.1, 60.0, "2s"
 FAILED = 1
 
 
@@ -233,7 +233,7 @@ def profile(
     *,
     abi: Annotated[str | None, typer.Option(help="ABIs in place of the machine's own: x86_64,ia32")] = None,
     target: Annotated[str | None, typer.Option(help="where: local or qemu-user")] = None,
-    lasting: Annotated[str, typer.Option("--for", help="duration of each profile: 2s")] = "2s",
+    lasting: Annotated[str | None, typer.Option("--for", help=f"duration of each profile [{LASTING}]")] = None,
     by: Annotated[str, typer.Option(help="perf, the kernel's CPU clock where it is allowed; or signal")] = "perf",
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
@@ -242,7 +242,7 @@ def profile(
 
     check_known("format", form, ("table", "json"))
     check_known("sampler", by, BY)
-    took = seconds(lasting)
+    took = seconds(lasting or LASTING)
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
     asked = Asked(round(1000 * took), by == "signal")
@@ -251,6 +251,7 @@ def profile(
         write_json(profiles)
     else:
         _print(profiles)
+        _print_chosen(words, profiles, {"--abi": abi, "--target": target, "--for": lasting})
     return FAILED if all(profile_.reason for profile_ in profiles) else 0
 
 
@@ -268,3 +269,13 @@ def _print(profiles: list[Profile]) -> None:
         else list(map(alone, with_functions))
     )
     blocks(shown, terminal())
+
+
+def _print_chosen(words: list[str], profiles: list[Profile], asked: dict[str, str | None]) -> None:
+    """What was chosen since no word and no option named it. asked: of each option its value, None by default."""
+    named = {word.partition("=")[0] for word in words if "=" in word}
+    values = {f"{name}={value}" for each in profiles for name, value in each.parameters.items() if name not in named}
+    chosen = {"--abi": profiles[0].abi, "--target": profiles[0].target, "--for": LASTING}
+    options = {f"{option} {value}" for option, value in chosen.items() if asked[option] is None}
+    if values or options:
+        print_notice(f"chosen by default: {', '.join([*sorted(values), *sorted(options)])}")

@@ -23,7 +23,7 @@ from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.prepare import machine_of
 from tollmeter.library.wanted import asking
-from tollmeter.model import Failure, Point, Profile, Record, Select, Share, StateName, Work
+from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Share, StateName, Work
 from tollmeter.numbers.known import Place
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_abis, resolve
@@ -33,11 +33,12 @@ from tollmeter.targets.child import Ended
 from tollmeter.targets.profiling_visit import Asked as Sampling
 from tollmeter.targets.profiling_visit import profiled
 from tollmeter.toolchain.abis import open_here
-from tollmeter.toolchain.symbols import Met, Symbols
+from tollmeter.toolchain.symbols import KernelSymbols, Met, Symbols
 
 T = TypeVar("T")
 
-KERNEL = "(kernel)"
+PERF = "perf cpu-clock"
+WITHOUT_KERNEL = f"{PERF}, without the kernel's (kernel.perf_event_paranoid)"
 COUNTED_MS = 50
 """Of a profile where every instruction is counted, each as a nanosecond: it is exact, and the same each time."""
 SLICE_MS, LEAST_TURNS = 125, 4
@@ -55,7 +56,8 @@ class Sampled(Record, frozen=True):
     """One `profile` record."""
 
     source: str
-    hits: tuple[tuple[int, int], ...]
+    hits: tuple[tuple[int, int], ...] = ()
+    kernel_hits: tuple[tuple[int, int], ...] = ()
     period_ns: int = 0
     kernel: int = 0
     sees_kernel: bool = False
@@ -64,13 +66,20 @@ class Sampled(Record, frozen=True):
     ns: int = 0
     looks: tuple[Look, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the kernel was sampled too, by a sampler that could."""
+        return self.sees_kernel or self.source != PERF
+
 
 class Slice(NamedTuple):
-    """last: its last record, which has what holds for all; hits: how often each address was met."""
+    """last: its last record, which has what holds for all; hits: how often each address was met, in the program and in
+    the kernel."""
 
     last: Sampled
     work: Work
     hits: dict[int, int]
+    kernel_hits: dict[int, int]
 
     @property
     def own_ns(self) -> float:
@@ -111,7 +120,9 @@ def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
     visit = profiled(target, wanted.command(), sampling, places.ROOT / "build/emulator")
     last, work = read_profile(visit.ended)
     records = _read(list(find_lines(visit.ended.output)), "profile", Sampled)
-    return Slice(last, work, visit.counted or dict(hit for record in records for hit in record.hits))
+    hits = dict(hit for record in records for hit in record.hits)
+    kernel_hits = dict(hit for record in records for hit in record.kernel_hits)
+    return Slice(last, work, visit.counted or hits, kernel_hits)
 
 
 def read_profile(ended: Ended) -> tuple[Sampled, Work]:
@@ -228,14 +239,19 @@ def _profile(
     operations = sum(part.operations for part in slices)
     symbols = symbols_of(Path(point.wanted.executable.path))
     return msgspec.structs.replace(
-        empty, source=slices[0].last.source, state=state,
+        empty, source=slices[0].last.source if slices[0].last.is_whole else WITHOUT_KERNEL, state=state,
         shares=_shares(symbols, slices, is_exact=is_counted(asked)), lost=sum(part.last.lost for part in slices),
         operation_ns=sum(part.own_ns for part in slices) / operations if operations else 0.0,
     )  # fmt: skip
 
 
+@cache
+def _kernel() -> KernelSymbols:
+    return KernelSymbols()
+
+
 def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tuple[Share, ...]:
-    """Addresses as functions, and the functions that the compiler put into each of these."""
+    """Addresses as functions, with the functions that the compiler put into each; the kernel's are in one share."""
     inlined: dict[str, Counter[str]] = defaultdict(Counter)
     by_slice = []
     for part in slices:
@@ -245,6 +261,9 @@ def _shares(symbols: Symbols, slices: Sequence[Slice], *, is_exact: bool) -> tup
             hits[name] += count
             if inner:
                 inlined[name][inner] += count
+        for address, count in part.kernel_hits.items():
+            if function := _kernel().function(address):
+                inlined[KERNEL][function] += count
         by_slice.append(hits)
     return tuple(
         Share(function=name, hits=count, inlined=dict(inlined[name].most_common()) if name in inlined else {},

@@ -14,7 +14,8 @@ from tollmeter.model.samples import *
 from tollmeter.model.topology import *
 
 __all__ = [
-    "BEST_KNOWN", "INDEX_FORMAT", "LEAST_CHANGE", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "STOPPED", "UNITS",
+    "BEST_KNOWN", "INDEX_FORMAT", "KERNEL", "LEAST_CHANGE", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "STOPPED",
+    "UNITS",
     "Abi", "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Charge",
     "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns", "Condition", "CoreKind", "Counted", "Distances",
     "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "HugePages", "Index", "Inference",

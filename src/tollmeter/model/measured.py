@@ -233,9 +233,13 @@ class RunInfo(Record, frozen=True):
 # ---- where a probe's time goes -----------------------------------------------------------------------------------
 
 
+KERNEL = "(kernel)"
+
+
 class Share(Record, frozen=True):
-    """One function of the executable. hits: samples, or counted instructions. inlined: of those, in functions inlined
-    into it, by name. within: half the 95 % interval in percentage points; 0 of a count, None if not recorded."""
+    """One function of the executable, or KERNEL. hits: samples, or counted instructions. inlined: of those, in
+    functions inlined into it, by name; of KERNEL, in the kernel's functions. within: half the 95 % interval in
+    percentage points; 0 of a count, None if not recorded."""
 
     function: str
     hits: int

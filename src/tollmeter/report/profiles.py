@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from tollmeter.model import Profile, Share
+from tollmeter.model import KERNEL, Profile, Share
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.report.tables import Block, Column, Line, Table
@@ -58,12 +58,16 @@ def profile_table(profile: Profile) -> Table:
             break
         rows.append(Line((share.function, count(share.hits), _known(share.hits, share.within, profile))))
         rows += [
-            Line((f"  of these in {name}, inlined", count(hits), _known(hits, share.within, profile)))
+            Line((_inside(share, name), count(hits), _known(hits, share.within, profile)))
             for name, hits in share.inlined.items()
             if hits / profile.hits >= LEAST_SHARE
         ]
     columns = [Column("function"), Column(_unit(profile), True), Column("ratio(%)", True)]
     return Table(columns, rows)
+
+
+def _inside(share: Share, name: str) -> str:
+    return f"  of these in {name}{'' if share.function == KERNEL else ', inlined'}"
 
 
 def source_of(profile: Profile) -> str:
@@ -73,7 +77,10 @@ def source_of(profile: Profile) -> str:
     lost = f"; {count(profile.lost)} were lost" if profile.lost else ""
     known = [share.within for share in profile.shares if share.within is not None]
     sure = f"; a share is known to ±{max(known):.1f} points or better" if known else ""
-    return f"{count(profile.hits)} samples by {profile.source}{OF_STATE.get(profile.state or '', '')}{lost}{sure}."
+    unnamed = any(share.function == KERNEL and not share.inlined for share in profile.shares)
+    hidden = " The kernel's functions have no names here: /proc/kallsyms hides their addresses." if unnamed else ""
+    by = f"{profile.source}{OF_STATE.get(profile.state or '', '')}"
+    return f"{count(profile.hits)} samples by {by}{lost}{sure}.{hidden}"
 
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:

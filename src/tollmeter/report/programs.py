@@ -28,6 +28,10 @@ _NONE_BELOW, _LEAST_HALF = 0.0005, 0.005
 _TWO_DIGITS = 10
 _NOTHING = 0.001
 """Share of what a program takes, below which a part of a difference is none."""
+_VERBS = {
+    (True, True): "takes", (True, False): "would take", (False, True): "saves", (False, False): "would save",
+}  # fmt: skip
+"""By whether the second ABI costs more, and whether it was timed."""
 _WORDS = {"instructions": "in instructions", "faults": "in page faults", "caches": "in cache misses"}
 
 
@@ -133,21 +137,21 @@ def in_words(attribution: Attribution) -> str:
     parts = [part for part in attribution.parts if part.ns is not None and part.name != "unexplained"]
     costs = attribution.is_whole and attribution.saved_ns < 0
     saved = ", ".join(_part(attribution, part, costs) for part in parts)
-    taken = quantity(attribution.first_ns, "ns")
+    taken = f"the {quantity(attribution.first_ns, 'ns')} of {first}"
+    guess = "about " if attribution.thin else ""
     if not attribution.is_whole:
         beyond = f", beyond {saved}" if any(_amount(attribution, part.ns or 0.0) for part in parts) else ""
         return f"{named(attribution)}: {memory}what it would save of {taken} is unknown{beyond}."
-    if attribution.second_ns is not None:
-        verb, amount = "costs" if costs else "saves", str(quantity(abs(attribution.saved_ns), "ns"))
+    timed = attribution.second_ns is not None
+    amount = _amount(attribution, attribution.saved_ns)
+    if not amount:
+        verb = "takes as long as"
     else:
-        verb, amount = "would cost" if costs else "would save", _amount(attribution, attribution.saved_ns)
-    guess = "about " if attribution.thin else ""
+        amount = str(quantity(abs(attribution.saved_ns), "ns")) if timed else amount
+        verb = f"{_VERBS[costs, timed]} {guess}{amount} {'more than' if costs else 'of'}"
     rest = attribution.parts[-1]
     tail = "by counts, since its time was not measured" if rest.ns is None else _part(attribution, rest, costs)
-    return (
-        f"{named(attribution)}: {memory}of {taken} it {verb} {guess}{amount or 'nothing'}: "
-        f"{', '.join(filter(None, (saved, tail)))}."
-    )
+    return f"{named(attribution)}: {memory}it {verb} {taken}: {', '.join(filter(None, (saved, tail)))}."
 
 
 def _part(attribution: Attribution, part: Part, costs: bool) -> str:

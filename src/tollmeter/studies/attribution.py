@@ -36,6 +36,10 @@ LARGEST = 3
 _OFF, _APART = 0.01, 0.1
 """What a time is off by, and what an instruction takes more or less at another size: parts of itself."""
 _LINE_BYTES = 64
+UNCOUNTED = (
+    "its instructions were not counted under both ABIs; an emulator counts them in a run with "
+    "--target local,qemu-user, and of x32 --target local,guest"
+)
 _NS_PER_S = 1e9
 Parameters = tuple[tuple[str, Value], ...]
 Apart = Sequence[tuple[float, float, float]]
@@ -143,7 +147,7 @@ def _attributed(
     from the guest's counts, by what such counts take on this machine under whichever ABIs were timed."""
     first, second = abis
     both = {point: (rows[first], rows[second]) for point, rows in points.items() if {*abis} <= {*rows}}
-    by_emulator = all(_count(results, row, "instructions") for rows in both.values() for row in rows)
+    by_emulator = any(_count(results, row, "instructions") for rows in both.values() for row in rows)
     # Without an emulator of the CPU, a guest counts: its nanosecond is an instruction.
     kind: Clock = "instructions" if by_emulator else "virtual"
     timed = {point: _alike(*(_need(results, row, kind) for row in rows)) for point, rows in both.items()}
@@ -275,7 +279,8 @@ class Fit(NamedTuple):
 def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[Part, ...]]:
     """What the second of each pair saves, part by part, and what that leaves. seen: what was timed, at all sizes. How
     far apart loads lie counts only where it is known of all of them: two measures do not fit one program."""
-    timed = [need for needs in seen.values() for need in needs]
+    counted = {point: needs for point, needs in seen.items() if all(map(_is_counted, needs))}
+    timed = [need for needs in counted.values() for need in needs]
     near = all(need.apart for needs in (timed, *pairs.values()) for need in needs)
 
     def waits(need: Need) -> Waits:
@@ -284,14 +289,19 @@ def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[
         return 0.0, (need.instructions or 0.0) * prices.latency(need.footprint or 1.0)
 
     unknown = ""
-    if not all(need.instructions and need.footprint for need in timed):
-        unknown = "its instructions were not counted under both ABIs"
-    elif not prices.load.sizes:
+    if not prices.load.sizes:
         unknown = "this run measured no latency over size"
     elif len({need.footprint for need in timed}) < _LEAST_POINTS:
-        unknown = "two sizes of the program or more are needed to distinguish them"
-    fits = {} if unknown else _fit(seen, waits, prices.fault_ns or 0.0)
-    return {point: _parts(one, other, prices, unknown or fits[point], waits) for point, (one, other) in pairs.items()}
+        unknown = "counts at two sizes of the program or more are needed to distinguish them"
+    fits = {} if unknown else _fit(counted, waits, prices.fault_ns or 0.0)
+    return {
+        point: _parts(one, other, prices, UNCOUNTED if point not in counted else unknown or fits[point], waits)
+        for point, (one, other) in pairs.items()
+    }
+
+
+def _is_counted(need: Need) -> bool:
+    return bool(need.instructions and need.footprint)
 
 
 def _parts(one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]) -> tuple[Part, ...]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From an address to its function, by the symbol table, and to the functions inlined there, by the DWARF of our own
-code (-g1)."""
+code (-g1). Of the kernel's addresses by /proc/kallsyms."""
 
 from __future__ import annotations
 
@@ -136,6 +136,24 @@ class Symbols:
         """The innermost function that was put there, where it is not the symbol's own."""
         around = [span for span in self._inlined if span.begin <= address < span.end]
         return max(around, key=lambda span: span.depth).name if around else None
+
+
+class KernelSymbols:
+    """The running kernel's functions; none where kernel.kptr_restrict hides its addresses, which are then all 0."""
+
+    def __init__(self, listed: Path = Path("/proc/kallsyms")) -> None:
+        try:
+            lines = listed.read_text(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        entries = (line.split(None, 3) for line in lines)
+        named = {int(entry[0], 16): entry[2] for entry in entries if len(entry) > 2 and entry[1] in "tTwW"}
+        self._functions = sorted((address, name) for address, name in named.items() if address)
+
+    def function(self, address: int) -> str | None:
+        """The one that begins last before an address. kallsyms has no lengths."""
+        place = bisect_right(self._functions, (address, "\U0010ffff")) - 1
+        return self._functions[place][1] if place >= 0 else None
 
 
 def _functions(elf: ELFFile) -> list[Span]:
