@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 
 from tollmeter.model import Failure
-from tollmeter.toolchain.type_layout import differences, double_order, read_layout, table
+from tollmeter.root import ROOT
+from tollmeter.toolchain import abis
+from tollmeter.toolchain.build import build_header, compiler_of
+from tollmeter.toolchain.header_layout import chosen, declared_in, read_types, source_of
+from tollmeter.toolchain.type_layout import differences, differing_first, double_order, read_layout, table
 
 SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
 
@@ -65,6 +69,58 @@ def test_bit_fields_align_a_structure_where_the_abi_says_so(native: dict[str, st
     names = ("size of {char, int:0, char}", "alignment of {char, int:0, char}", "size of {char:3}")
     assert [native[name] for name in names] == ["5", "1", "1"]
     assert [arm[name] for name in names] == ["8", "4", "1"]
+
+
+HEADER = """
+#include <time.h>
+struct packet {
+  char kind;
+  long stamp;
+  struct { short low, high; };
+  union { int number; char text[6]; } any;
+  unsigned part : 3, rest : 9;
+  struct timespec at[2];
+  char tail[];
+};
+typedef struct { char tag; double value; } record;
+typedef struct packet packet;
+"""
+PLACES = ("kind", "stamp", "low", "high", "any", "at", "tail")
+
+
+def header_facts(folder: Path, abi: str) -> dict[str, dict[str, str]]:
+    header, made = folder / "packet.h", folder / abi
+    header.write_text(HEADER)
+    known = abis.find(ROOT).abis[abi]
+    build_header(known, compiler_of(known), source_of(header), made)
+    assert declared_in(made, header) == {"struct packet", "record"}
+    return read_types(made)
+
+
+def test_a_header_s_fields_are_where_the_compiler_puts_them(tmp_path: Path) -> None:
+    facts = header_facts(tmp_path, "native")
+    asked = ", ".join(f"offsetof(struct packet, {name})" for name in PLACES)
+    (tmp_path / "it.c").write_text(
+        '#include <stddef.h>\n#include <stdio.h>\n#include "packet.h"\nint main(void) { size_t at[] = {'
+        + asked + '}; for (int i = 0; i < 7; i++) printf("%zu ", at[i]); return 0; }'
+    )  # fmt: skip
+    subprocess.run(["cc", "-o", "it", "it.c"], cwd=tmp_path, check=True)
+    said = subprocess.run(["./it"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+    packet = facts["struct packet"]
+    assert [packet[f"struct packet.{name}"].split()[0] for name in PLACES] == said
+    assert packet["struct packet.rest"].endswith(":3 (9 bits)") and packet["struct packet.tail"].endswith(" (0)")
+    assert chosen(facts, "packet") == ["struct packet", "packet"]
+
+
+def test_a_header_s_structures_break_files_where_abis_differ(tmp_path: Path) -> None:
+    if not shutil.which("gcc-12"):
+        pytest.skip("needs a compiler for two ABIs of one CPU")
+    pair = {abi: header_facts(tmp_path, abi) for abi in ("x86_64", "ia32")}
+    facts = differing_first(table({abi: {**of["struct packet"], **of["record"]} for abi, of in pair.items()}))
+    broken = {fact.name: fact for fact in facts if fact.breaks}
+    assert broken["struct packet.stamp"].values == ("8 (8)", "4 (4)")
+    assert broken["size of record, a struct"] == ("size of record, a struct", ("16", "12"), "file")
+    assert [bool(fact.breaks) for fact in facts] == sorted((bool(fact.breaks) for fact in facts), reverse=True)
 
 
 def test_words_of_a_double_have_three_orders() -> None:

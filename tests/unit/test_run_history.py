@@ -192,12 +192,14 @@ def test_the_overview_has_the_tolls_and_levels_that_changed(tmp_path: Path, caps
     for number in range(10):
         changed, same = row(10.0 + 5 * (number >= 5)), row(7.0, of="any.other")
         more = {"hierarchy": (level_of(4.0 * (1 + number // 5)),), "tolls": (toll_of(changed), toll_of(same))}
-        keep(tmp_path, number, [changed, same, row(3.0 * 2**number, of="not.listed")], **more)
+        system = OTHER_KERNEL if number >= 5 else MACHINE
+        keep(tmp_path, number, [changed, same, row(3.0 * 2**number, of="not.listed")], system, **more)
     assert main(["history", "--runs", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "enter the kernel" in out and "L2 latency" in out and "2026-01-06" in out
     assert out.index("L2 latency") < out.index("L2 size"), "what changed is first"
     assert "not.listed" not in out and "2 of 4 series changed" in out
+    assert out.count("kernel k to k2") == 1, "what differs for all changes of a day is said once"
 
 
 def test_other_programs_get_a_line_a_run(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:

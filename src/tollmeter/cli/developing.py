@@ -6,6 +6,7 @@ from __future__ import annotations
 import linecache
 import re
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -21,9 +22,10 @@ from tollmeter.model import Abi, Failure, Profile
 from tollmeter.protocol import clean
 from tollmeter.root import IS_CHECKOUT, typed
 from tollmeter.toolchain import abis
-from tollmeter.toolchain.build import build_layout, find_compiler, probe_names
+from tollmeter.toolchain.build import build_header, build_layout, find_compiler, probe_names
+from tollmeter.toolchain.header_layout import SYSTEM, SYSTEM_TYPES, chosen, declared_in, read_types, source_of
 from tollmeter.toolchain.packages import brought
-from tollmeter.toolchain.type_layout import Fact, differences, double_order, read_layout, table
+from tollmeter.toolchain.type_layout import Fact, differing_first, double_order, read_layout, table
 
 if TYPE_CHECKING:
     from tollmeter.toolchain.casts import Cast, CastSurvey
@@ -86,22 +88,50 @@ BREAKS = {"": "", "code": "~", "file": "!"}
 
 
 def layout(
-    abi: Annotated[str, typer.Option(help="ABIs to compare, separated by commas")] = "x86_64,ia32",
+    abi: Annotated[
+        str | None, typer.Option(help="ABIs to compare [x86_64,ia32; of a header all whose compiler is here]")
+    ] = None,
+    header: Annotated[
+        Path | None,
+        typer.Option(
+            help="a C header, your own or as sys/stat.h, whose types are compared; CPATH=DIR adds folders of includes"
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--type", help="of the header only this: packet, or 'struct packet'")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     only: Annotated[str, typer.Option(help="all facts, or differences")] = "all",
 ) -> None:
     check_known("choice", only, ("all", "differences"))
-    known = {name: _known(name) for name in dict.fromkeys(abi.split(","))}
-    compilers = brought(ROOT, known)
-    layouts = {name: _facts(known[name], compilers[name]) for name in known}
-    facts = table(layouts)
-    apart = differences(facts)
-    rows = [_cells(fact) for fact in (facts if only == "all" else apart)]
-    columns = ("fact", *layouts, "breaks")
-    marked = [(name, *values, breaks if form == "json" else BREAKS[breaks]) for name, values, breaks in rows]
+    check_known("format", form, ("table", "json"))
+    if kind and header is None:
+        raise Failure(f"--type {clean(kind)} is a type of a header: name that with --header")
+    compilers = _compilers(abi, whole=header is not None)
+    layouts = {known.name: _facts(known, compiler, header, kind) for known, compiler in compilers}
+    facts = differing_first(table(layouts))
+    rows = [_cells(fact) for fact in facts if only == "all" or fact.breaks]
+    if form == "json":
+        print_columns(TableColumns(("fact", *layouts, "breaks"), [(n, *values, b) for n, values, b in rows]), form)
+        return
+    shown, alike = _unlike(layouts)
+    for sentence in _what_breaks(facts, tuple(layouts), alike):
+        print(sentence)
+    places = [list(layouts).index(name) for name in shown]
+    marked = [(name, *(values[place] for place in places), BREAKS[breaks]) for name, values, breaks in rows]
+    columns = ("fact", *shown, "breaks")
     print_columns(TableColumns(columns, marked, narrow=len(columns), whole=columns[1:]), form)
-    if form == "table":
-        _print_what_breaks(apart, tuple(layouts))
+
+
+def _compilers(asked: str | None, *, whole: bool) -> list[tuple[Abi, str]]:
+    """The ABIs that are compared, with their compilers. whole: all whose compiler is here, where none was asked for."""
+    if asked is None and whole:
+        found = [(abi, find_compiler(abi)) for abi in abis.find(ROOT).abis.values() if abi.name != "native"]
+        if here := [(abi, compiler) for abi, compiler in found if isinstance(compiler, str)]:
+            return here
+    known = {name: _known(name) for name in dict.fromkeys((asked or "x86_64,ia32").split(","))}
+    compilers = brought(ROOT, known)
+    return [(known[name], compilers[name]) for name in known]
 
 
 def _known(name: str) -> Abi:
@@ -113,11 +143,28 @@ def _known(name: str) -> Abi:
     return known.abis[name]
 
 
-def _facts(abi: Abi, compiler: str) -> dict[str, str]:
-    with TemporaryDirectory() as scratch:
+def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> dict[str, str]:
+    """Of a header's types, else of the ABI's own and of structures that system calls take."""
+    with TemporaryDirectory(prefix="toll-") as scratch:
         path = Path(scratch) / "layout.o"
-        build_layout(ROOT, abi, compiler, path)
-        return read_layout(path)
+        facts: dict[str, str] = {}
+        if header is None:
+            build_layout(ROOT, abi, compiler, path)
+            facts = read_layout(path)
+        build_header(abi, compiler, SYSTEM if header is None else source_of(header), path)
+        types = read_types(path)
+        names = SYSTEM_TYPES if header is None else _asked_types(path, types, header, kind)
+        return facts | {name: value for each in names for name, value in types.get(each, {}).items()}
+
+
+def _asked_types(path: Path, types: Mapping[str, object], header: Path, kind: str | None) -> list[str]:
+    """Raises Failure (2) for a type that the header does not have."""
+    if kind is None:
+        own = declared_in(path, header)
+        return sorted(own) or [name for name in types if "__" not in name]
+    if not (names := chosen(types, kind)):
+        check_known("type", kind, sorted(types), f"in {header.name}")
+    return names
 
 
 def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
@@ -125,14 +172,32 @@ def _cells(fact: Fact) -> tuple[str, tuple[str, ...], str]:
     return fact.name, values, fact.breaks
 
 
-def _print_what_breaks(apart: tuple[Fact, ...], names: tuple[str, ...]) -> None:
+def _unlike(layouts: Mapping[str, Mapping[str, str]]) -> tuple[list[str], dict[str, list[str]]]:
+    """The ABIs that differ from all before them, and of each those that are as it is."""
+    alike: dict[str, list[str]] = {}
+    for name, facts in layouts.items():
+        first = next((other for other in alike if layouts[other] == facts), None)
+        if first is None:
+            alike[name] = []
+        else:
+            alike[first].append(name)
+    return list(alike), alike
+
+
+def _what_breaks(facts: tuple[Fact, ...], names: tuple[str, ...], alike: Mapping[str, list[str]]) -> Iterator[str]:
     if len(names) < 2:
         return
-    in_files = sum(fact.breaks == "file" for fact in apart)
-    print_notice(
-        f"{len(apart)} facts differ between {', '.join(names)}; {in_files} of them (!) break a file or wire format "
-        "that holds the type as it lies in memory, the others (~) only code that assumes the number"
-    )
+    in_files = sum(fact.breaks == "file" for fact in facts)
+    apart = sum(bool(fact.breaks) for fact in facts)
+    yield f"{apart} of {len(facts)} facts differ between {', '.join(names)}."
+    if apart:
+        yield f"{in_files} marked ! break a file, wire format or system call that holds the type as it lies in memory."
+        yield f"{apart - in_files} marked ~ break only code that assumes the number."
+    if any("." in fact.name.split()[-1] and "(" in fact.values[0] for fact in facts):
+        yield "A field is shown as its offset and (size), in bytes."
+    for name, others in alike.items():
+        if others:
+            yield f"As {name}: {', '.join(others)}."
 
 
 # ---- casts ----------------------------------------------------------------------------------------------------------

@@ -85,13 +85,34 @@ def _machine_line(series: Sequence[RowSeries]) -> str:
 
 def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], console: Console) -> None:
     columns = [Column("Rows"), Column("runs", True, spare=2), Column("", True, spare=1), Column("last", True)]
+    shared = _shared_differences(series)
     lines = []
     for each in series:
         cells = (named(each, labels), str(len(each.readings)), _blocks(each, NARROW), _figure(each.row))
-        dated = ((each.readings[step.place].source.started.date(), step) for step in each.steps)
-        lines.append(Line(cells, "; ".join(f"{day.isoformat()} {_change_text(each, step)}" for day, step in dated)))
+        dated = ((_day(each, step), step) for step in each.steps)
+        texts = (f"{day} {_change_text(each, step, shared.get(day, ()))}" for day, step in dated)
+        lines.append(Line(cells, "; ".join(texts)))
     print_table(Table(columns, lines), console)
+    for day, differences in shared.items():
+        wrapped(console, f"Before and since {day}: {'; '.join(differences)}.", hanging=INDENT)
     console.print()
+
+
+def _shared_differences(series: Sequence[RowSeries]) -> dict[str, tuple[str, ...]]:
+    """By day the differences that all changes of that day have, where there are several changes."""
+    by_day: dict[str, list[Step]] = {}
+    for each in series:
+        for step in each.steps:
+            by_day.setdefault(_day(each, step), []).append(step)
+    shared = {
+        day: tuple(each for each in steps[0].differences if all(each in step.differences for step in steps))
+        for day, steps in by_day.items() if len(steps) > 1
+    }  # fmt: skip
+    return {day: differences for day, differences in shared.items() if differences}
+
+
+def _day(series: RowSeries, step: Step) -> str:
+    return series.readings[step.place].source.started.date().isoformat()
 
 
 def named(series: RowSeries, labels: Mapping[Key, str] = {}) -> str:
@@ -135,12 +156,17 @@ def _series_table(series: RowSeries) -> Table:
     return Table([*columns, Column("")], lines)
 
 
-def _change_text(series: RowSeries, step: Step) -> str:
-    """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs."""
+def _change_text(series: RowSeries, step: Step, elsewhere: Sequence[str] = ()) -> str:
+    """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs. elsewhere: differences that
+    are printed below the table."""
     ratio = step.change.ratio
     figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
     unit = " in cycles" if series.in_cycles else ""
-    why = "; ".join(step.differences) or "no recorded fact of the machine or the build differs"
+    own = [each for each in step.differences if each not in elsewhere]
+    why = (
+        "; ".join([*own, *(["see below"] if elsewhere else [])])
+        or "no recorded fact of the machine or the build differs"
+    )
     return f"× {figure.number} {figure.sure}{unit}, {step.change.verdict}: {why}"
 
 

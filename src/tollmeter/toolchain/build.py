@@ -192,12 +192,31 @@ def build_abi(
 
 
 def build_layout(root: Path, abi: Abi, compiler: str, path: Path) -> None:
-    """Compiles abis/layout.c to an object file that is read and never linked or run, as for the old ARM ABI. Raises
-    Failure (1)."""
-    old = ["-mabi=apcs-gnu"] if "-DTOLL_FPA" in abi.flags else []
-    words = [*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, "-c", str(root / "abis/layout.c")]
-    if complaint := _complaint([*words, "-o", str(path)], ""):
-        raise Failure(f"abis/layout.c cannot be compiled for {abi.name}: {complaint}", 1)
+    """Compiles abis/layout.c to an object file that is read and never linked or run. Raises Failure (1)."""
+    _build_read(abi, compiler, ["-c", str(root / "abis/layout.c"), "-o", str(path)], "abis/layout.c")
+
+
+def build_header(abi: Abi, compiler: str, source: str, path: Path) -> None:
+    """Compiles a source that includes headers to a file whose DWARF has all their types. It is linked, since a reader
+    of DWARF knows the relocations of a few CPUs only; not for the old ARM ABI, which the linker refuses. Raises Failure
+    (2), since the header is the user's."""
+    written = path.with_suffix(".c")
+    written.write_text(source, encoding="utf-8")
+    linked = ["-nostdlib", "-static", "-Wl,--entry=0", "-Wl,--unresolved-symbols=ignore-all"]
+    dwarf = ["-gdwarf-5", "-fno-eliminate-unused-debug-types"]
+    words = [*dwarf, *(["-c"] if _is_old_arm(abi) else linked), str(written), "-o", str(path)]
+    _build_read(abi, compiler, words, source.split()[1].strip('<">'), exit_code=2)
+
+
+def _build_read(abi: Abi, compiler: str, words: Sequence[str], what: str, exit_code: int = 1) -> None:
+    """Compiles what is read and never run. Raises Failure."""
+    old = ["-mabi=apcs-gnu"] if _is_old_arm(abi) else []
+    if complaint := _complaint([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, *words], ""):
+        raise Failure(f"{what} cannot be compiled for {abi.name}: {complaint}", exit_code)
+
+
+def _is_old_arm(abi: Abi) -> bool:
+    return "-DTOLL_FPA" in abi.flags
 
 
 @contextmanager

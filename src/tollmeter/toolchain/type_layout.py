@@ -18,7 +18,9 @@ Breaks = Literal["", "file", "code"]
 _NUMBER_NAME, _NUMBER_SIZE = 60, 64
 _BYTES_NAME, _BYTES_SIZE = 48, 64
 _SHOWN_BYTES = {"uint64_t": 8}
-_CONTAINER = re.compile(r"[{]|event|bit-fields|0x|1\.0|char is signed|size of (time_t|off_t|long double|wchar_t)$")
+_CONTAINER = re.compile(
+    r"[{.]|struct|union|event|bit-fields|0x|1\.0|char is signed|size of (time_t|off_t|long double|wchar_t)$"
+)
 
 
 class Fact(NamedTuple):
@@ -60,11 +62,15 @@ def read_layout(path: Path) -> dict[str, str]:
 def table(layouts: Mapping[str, Mapping[str, str]]) -> tuple[Fact, ...]:
     """The facts of several ABIs side by side, in the order of the first."""
     facts = []
-    for name in next(iter(layouts.values())):
+    for name in dict.fromkeys(name for layout in layouts.values() for name in layout):
         values = tuple(layout.get(name, "") for layout in layouts.values())
         differing: Breaks = "file" if _CONTAINER.search(name) else "code"
         facts.append(Fact(name, values, differing if len(set(values)) > 1 else ""))
     return tuple(facts)
+
+
+def differing_first(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    return (*differences(facts), *(fact for fact in facts if not fact.breaks))
 
 
 def differences(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
