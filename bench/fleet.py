@@ -3,6 +3,7 @@
 
     bench/fleet.py RUN OUT MACHINES ROWS [ILL]     makes OUT
     bench/fleet.py RUN SEEDS                       false names in so many fleets of 2,000 machines, in memory
+    bench/fleet.py planted RUN FIRST SEEDS         22 machines with the rows of RUN; a slow one, in memory or as a whole
     bench/fleet.py RUN                             time and memory of the report at three sizes
 
 Each machine has the rows of RUN, as often as it takes to have ROWS of them; the copies have a parameter `copy`. A
@@ -18,7 +19,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from math import expm1, log1p
 from pathlib import Path
+from statistics import median
 
 import duckdb
 import msgspec
@@ -26,18 +29,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.fleet import FleetRow, HardwareModel, judged
+from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row
 from tollmeter.numbers.readings import RATES
-from tollmeter.store.export import write_tables
+from tollmeter.store.export import machine_name, write_tables
 
 MACHINE_SD = PROBE_SD = 0.007
 ILL_FACTOR = 1.05
-SIZES = (1_000, 3_000, 10_000)
+SIZES = (300,)
 ROWS = 3_000
-FLEET = 2_000
+FLEET, SMALL = 2_000, 22
 SEED = 31
 
 
@@ -79,11 +82,12 @@ def make(run: str, out: Path, machines: int, rows: int, ill: int = 0) -> list[st
         for name in ("rows", "machines"):
             write_tables(Path(scratch), index, [(name, derived_table(name, index))])
         sources = {path.relative_to(scratch).parts[0]: path for path in Path(scratch).glob("*/*/*/*")}
-        _write(sources, out, times_of(index.rows, machines, sick, SEED))
-    return [f"node{at}" for at in sorted(sick)]
+        names = [machine_name(msgspec.structs.replace(index.machine, host=f"node{at}")) for at in range(machines)]
+        _write(sources, out, names, times_of(index.rows, machines, sick, SEED))
+    return [names[at] for at in sorted(sick)]
 
 
-def _write(sources: dict[str, Path], out: Path, machines: Iterator[NDArray[np.float64]]) -> None:
+def _write(sources: dict[str, Path], out: Path, names: Sequence[str], machines: Iterator[NDArray[np.float64]]) -> None:
     """The tables of each machine: those of the sources with its name and its own numbers."""
     with duckdb.connect() as db:
         db.execute("SET threads = 1")
@@ -95,7 +99,7 @@ def _write(sources: dict[str, Path], out: Path, machines: Iterator[NDArray[np.fl
                 numbers = (
                     "median * times AS median, low * times AS low, high * times AS high, " if name == "rows" else ""
                 )
-                made = out / name / f"machine=node{at}" / path.parent.name / path.name
+                made = out / name / f"machine={names[at]}" / path.parent.name / path.name
                 made.parent.mkdir(parents=True)
                 db.execute(
                     f"COPY (SELECT * EXCLUDE (place, times) REPLACE ({numbers}'node{at}' AS host) FROM {name}"
@@ -117,11 +121,45 @@ def count_names(run: str, seeds: int) -> None:
               f" {FLEET - len(sick)} others", flush=True)  # fmt: skip
 
 
+def count_planted(run: str, first: int, seeds: int) -> None:
+    """Fleets with no slow machine and with one: how often it is named, and its interval holds what was planted."""
+    index = open_index(find_run(run))
+    rows = [row for row in index.rows if row.median and row.low and row.high and row.low > 0
+            and row.visits >= LEAST_VISITS]  # fmt: skip
+    last = max(cache.size_bytes or 0 for cache in index.machine.caches)
+    alike = [_small_fleet(rows, last, seed, "", 0) for seed in range(first, first + seeds)]
+    print(f"{sum(bool(found.named) for found in alike)} of {seeds} fleets of equal machines have a name")
+    for part in ("", MEMORY):
+        for percent in (5, 8, 12, 16):
+            found = [_small_fleet(rows, last, seed, part, log1p(percent / 100)) for seed in range(first, first + seeds)]
+            effects = [one.effects[0] for each in found for one in each.named if "node5" in one.nodes]
+            held = sum(abs(effect.cost - log1p(percent / 100)) <= effect.half for effect in effects)
+            typical = median([expm1(effect.cost) for effect in effects] or [0])
+            print(f"{part or 'all rows'} {percent} %: named in {len(effects)} of {seeds}, interval holds it in {held},"
+                  f" {typical:.1%} in the middle", flush=True)  # fmt: skip
+
+
+def _small_fleet(rows: Sequence[Row], last: int, seed: int, part: str, cost: float) -> Judged:
+    chance = np.random.default_rng(seed)
+    about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
+    timed, rates = (np.array([getattr(one, name) for one in about]) for name in ("is_time", "is_rate"))
+    probes, of_probe = np.unique([row.probe for row in rows], return_inverse=True)
+    costs = MACHINE_SD * chance.normal(size=SMALL) + PROBE_SD * chance.normal(size=(len(probes), SMALL))[of_probe]
+    errors = np.array([np.hypot(row.error or 0, row.runs_sd) for row in rows])[:, None]
+    costs = np.where(timed[:, None], costs, 0) + errors * chance.normal(size=costs.shape)
+    halves = np.where([row.layouts >= LEAST_LAYOUTS for row in rows], halves_of(rows), np.nan)
+    wide = np.repeat(halves[:, None], SMALL, 1).astype(np.float32)
+    model = HardwareModel("", [f"node{at}" for at in range(SMALL)], about, costs.astype(np.float32), wide, last)
+    model.values[timed & [part in ("", model.part(one)) for one in about], 5] += np.float32(cost)
+    model.values[rates] *= -1
+    return judged(model)
+
+
 def report(folder: Path) -> tuple[float, float, str]:
     """Seconds, MB and the answer."""
     start = time.monotonic()
     words = [sys.executable, "-m", "tollmeter", "fleet", "report", str(folder), "--format", "json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)  # 3: machines are named
     return time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024, done.stdout
 
 
@@ -136,7 +174,9 @@ def time_reports(run: str) -> None:
 
 
 def main(words: list[str]) -> None:
-    if len(words) == 2:
+    if words[:1] == ["planted"]:
+        count_planted(words[1], *map(int, words[2:]))
+    elif len(words) == 2:
         count_names(words[0], int(words[1]))
     elif len(words) > 2:
         print(*make(words[0], Path(words[1]), *map(int, words[2:])), sep="\n")

@@ -26,7 +26,7 @@ def test_the_map_of_two_thousand_nodes_is_drawn_and_names_its_cells(
     values[:, 1234] += 0.08
     model = HardwareModel("a model", [f"node{at}" for at in range(2000)], rows, values, np.full_like(values, 0.02))
     path = tmp_path / "fleet.html"
-    path.write_text(page([judged(model)]))
+    path.write_text(page([judged(model)]).decode())
     shown = browser.new_page(viewport={"width": width, "height": 900})
     complaints: list[str] = []
     shown.on("console", lambda message: complaints.append(message.text))

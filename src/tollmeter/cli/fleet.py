@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tollmeter.catalog import check_known, unknown
+from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice, write
 from tollmeter.library.options import DEFAULT_BUDGET
 from tollmeter.model import Failure
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from tollmeter.judgement.fleet import Judged
     from tollmeter.library.fleet_collecting import NodeState
 
-FORMATS = ("table", "json", "html")
+FORMATS = ("table", "json", "html", "drain")
 
 
 def report(
@@ -31,7 +32,9 @@ def report(
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
-    """Name the machines that differ from their peers, and how rows are distributed over machines."""
+    """Name the machines that differ from their peers, and how rows are distributed over machines.
+
+    drain: a line for each of these machines, its host name and a reason. The exit code is 3 if there are any."""
     check_known("format", form, FORMATS)
     from tollmeter.library.fleet_collecting import judged_machines
 
@@ -43,7 +46,11 @@ def report(
     else:
         from tollmeter.report import fleet
 
-        write(fleet.as_json(models) if form == "json" else fleet.page(models).encode(), out)
+        write({"json": fleet.as_json, "drain": fleet.drain_reasons, "html": fleet.page}[form](models), out)
+    names = [node for judged in models for named in judged.named for node in named.nodes]
+    if names:
+        more = f" and {len(names) - 1} more nodes" if len(names) > 1 else ""
+        raise Failure(f"unlike its peers: {names[0]}{more}", TRIPPED)
 
 
 def _print(models: list[Judged], *, whole: bool) -> None:

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of one hardware model whose rows lie apart from those of their peers.
+"""Nodes of one hardware model whose times and rates lie apart from those of their peers.
 
 The logarithm of a row's cost on a node is the median of its peers, plus a deviation of the whole node, of the node in
-the row's probe, and of the node in the row. A probe's is a median over its rows and a node's one over its probes, and
+a part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows that it is of, and
 each is removed before the next is judged: a node that is 5 % slow in every row is named once, and a slow node with one
-bad memory channel twice.
+bad memory channel twice. The part is memory where the data are four times the last cache or more, and else the kind of
+the probe: a bad memory channel moves only some rows of each probe, and a median over all of them hides it. Rows without
+a unit of time are not judged. Most nodes agree on them exactly, and half of the rows of a probe are such ones.
 
-A deviation is judged by the spread of the same deviation over the nodes: a robust standard deviation, which contains
-what runs and visits add to it. A node whose own interval is wider than its peers' is allowed as much more. One node in
-ten may be ill in the same way without widening the spread. The tails are Student's t with as many degrees of freedom
-as quartiles of that many nodes have (0.37 of those of a standard deviation). What remains of a row is only as certain
-as the median that was removed: where most nodes agree on a row exactly, an error of that median looks like a deviation
-of the row. So a probe or row is named only if it is as far from its peers before the removal, too.
+A deviation is judged by the spread of the same deviation over the nodes: the standard deviation of the middle four
+fifths, which contains what runs, visits and layouts add to it. A node whose own intervals are wider than its peers' is
+allowed as much more. One node in ten may be ill in the same way without widening the spread. The tails are Student's
+t; the degrees of freedom are those of the nodes between the two ends, but of a row those of what runs differ by: single
+rows have heavier tails than medians over rows. What remains of a probe or row is only as certain as the median that was
+removed: where most nodes agree on a row exactly, an error of that median looks like a deviation of the row. So each is
+named only if it is as far from its peers before the removal, too. The size of an effect is what remains after the
+removal of those that are named on the same node: to remove others would take a part of a small one away.
 
 The budget for false names is one for each node, and is shared within a level by its tests (Bonferroni). A whole node
 has one test, in which a larger share finds noticeably more; a row has thousands, whose limit hardly depends on their
@@ -22,31 +26,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import copysign, exp, log1p
+from functools import lru_cache
+from math import ceil, copysign, exp, inf, log1p
+from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import NORMAL
-from tollmeter.judgement.gate import tail_reach
+from tollmeter.judgement.gate import RUNS_FREEDOM, tail_reach
+from tollmeter.maths.distributions import student_reach
 from tollmeter.numbers.readings import RATES
 
-FALSE_NAMES = {"node": 1.8e-4, "probe": 1e-5, "row": 1e-5}
+FALSE_NAMES = {"node": 1.8e-4, "part": 1e-5, "probe": 1e-5, "row": 1e-5}
 SLOWER = 0.9
 """The part of the budget that is for deviations towards slower or more."""
 LEAST_EFFECT = 0.01
 LEAST_NODES = 4
-_EFFICIENCY = 0.37
-_WIDTHS = ((0.25, 1.349), (0.1, 2.563))
-"""Lower of two symmetric quantiles, and standard deviations of a normal distribution between the two."""
+MEMORY = "memory"
+_ILL = 0.1
+"""Share of the nodes at each end that is not part of a spread."""
+_SEVERAL = 3
+"""Lines whose median stays where it is if one moves."""
+_OF_MEMORY = 4
+"""Data of so many times the last cache are in memory."""
 _AT_ONCE = 256
 """Lines of a matrix that are sorted together: the C library keeps the memory of 10 MB for the next."""
+_SAME = 1e-6
+"""Sums of weights that differ by a smaller share are equal."""
 _SIMILAR = 0.5
 """Effects of less than this share of a node's largest do not distinguish it from nodes that are ill in the same way."""
 
 Floats = NDArray[np.float32]
-Level = Literal["node", "probe", "row"]
+Level = Literal["node", "part", "probe", "row"]
 
 
 @dataclass(frozen=True)
@@ -66,27 +79,39 @@ class FleetRow:
     def is_rate(self) -> bool:
         return self.unit in RATES or self.better == "more"
 
+    @property
+    def is_time(self) -> bool:
+        return self.unit in ("ns", "cycle", *RATES)
+
 
 @dataclass(frozen=True)
 class HardwareModel:
     """Nodes of equal CPU model, kernel and caches. values: logarithm of each row (line) on each node (column), NaN
-    where there is none; halves: half-width of its 95 % interval."""
+    where there is none; halves: half-width of its 95 % interval, NaN of a single layout. last_cache: in bytes, 0 where
+    it is unknown."""
 
     name: str
     nodes: Sequence[str]
     rows: Sequence[FleetRow]
     values: Floats
     halves: Floats
+    last_cache: int = 0
+
+    def part(self, row: FleetRow) -> str:
+        """Which part of the machine a row is of: memory, or what its probe's name begins with."""
+        size = row.parameters.get("size")
+        if isinstance(size, int) and size >= _OF_MEMORY * self.last_cache > 0:
+            return MEMORY
+        return f"{row.probe.partition('.')[0]}.*"
 
 
 class _Level(NamedTuple):
     """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` without those of the
-    levels before. uncorrected_sds: the peers' spread of each line of `uncorrected`."""
+    levels before."""
 
     name: Level
     costs: Floats
     uncorrected: Floats
-    uncorrected_sds: Floats
     scopes: Sequence[tuple[str, Sequence[int]]]
 
 
@@ -104,7 +129,7 @@ class Spread(NamedTuple):
 @dataclass(frozen=True)
 class Effect:
     """How far a node is from its peers. cost: logarithm of the ratio, above 0 is slower or more; half: of the node's
-    own 95 % interval; sd: of the peers; rows: which show it; others: which do not, of all in its scope."""
+    95 % interval; sd: of the peers; rows: which show it; others: which do not, of all in its scope."""
 
     level: Level
     name: str
@@ -154,9 +179,35 @@ def spreads(matrix: Floats) -> Spread:
         ordered = np.sort(np.ascontiguousarray(matrix[begin : begin + _AT_ONCE]), axis=1)  # with NaN at the ends
         nodes = (~np.isnan(ordered)).sum(axis=1)
         at = {share: _quantile(ordered, nodes, share) for share in (0.1, 0.25, 0.5, 0.75, 0.9)}
-        widths = [(at[1 - quantile] - at[quantile]) / width for quantile, width in _WIDTHS]
-        parts.append(Spread(nodes, at[0.5], np.maximum(*widths), at[0.1], at[0.9]))
+        parts.append(Spread(nodes, at[0.5], _sd(ordered, nodes, at[0.5]), at[0.1], at[0.9]))
     return Spread(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) -> Floats:
+    """Of each line without its ends, as that of a normal distribution with them. 0 where there is no middle."""
+    places = np.arange(ordered.shape[1])
+    ends = np.ceil(_ILL * nodes).astype(int)
+    inner = (places >= ends[:, None]) & (places < (nodes - ends)[:, None])
+    apart = np.where(inner, ordered - middle[:, None], 0).astype(np.float64)
+    counts = np.maximum(inner.sum(axis=1), 1)
+    variances = (apart**2).sum(axis=1) / counts - (apart.sum(axis=1) / counts) ** 2
+    shares = [_share_of_sd(int(end), int(several)) for end, several in zip(ends, nodes, strict=True)]
+    return np.asarray(np.sqrt(np.maximum(variances, 0)) / shares, np.float32)
+
+
+@lru_cache(maxsize=4096)
+def _share_of_sd(ends: int, nodes: int) -> float:
+    """The standard deviation of a normal distribution that is cut off at both ends, over that of the whole."""
+    if nodes <= 2 * ends:
+        return 1.0
+    normal, share = NormalDist(), ends / nodes
+    z = normal.inv_cdf(share)
+    return float((1 + 2 * z * normal.pdf(z) / (1 - 2 * share)) ** 0.5)
+
+
+def _freedom(nodes: int) -> float:
+    """Degrees of freedom of a spread."""
+    return max(1.0, nodes - 2 * ceil(_ILL * nodes) - 1)
 
 
 def _quantile(ordered: Floats, nodes: NDArray[np.int64], share: float) -> Floats:
@@ -165,67 +216,104 @@ def _quantile(ordered: Floats, nodes: NDArray[np.int64], share: float) -> Floats
     return np.asarray((below + above) / 2)
 
 
-def _medians(matrix: Floats) -> Floats:
-    """Of each column."""
-    return spreads(matrix.T).middle
+def _medians(lines: Floats) -> Floats:
+    """Of each column, each line weighted by how little the nodes differ in it: the median of a few precise rows and
+    some that differ by half would else be one of these on some nodes."""
+    weights = 1 / np.maximum(np.nan_to_num(spreads(lines).sd), LEAST_EFFECT)
+    order = np.argsort(lines, axis=0)  # NaN last
+    ordered = np.take_along_axis(lines, order, axis=0)
+    sums = np.cumsum(np.where(np.isnan(ordered), 0, weights[order]), axis=0)
+    half = sums[-1] / 2
+    ends = ((sums >= (1 - _SAME) * half).argmax(axis=0), (sums > (1 + _SAME) * half).argmax(axis=0))
+    below, above = (np.take_along_axis(ordered, end[None], axis=0)[0] for end in ends)
+    return np.asarray((below + above) / 2)
 
 
 def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tuple[int, Effect]]:
     """With the node of each."""
     typical = spreads(model.halves).middle
+    named: dict[int, list[Effect]] = {}
     for level in _levels(model, costs, spread):
         of_level = spreads(level.costs)
+        before = of_level if level.name == "node" else spreads(level.uncorrected)
         for line, node, reach in _candidates(level, of_level):
             name, rows = level.scopes[line]
-            cost = float(level.costs[line, node] - of_level.middle[line])
-            half, more = _own(model, rows, node, typical)
-            sd, uncorrected_sd = (float(sds[line]) for sds in (of_level.sd, level.uncorrected_sds))
-            is_apart = abs(cost) > max(half, reach * (sd**2 + more) ** 0.5)
-            if (
-                is_apart
-                and level.uncorrected[line, node] * copysign(1, cost) > reach * (uncorrected_sd**2 + more) ** 0.5
-            ):
-                # The rows that show the effect, at least half of it in its direction; and the others.
-                own = costs[rows, node] - level.uncorrected[line, node] + cost
-                is_shown = own * copysign(1, cost) > _SIMILAR * abs(cost)
-                show, others = (tuple(np.array(rows)[some].tolist()) for some in (is_shown, ~is_shown))
-                yield node, Effect(level.name, name, cost, half, sd, int(of_level.nodes[line]) - 1, show, others)
+            corrected = float(level.costs[line, node] - of_level.middle[line])
+            uncorrected = float(level.uncorrected[line, node] - before.middle[line])
+            more, sign = _more(model, rows, node, typical), copysign(1, corrected)
+            sds = [float((spread_of.sd[line] ** 2 + more) ** 0.5) for spread_of in (of_level, before)]
+            if abs(corrected) <= reach * sds[0] or sign * uncorrected <= reach * sds[1]:
+                continue
+            removed = sum(effect.cost for effect in named.get(node, ()) if {*rows} <= {*effect.rows, *effect.others})
+            cost, nodes = uncorrected - removed, int(of_level.nodes[line])
+            if sign * cost <= log1p(LEAST_EFFECT):
+                continue
+            # The rows that show the effect, at least half of it in its direction; and the others.
+            is_shown = (costs[rows, node] - removed) * sign > _SIMILAR * abs(cost)
+            show, others = (tuple(np.array(rows)[some].tolist()) for some in (is_shown, ~is_shown))
+            half = student_reach(min(_freedom(nodes), RUNS_FREEDOM)) * sds[0 if removed else 1]
+            sd = float((of_level if removed else before).sd[line])
+            effect = Effect(level.name, name, cost, half, sd, nodes - 1, show or tuple(rows), others)
+            named.setdefault(node, []).append(effect)
+            yield node, effect
 
 
 def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Level]:
-    probes: dict[str, list[int]] = {}
-    for place, row in enumerate(model.rows):
-        probes.setdefault(row.probe, []).append(place)
-    parts = np.stack([_medians(costs[rows]) for rows in probes.values()])
-    node = _medians(parts)[None]
-    yield _Level("node", node, node, spreads(node).sd, [("", [*range(len(model.rows))])])
-    yield _Level("probe", parts - node, parts, spreads(parts).sd, [*probes.items()])
-    rest = costs.copy()
-    for rows, part in zip(probes.values(), parts, strict=True):
-        rest[rows] -= part
-    yield _Level("row", rest, costs, spread.sd, [(row.probe, [place]) for place, row in enumerate(model.rows)])
+    timed = [place for place, row in enumerate(model.rows) if row.is_time and spread.nodes[place] >= LEAST_NODES]
+    probes: dict[tuple[str, str], list[int]] = {}
+    for place in timed:
+        row = model.rows[place]
+        probes.setdefault((model.part(row), row.probe), []).append(place)
+    if not probes:
+        return
+    of_parts: dict[str, list[int]] = {}
+    for at, (part, _) in enumerate(probes):
+        of_parts.setdefault(part, []).append(at)
+    of_probes = np.stack([_medians(costs[rows]) for rows in probes.values()])
+    node = _common(of_probes)[None]
+    parts = np.stack([_common(of_probes[some], node[0]) for some in of_parts.values()])
+    yield _Level("node", node, node, [("", timed)])
+    in_part = [[row for at in some for row in [*probes.values()][at]] for some in of_parts.values()]
+    yield _Level("part", parts - node, parts, [*zip(of_parts, in_part, strict=True)])
+    own_part = np.stack([parts[[*of_parts].index(part)] for part, _ in probes])
+    scopes = [(probe, rows) for (_, probe), rows in probes.items()]
+    yield _Level("probe", of_probes - own_part, of_probes, scopes)
+    own_probe = np.zeros(len(costs), int)
+    for at, rows in enumerate(probes.values()):
+        own_probe[rows] = at
+    row_costs = np.where(np.isnan(model.halves[timed]), np.nan, costs[timed])
+    rest = row_costs - of_probes[own_probe[timed]]
+    yield _Level("row", rest, row_costs, [(model.rows[place].probe, [place]) for place in timed])
+
+
+def _common(deviations: Floats, otherwise: float | Floats = 0) -> Floats:
+    """What several lines have in common, by column. The middle of two would take half of one for both."""
+    return _medians(deviations) if len(deviations) >= _SEVERAL else np.full_like(deviations[0], otherwise)
 
 
 def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float]]:
     """Line and node of what is far from the peers, and from how many standard deviations on it is."""
-    freedoms = np.round(_EFFICIENCY * np.maximum(spread.nodes - 1, LEAST_NODES - 1), 1)
     share = FALSE_NAMES[level.name] / len(level.costs)
     for sign, part in ((1, SLOWER), (-1, 1 - SLOWER)):
-        reaches = np.array([tail_reach(float(freedom), share * part) for freedom in freedoms])
+        freedoms = (min(_freedom(int(nodes)), RUNS_FREEDOM if level.name == "row" else inf) for nodes in spread.nodes)
+        reaches = np.array([tail_reach(freedom, share * part) for freedom in freedoms])
         reaches[spread.nodes < LEAST_NODES] = np.inf
-        least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))
+        with np.errstate(invalid="ignore"):
+            least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))
         for at in range(0, len(level.costs), _AT_ONCE):
             some = slice(at, at + _AT_ONCE)
             for line, node in np.argwhere(sign * (level.costs[some] - spread.middle[some, None]) > least[some, None]):
                 yield int(line) + at, int(node), float(reaches[line + at])
 
 
-def _own(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> tuple[float, float]:
-    """Half-width of a node's own interval over some rows; and by how much its variance exceeds that of its peers. One
-    run's rows err together, so that many are not surer than one."""
-    halves = model.halves[rows, node]
-    more = np.maximum(halves**2 - typical[rows] ** 2, 0)
-    return float(np.nanmedian(halves)), float(np.nanmedian(more)) / NORMAL**2
+def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> float:
+    """By how much the variance of a node's own rows exceeds that of its peers'. One run's rows err together, so that
+    many are not surer than one."""
+    own, usual = model.halves[rows, node], typical[rows]
+    known = ~np.isnan(own) & ~np.isnan(usual)
+    if not known.any():
+        return 0.0
+    return max(0.0, float(np.median(own[known]) ** 2 - np.median(usual[known]) ** 2)) / NORMAL**2
 
 
 def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:

@@ -23,7 +23,7 @@ from tollmeter.numbers.readings import RATES
 FALSE_ALARMS = 0.01
 """Chance that a build without a row beyond its limit fails."""
 USUAL_LIMIT = 0.05
-_RUNS_FREEDOM = 6.0
+RUNS_FREEDOM = 6.0
 """Degrees of freedom of what runs differ by, which is learned per probe and not per row. Of 433 rows of two runs of one
 quiet machine one was 7.6 standard errors off, which of a normal distribution no row ever is (decision 35)."""
 _STEPS = 40
@@ -129,7 +129,7 @@ def tail_reach(freedom: float, share: float) -> float:
 def of_change(change: Change, name: str, limit: float) -> Judged:
     sign = -1 if change.new.unit in RATES or change.new.better == "more" else 1
     reason = _why_not(change)
-    error, freedom = (0.0, 1.0) if reason else ratio_error(change.old, change.new, _RUNS_FREEDOM)
+    error, freedom = (0.0, 1.0) if reason else ratio_error(change.old, change.new, RUNS_FREEDOM)
     return Judged(
         name=name, log_ratio=sign * log(change.ratio.value), error=error, freedom=freedom, limit=limit, reason=reason
     )

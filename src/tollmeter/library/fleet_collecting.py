@@ -30,7 +30,7 @@ from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of
 from tollmeter.store.capture import Capture, Kept, captured
-from tollmeter.store.fleet import Fleet, is_dataset, read_fleet
+from tollmeter.store.fleet import Fleet, HardwareName, is_dataset, read_fleet
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.targets import slurm
 
@@ -300,14 +300,15 @@ def _judged(fleet: Fleet) -> list[Judged]:
     if not len(fleet.rows):
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
     rows = [_fleet_row(cells) for cells in fleet.rows]
-    by_model: dict[str, list[int]] = {}
+    by_model: dict[HardwareName, list[int]] = {}
     for column, (_, model) in enumerate(fleet.machines):
         by_model.setdefault(model, []).append(column)
     answers = []
     for model, columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
         some = slice(None) if len(by_model) == 1 else columns
         names = [fleet.machines[column][0] for column in columns]
-        answers.append(judged(HardwareModel(model, names, rows, fleet.values[:, some], fleet.halves[:, some])))
+        numbers = fleet.values[:, some], fleet.halves[:, some]
+        answers.append(judged(HardwareModel(model.words, names, rows, *numbers, model.last_cache)))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
     return answers

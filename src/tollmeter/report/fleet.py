@@ -5,6 +5,7 @@ of both."""
 from __future__ import annotations
 
 import base64
+import dataclasses
 from collections.abc import Iterator, Sequence
 from math import exp
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, Judged, Named, share_of
 from tollmeter.numbers.readings import RATES
-from tollmeter.report.numbers import percent, quantity
+from tollmeter.report.numbers import Figure, percent, quantity
 from tollmeter.report.page import rendered
 from tollmeter.report.tables import Column, Line, Table
 from tollmeter.report.text_layout import clean
@@ -87,6 +88,8 @@ def _what(model: HardwareModel, effect: Effect) -> str:
     of = f"{len(effect.rows)} of {len(effect.rows) + len(effect.others)} rows" if effect.others else "all its rows"
     if effect.level == "node":
         return "all rows" if not effect.others else f"the median of all rows ({of})"
+    if effect.level == "part":
+        return f"{effect.name} ({of})"
     show, others = ([model.rows[row].parameters for row in rows] for rows in (effect.rows, effect.others))
     for name in show[0] if show and others else ():
         own = list(dict.fromkeys(str(row.get(name)) for row in show))
@@ -125,15 +128,56 @@ def distribution(judged: Judged, most: int | None) -> Table | None:
     spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
     columns = [Column("Rows"), Column("nodes", True, spare=1), Column("median", True), Column("10 %", True, spare=2),
-               Column("90 %", True, spare=2), Column("differ by", True)]  # fmt: skip
+               Column("90 %", True, spare=2), Column("differ by", True), Column("worst", True),
+               Column("its node", spare=3)]  # fmt: skip
     lines = []
     for row in places:
         ends = (exp(column[row]) for column in (spread.middle, spread.low, spread.high))
         values = [quantity(end, judged.model.rows[row].unit) for end in ends]
         differ = percent(exp(spread.sd[row]) - 1)
-        lines.append(Line((row_name(judged.model.rows[row]), str(spread.nodes[row]), *values, differ)))
+        name, nodes = row_name(judged.model.rows[row]), str(spread.nodes[row])
+        lines.append(Line((name, nodes, *values, differ, *_worst(judged, row))))
     title = "" if most is None or len(places) < most else f"The {most} rows that differ most over nodes"
     return Table(columns, lines, title) if lines else None
+
+
+def _worst(judged: Judged, row: int) -> tuple[Figure | str, str]:
+    """The value of the slowest node, or of the one that has most, and its name."""
+    about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
+    cost = float(judged.costs[row, node])
+    value = exp(judged.spread.middle[row] + (-cost if about.is_rate else cost))
+    return quantity(value, about.unit), clean(judged.model.nodes[node])
+
+
+# ---- reasons to drain -----------------------------------------------------------------------------------------------
+
+
+def drain_reasons(models: Sequence[Judged]) -> bytes:
+    """A line for each named node: its host's name, and what differs in one line, as `scontrol update` takes it."""
+    lines = [
+        f"{_host(node)} {_reason(judged.model, effect)}\n"
+        for judged in models
+        for named in judged.named
+        for node, effect in zip(named.nodes, _of_each(named), strict=True)
+    ]
+    return "".join(lines).encode()
+
+
+def _of_each(named: Named) -> list[Effect]:
+    return [dataclasses.replace(named.effects[0], cost=cost) for cost in named.costs]
+
+
+def _host(node: str) -> str:
+    """A node's name without the digits that distinguish machines of one host name."""
+    return clean(node.rpartition("-")[0] or node)
+
+
+def _reason(model: HardwareModel, effect: Effect) -> str:
+    sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
+    return clean(f"toll: {_what(model, effect)} {sentence}")
+
+
+# ---- as JSON --------------------------------------------------------------------------------------------------------
 
 
 def as_json(models: Sequence[Judged]) -> bytes:
@@ -157,6 +201,7 @@ def _rows(judged: Judged) -> list[dict[str, Any]]:
 def _named(judged: Judged, named: Named) -> dict[str, Any]:
     return {
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
+        "reasons": [_reason(judged.model, effect) for effect in _of_each(named)],
         "effects": [
             {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
              "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}
@@ -168,14 +213,15 @@ def _named(judged: Judged, named: Named) -> dict[str, Any]:
 # ---- the page -------------------------------------------------------------------------------------------------------
 
 
-def page(models: Sequence[Judged]) -> str:
+def page(models: Sequence[Judged]) -> bytes:
     """One page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
         "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
                     "named": [sentence(judged, each) for each in judged.named]} for judged in models],
     }  # fmt: skip
-    return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data={"maps": [*map(heat_map, models)]})
+    maps = {"maps": [*map(heat_map, models)]}
+    return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data=maps).encode()
 
 
 def heat_map(judged: Judged) -> dict[str, Any]:

@@ -32,10 +32,9 @@ _FILES = 100
 _READERS = 2
 _MEMORY = "512MB"
 _IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
-_USABLE = (
-    f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
-    f" AND layouts >= {LEAST_LAYOUTS}"
-)
+_USABLE = f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
+_HALF = f"CASE WHEN layouts >= {LEAST_LAYOUTS} THEN ln(high / low) / 2 ELSE 'nan' END"
+"""Visits of one layout do not tell what another layout would cost. The peers, each with its own layout, do."""
 
 
 _FROM = "FROM read_parquet(?, hive_partitioning = false)"
@@ -44,7 +43,7 @@ _OWNER = ("host", "cpu", "kernel", "started")
 _MODELS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)}, hypervisor, facts, caches {_FROM}"
 _OWNERS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)} {_FROM}"
 _ROWS = (
-    "SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, (ln(high / low) / 2)::FLOAT AS half"
+    f"SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, ({_HALF})::FLOAT AS half"
     f" {_FROM} LEFT JOIN keys USING (key) WHERE {_USABLE}"
 )
 """A row that is not known yet has no place."""
@@ -59,11 +58,18 @@ _Found = tuple[Sequence[str], "dict[str, NDArray[Any]]"]
 _Owner = tuple[str, str, str, str]
 
 
+class HardwareName(NamedTuple):
+    """last_cache: bytes, 0 where it is unknown."""
+
+    words: str
+    last_cache: int
+
+
 class Fleet(NamedTuple):
     """machines: name and hardware model. rows: the columns of _IDENTITY. values: logarithms by row and machine, NaN
     where missing, and halves of intervals; several runs of a machine are averaged."""
 
-    machines: Sequence[tuple[str, str]]
+    machines: Sequence[tuple[str, HardwareName]]
     rows: Sequence[dict[str, Any]]
     values: NDArray[np.float32]
     halves: NDArray[np.float32]
@@ -90,9 +96,9 @@ def read_fleet(folder: Path) -> Fleet:
         return _read(db, _own(db, files, owners), machines)
 
 
-def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, str], dict[str, _Owner]]:
+def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, HardwareName], dict[str, _Owner]]:
     """The hardware model of each; and by the place of each file whose it is."""
-    by_folder: dict[str, str] = {}
+    by_folder: dict[str, HardwareName] = {}
     owners: dict[str, _Owner] = {}
     for readable, read in _ahead(db, _MODELS, [*_parts(_files(folder, "machines"))]):
         for at, *owner, hypervisor, facts, caches in _lines(read):
@@ -102,7 +108,8 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, st
                 notify(f"{path} is left out: {why}")
                 continue
             owners[_place(path)] = (host, cpu, kernel, started)
-            by_folder[name] = f"{cpu}, kernel {kernel}, {_caches(caches)}"
+            words, last = _caches(caches)
+            by_folder[name] = HardwareName(f"{cpu}, kernel {kernel}, {words}", last)
     return dict(sorted(by_folder.items())), owners
 
 
@@ -147,17 +154,16 @@ def _facts(text: str) -> dict[str, str]:
 
 
 @cache
-def _caches(text: str) -> str:
-    """In words. What is no list of caches stays as it is: it only has to be equal."""
+def _caches(text: str) -> tuple[str, int]:
+    """In words, and the size of the last. What is no list of caches stays as it is: it only has to be equal."""
     try:
-        caches = [
-            (f"L{load['level']}{load['kind'][0] if load['kind'] != 'unified' else ''}", int(load["size_bytes"] or 0))
-            for load in json.loads(text)
-        ]
-        sized = (f"{name} {size >> 10} KiB" if size else f"{name} of unknown size" for name, size in caches)
-        return ", ".join(sized) or "caches not reported"
+        caches = [(load["level"], load["kind"], int(load["size_bytes"] or 0)) for load in json.loads(text)]
+        names = [f"L{level}{kind[0] if kind != 'unified' else ''}" for level, kind, _ in caches]
+        sized = [f"{name} {size >> 10} KiB" if size else f"{name} of unknown size"
+                 for name, (*_, size) in zip(names, caches, strict=True)]  # fmt: skip
+        return ", ".join(sized) or "caches not reported", max((size for *_, size in caches), default=0)
     except (ValueError, TypeError, KeyError, IndexError):
-        return text
+        return text, 0
 
 
 def _files(folder: Path, table: str) -> list[str]:
@@ -213,7 +219,7 @@ def _rounds(files: Sequence[str]) -> Iterator[list[str]]:
         yield [several[at] for several in of_machines.values() if len(several) > at]
 
 
-def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, str]) -> Fleet:
+def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str, HardwareName]) -> Fleet:
     import numpy as np
 
     columns = {name: at for at, name in enumerate(models)}
