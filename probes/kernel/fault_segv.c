@@ -72,10 +72,10 @@ static enum toll_status prepare(struct toll_run *r) {
 
 static void fault(struct toll_run *r) {
   struct refused *refused = r->state;
-  const uintptr_t address = refused->address;
+  const uintptr_t address = refused->address, count = (uintptr_t)r->iterations;
   const bool is_misaligned = toll_choice(r, "trap") == MISALIGNED;
   if (is_misaligned) trap_misaligned(true);
-  for (uint64_t i = r->iterations; i; i--) trap_store(address);
+  for (uintptr_t i = count; i; i--) trap_store(address);
   if (is_misaligned) trap_misaligned(false);
   refused->expected += r->iterations;
 }

@@ -19,9 +19,13 @@
 #define TOLL_FLAGS_WRITE __builtin_ia32_writeeflags_u32
 #endif
 
+/* No access of before or after is moved to where the flag is set: i386 aligns 64-bit numbers to four bytes, and SSE2
+ * loads them at once. */
 static inline void toll_check_alignment(bool on) {
   enum { AC = 1 << 18 };
+  __asm__ volatile("" ::: "memory");
   TOLL_FLAGS_WRITE(on ? TOLL_FLAGS_READ() | AC : TOLL_FLAGS_READ() & ~(uintptr_t)AC);
+  __asm__ volatile("" ::: "memory");
 }
 #endif
 
