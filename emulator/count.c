@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counts the instructions that an emulated program executes, into a page that the program reads (probes/runtime/counter.c).
+ * Counts the instructions that an emulated program executes, into a page that the program reads (probes/runtime/clock_kind.c).
  * Loaded into a dynamic qemu-ARCH:  -plugin build/emulator/count.so,counter=PATH
  *
  * Each translated instruction gets an addition of its own, in front of it: a block that is left half way by a trap has

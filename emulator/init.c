@@ -9,7 +9,7 @@
  *
  * The wire is a serial line of its own, named by `wire=` on the kernel's command line, which process 1 finds in its
  * environment: the console belongs to the kernel. It is raw, and the host needs no driver for it. What stands for time
- * comes the same way, as TOLL_CLOCK (probes/runtime/counter.c), and goes on to the probes.
+ * comes the same way, as TOLL_CLOCK (probes/runtime/clock_kind.c), and goes on to the probes.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,15 +14,20 @@ uint64_t toll_now_ns(void) {
 
 static uint64_t paused_at, left_out;
 static bool was_paused;
+static void (*on_pause)(bool paused);
+
+void toll_timer_watch(void (*pause)(bool paused)) {
+  on_pause = pause;
+}
 
 void toll_timer_pause(void) {
   was_paused = true;
   paused_at = toll_now_ns();
-  toll_profile_pause(true);
+  if (on_pause) on_pause(true);
 }
 
 void toll_timer_resume(void) {
-  toll_profile_pause(false);
+  if (on_pause) on_pause(false);
   left_out += toll_now_ns() - paused_at;
 }
 

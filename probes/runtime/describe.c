@@ -111,5 +111,5 @@ void toll_describe(const struct toll_probe *probe) {
   put_roles(probe->roles);
   toll_record_close();
   emit_build();
-  toll_emit_end(false, false);
+  toll_emit_end(false, false, NULL);
 }

@@ -201,13 +201,13 @@ void toll_emit_flush(void) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void toll_emit_end(bool stopped, bool stays) {
+void toll_emit_end(bool stopped, bool stays, const double *served_share) {
   uint64_t before = open_line.records;
   toll_record_open("end");
   toll_put_count("records", before);
   if (stopped) toll_put_bool("stopped", true);
   if (stays) toll_put_bool("stays", true);
-  if (toll_is_served()) toll_put_real("served", toll_served_share());
+  if (served_share) toll_put_real("served", *served_share);
   toll_record_close();
   toll_emit_flush();
   open_line.records = 0;

@@ -132,11 +132,12 @@ void toll_put_bool(const char *key, bool value);
 void toll_put_null(const char *key);
 void toll_put_open(const char *key, char bracket); /* '{' or '[' */
 void toll_put_close(char bracket);                 /* '}' or ']' */
-/* The `end` record, and a flush. stays: this process waits for another visit of the same point. */
-void toll_emit_end(bool stopped, bool stays);
+/* The `end` record, and a flush. stays: this process waits for another visit of the same point. served_share: of the timed
+ * batches that a loader's calls took; NULL where no loader serves them. */
+void toll_emit_end(bool stopped, bool stays, const double *served_share);
 void toll_emit_flush(void); /* writes complete lines; safe in a handler that ends the process */
 
-/* ---- counter.c ------------------------------------------------------------------------------------------------ */
+/* ---- clock_kind.c ------------------------------------------------------------------------------------------------ */
 
 /* Reads from the environment which clock this place has. False with a sentence in error where it cannot be had. */
 bool toll_clock_choose(char *error, size_t room);
@@ -159,7 +160,8 @@ uint64_t toll_now_ns(void);
 struct toll_clock toll_clock_measure(void);
 /* What a body or control takes for so many iterations, less what it left out by toll_timer_pause(). */
 uint64_t toll_timed(struct toll_run *r, void (*body)(struct toll_run *r), uint64_t iterations);
-bool toll_timer_was_paused(void); /* whether anything was left out so far */
+bool toll_timer_was_paused(void);                  /* whether anything was left out so far */
+void toll_timer_watch(void (*pause)(bool paused)); /* is called at each pause and resumption from now on */
 /* The control loop: `turns` x TOLL_CONTROL_ADDS dependent additions, one core cycle each on every CPU known. */
 enum { TOLL_CONTROL_ADDS = 64 };
 void toll_control_loop(uint64_t turns);
@@ -303,6 +305,10 @@ void toll_visit_make(const struct toll_probe *probe, const struct toll_request *
  * what is prepared; whatever was prepared serves them all. next: fills request; false at the end; NULL for one visit. */
 typedef bool toll_next_visit(const struct toll_probe *probe, struct toll_request *request);
 void toll_visits_serve(const struct toll_probe *probe, const struct toll_request *first, toll_next_visit *next);
+
+/* ---- probe_api.c ------------------------------------------------------------------------------------------------ */
+
+void toll_ask_to_stop(void); /* safe in a handler */
 bool toll_stop_asked(void);
 
 /* ---- profile.c -------------------------------------------------------------------------------------------------- */
@@ -311,10 +317,8 @@ bool toll_stop_asked(void);
  * False where it does not. */
 bool toll_profile_take(struct toll_run *r);
 void toll_profile_run(bool on);
-/* While the watch stands still, nothing is kept. No more than a load and a branch where nothing is profiled. */
-void toll_profile_pause(bool pause);
 
-/* ---- count.c ---------------------------------------------------------------------------------------------------- */
+/* ---- count_work.c ---------------------------------------------------------------------------------------------------- */
 
 /* Counts the work of batches, and says so. */
 void toll_count(struct toll_run *r);
@@ -344,8 +348,8 @@ double toll_served_share(void);
 /* ---- priority.c ------------------------------------------------------------------------------------------------- */
 
 /* Gives this thread, the timed worker, the least real-time priority, where that is asked for, permitted and sound. False
- * where it is not. */
-bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request);
+ * where it is not. has_own_cpu: no companion shares its CPU. */
+bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request, bool has_own_cpu);
 /* Gives it to a companion of a timed worker that has it. */
 bool toll_priority_join(void);
 void toll_priority_drop(void);

@@ -270,5 +270,5 @@ void toll_machine(void) {
   toll_emit_clock(toll_clock_measure());
   if (count) toll_pin(cpus[count - 1]);
   if (toll_clock_is_real()) toll_emit_control("before", toll_control_measure(20, 1000000));
-  toll_emit_end(false, false);
+  toll_emit_end(false, false, NULL);
 }

@@ -34,7 +34,7 @@ static void emit_failure(const char *status, const char *reason) {
   toll_put_text("status", status);
   toll_put_text("reason", reason);
   toll_record_close();
-  toll_emit_end(false, false);
+  toll_emit_end(false, false, NULL);
 }
 
 static int visit_of_line(const struct toll_probe *probe, char *line) {

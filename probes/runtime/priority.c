@@ -32,9 +32,9 @@ static bool is_sound(const struct toll_request *request) {
   return request->samples * request->sample_ns * BATCHES / 1000 < runtime_us / 2;
 }
 
-bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request) {
+bool toll_priority_raise(const struct toll_probe *probe, const struct toll_request *request, bool has_own_cpu) {
   if (request->priority != TOLL_PRIORITY_REAL_TIME || !toll_clock_is_real()) return false;
-  if (probe->switches || probe->sleeps || !toll_crew_is_spread()) return false;
+  if (probe->switches || probe->sleeps || !has_own_cpu) return false;
   return is_sound(request) && toll_priority_join();
 }
 

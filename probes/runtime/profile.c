@@ -197,6 +197,17 @@ static bool asked_by_signal(const char *asked) {
   return strchr(asked, ',') != NULL;
 }
 
+/* While the timer is paused, nothing is kept. */
+static void pause_sampler(bool pause) {
+  if (!sampler.running || pause == sampler.paused) return;
+  sampler.paused = pause;
+  sampler.gated = true;
+  if (toll_counts_instructions())
+    toll_counter_gate(!pause);
+  else if (sampler.ring)
+    pause_ring(pause);
+}
+
 static void begin(const char *asked) {
   addresses = calloc(MOST_SAMPLES, sizeof *addresses);
   kernel_addresses = calloc(MOST_SAMPLES, sizeof *kernel_addresses);
@@ -208,6 +219,7 @@ static void begin(const char *asked) {
     sampler.source = "perf cpu-clock";
   else if (begin_signal())
     sampler.source = "SIGPROF";
+  if (sampler.source) toll_timer_watch(pause_sampler);
 }
 
 void toll_profile_run(bool on) {
@@ -217,16 +229,6 @@ void toll_profile_run(bool on) {
     toll_counter_gate(on);
   else if (sampler.ring)
     ioctl(sampler.perf, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
-}
-
-void toll_profile_pause(bool pause) {
-  if (!sampler.running || pause == sampler.paused) return;
-  sampler.paused = pause;
-  sampler.gated = true;
-  if (toll_counts_instructions())
-    toll_counter_gate(!pause);
-  else if (sampler.ring)
-    pause_ring(pause);
 }
 
 /* ---- what came of it ---- */

@@ -4,8 +4,6 @@
  */
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -13,79 +11,11 @@
 
 #include "internal.h"
 
-/* ---- what a probe may ask and say ---- */
-
-static unsigned index_of(const struct toll_run *r, const char *parameter) {
-  const struct toll_parameter *parameters = r->visit->probe->parameters;
-  for (unsigned i = 0; parameters && parameters[i].name; i++)
-    if (strcmp(parameters[i].name, parameter) == 0) return i;
-  fprintf(stderr, "the probe asked for its parameter '%s', which it does not declare\n", parameter);
-  _exit(1);
-}
-
-uint64_t toll_number(const struct toll_run *r, const char *parameter) {
-  return r->visit->request.settings[index_of(r, parameter)].number;
-}
-
-unsigned toll_choice(const struct toll_run *r, const char *parameter) {
-  return r->visit->request.settings[index_of(r, parameter)].choice;
-}
-
-const char *toll_folder(const struct toll_run *r) {
-  return r->visit->request.folder;
-}
-
-const char *toll_peer(const struct toll_run *r) {
-  return r->visit->request.peer;
-}
-
-void toll_report(struct toll_run *r, const char *metric, double value) {
-  struct toll_visit *visit = r->visit;
-  if (visit->gauge_count < TOLL_MOST_GAUGES) visit->gauges[visit->gauge_count++] = (struct toll_gauge){metric, value};
-}
-
-void toll_chose(struct toll_run *r, const char *parameter, const char *choice) {
-  r->visit->chosen_parameter = parameter;
-  r->visit->chosen = choice;
-}
-
-/* The first reason is kept: later ones are often its consequences. */
-static enum toll_status settle(struct toll_run *r, enum toll_status status, const char *format, va_list arguments) {
-  struct toll_visit *visit = r->visit;
-  if (visit->status == TOLL_OK) {
-    visit->status = status;
-    vsnprintf(visit->reason, sizeof visit->reason, format, arguments);
-  }
-  return visit->status;
-}
-
-#define SETTLE(name, status)                                           \
-  enum toll_status name(struct toll_run *r, const char *format, ...) { \
-    va_list arguments;                                                 \
-    va_start(arguments, format);                                       \
-    enum toll_status settled = settle(r, status, format, arguments);   \
-    va_end(arguments);                                                 \
-    return settled;                                                    \
-  }
-SETTLE(toll_skip, TOLL_SKIPPED)
-SETTLE(toll_wrong, TOLL_WRONG)
-SETTLE(toll_fail, TOLL_FAILED)
-
-enum toll_status toll_refused(const struct toll_run *r) {
-  return r->visit->status;
-}
-
 /* ---- signals ---- */
-
-static volatile sig_atomic_t stop_asked;
-
-bool toll_stop_asked(void) {
-  return stop_asked;
-}
 
 static void on_stop(int signal_number) {
   (void)signal_number;
-  stop_asked = 1;
+  toll_ask_to_stop();
 }
 
 static void on_deadline(int signal_number) {
@@ -197,6 +127,11 @@ static void emit_aside(const struct toll_visit *visit) {
   toll_record_close();
 }
 
+static void emit_end(bool stopped, bool stays) {
+  const double served_share = toll_is_served() ? toll_served_share() : 0;
+  toll_emit_end(stopped, stays, toll_is_served() ? &served_share : NULL);
+}
+
 /* ---- the visit ---- */
 
 /* Pinning may be refused (a sandbox, an offline CPU). The visit continues, and its evidence shows any migration. */
@@ -249,7 +184,7 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
   const bool is_first = !r->visit->request.iterations && toll_clock_is_real(); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
   const uint64_t began = toll_now_ns();
-  if (is_first && r->visit->status == TOLL_OK && r->visit->sampled && !stop_asked) {
+  if (is_first && r->visit->status == TOLL_OK && r->visit->sampled && !toll_stop_asked()) {
     toll_count(r);
     const uint64_t ended = toll_now_ns();
     r->visit->counted_ns = ended > began ? ended - began : 0; /* a clock may be set back */
@@ -286,7 +221,8 @@ static void finish(struct toll_run *r) {
 /* One visit of a prepared layout. stays: whether the process waits for another visit. */
 static void visit_once(struct toll_run *r, bool stays) {
   struct toll_visit *visit = r->visit;
-  visit->real_time = visit->status == TOLL_OK && toll_priority_raise(visit->probe, &visit->request);
+  visit->real_time =
+      visit->status == TOLL_OK && toll_priority_raise(visit->probe, &visit->request, toll_crew_is_spread());
   if (visit->status == TOLL_OK) toll_core_choose(r);
   emit_visit(r);
   struct toll_clock clock = toll_clock_measure();
@@ -296,7 +232,8 @@ static void visit_once(struct toll_run *r, bool stays) {
   finish(r);
   emit_trouble(visit);
   emit_aside(visit);
-  toll_emit_end(stop_asked, stays && visit->status == TOLL_OK && !stop_asked);
+  const bool stopped = toll_stop_asked();
+  emit_end(stopped, stays && visit->status == TOLL_OK && !stopped);
 }
 
 /* Copies what a further visit may change: its number, length and deadline. Its CPUs stay as prepared, or as the probe
@@ -329,7 +266,7 @@ static bool is_ready_ahead(struct toll_run *r, bool stays) {
 static bool is_taken_up(struct toll_run *r, const struct toll_request *first, toll_next_visit *next) {
   static struct toll_request asked;
   const bool ready = is_ready_ahead(r, next && can_stay(r->visit->probe));
-  toll_emit_end(false, ready);
+  emit_end(false, ready);
   watch(0);
   if (!ready || !next(r->visit->probe, &asked) || !toll_request_same_layout(first, &asked)) return false;
   begin_again(r, &asked);
@@ -349,7 +286,7 @@ void toll_visits_serve(const struct toll_probe *probe, const struct toll_request
   if (!first->ahead && visit.status == TOLL_OK) toll_crew_start(&run);
   if (first->ahead && !is_taken_up(&run, first, next)) return;
   visit_once(&run, stays);
-  while (stays && visit.status == TOLL_OK && !stop_asked) {
+  while (stays && visit.status == TOLL_OK && !toll_stop_asked()) {
     watch(0);
     request = *first;
     if (!next(probe, &request) || !toll_request_same_layout(first, &request)) break;

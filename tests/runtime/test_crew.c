@@ -116,7 +116,7 @@ static void expect_priority(enum toll_worker worker, bool has_own_cpu) {
   EXPECT(toll_crew_start(&r) == TOLL_OK);
   for (int turn = 0; turn < 4; turn++) {
     visit.request.priority = turn % 2 ? TOLL_PRIORITY_NORMAL : TOLL_PRIORITY_REAL_TIME;
-    visit.real_time = toll_priority_raise(&probe, &visit.request);
+    visit.real_time = toll_priority_raise(&probe, &visit.request, toll_crew_is_spread());
     EXPECT(has_own_cpu || !visit.real_time);
     toll_crew_batch(&r, 1, NULL);
     toll_priority_drop();

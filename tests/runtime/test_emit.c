@@ -20,7 +20,7 @@ static void begin(void) {
   if (pipe(ends) < 0 || dup2(ends[1], STDOUT_FILENO) < 0) failures++;
 }
 static const char *taken(void) {
-  toll_emit_end(false, false);
+  toll_emit_end(false, false, NULL);
   dup2(saved, STDOUT_FILENO);
   close(ends[1]);
   close(saved);

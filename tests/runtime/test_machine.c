@@ -48,7 +48,7 @@ static const char *reported_by(void (*put)(const int *cpus, unsigned count), con
   toll_record_open("machine");
   put(cpus, count);
   toll_record_close();
-  toll_emit_end(false, false);
+  toll_emit_end(false, false, NULL);
   dup2(saved, STDOUT_FILENO);
   ssize_t got = read(ends[0], report, sizeof report - 1);
   report[got > 0 ? got : 0] = '\0';

@@ -29,7 +29,7 @@ static struct toll_request asked(const struct toll_probe *probe, enum toll_prior
 }
 
 static bool raised(const struct toll_probe *probe, const struct toll_request *request) {
-  bool raised = toll_priority_raise(probe, request);
+  bool raised = toll_priority_raise(probe, request, true);
   int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
   EXPECT(policy == (raised ? SCHED_FIFO : SCHED_OTHER)); /* what the visit says is what the system has */
   toll_priority_drop();
