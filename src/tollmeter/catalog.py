@@ -182,7 +182,7 @@ def read_suite(path: Path) -> Suite:
 
 def _unfit(claim: Published) -> str:
     """What a claim lacks; empty for nothing."""
-    if not (claim.row or claim.order or claim.bend or claim.missing):
+    if not (claim.is_answerable or claim.missing):
         return "must have a row, or a sentence that says why there is none"
     if claim.relation in _VALUED and claim.value is None:
         return f"must have a value, since its relation is '{claim.relation}'"

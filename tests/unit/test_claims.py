@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from example_runs import derived, empty, with_rows
-from made import metric, probe, row
+from example_runs import derived, empty, with_index, with_rows
+from made import metric, outcome, probe, row, sample
 from tollmeter.catalog import read_suite
 from tollmeter.library.places import suites
 from tollmeter.model import (
@@ -31,8 +31,9 @@ from tollmeter.model import (
     State,
     Suite,
 )
+from tollmeter.numbers.rows import rows
 from tollmeter.plan.points import UNCLAIMED, claim_rank, on_machine
-from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, judge_interval, study
+from tollmeter.studies.study import INSTRUCTIONS, MIXED, PREFETCH, bounds, judge_interval, study
 
 SPREAD = 0.002
 MEANS = {"own-vector": "planted.vectors", "control-loop": "planted.loop"}
@@ -253,6 +254,52 @@ def test_values_that_a_reader_would_call_right_hold_and_wrong_ones_do_not(
     assert (verdict(claim, value) == "holds") is good
 
 
+# ---- machines near the edge -----------------------------------------------------------------------------------------
+
+NEAR = 0.03
+NOISES = (0.003, 0.04)
+"""Of a visit's cost: a quiet machine, and one on which other programs run."""
+EDGED = [key for key, claim in MEASURED.items() if claim.row and claim.unit in ("ratio", "turns")][::3][:15]
+
+
+def edges(claim: Published) -> tuple[float, float]:
+    """True values on both sides of one end of the range in which a claim holds."""
+    low, high = bounds(claim) or (0.0, 0.0)
+    end = high if low == -inf else low
+    return end * (1 - NEAR), end * (1 + NEAR)
+
+
+def visited(made: Row, noise: float, random: Random) -> Row:
+    """The row as nine visits tell it that scatter by noise: what the analysis makes of them."""
+    cost, described = random.uniform(40, 400), probe(metric("cost"))
+    visits = [
+        outcome([sample(of_visit * exp(random.gauss(0, noise / 3))) for _ in range(8)], visit=number, seed=number)
+        for number in range(9) for of_visit in [cost * exp(random.gauss(0, noise))]
+    ]  # fmt: skip
+    (seen,) = rows(visits, {described.probe: described})
+    assert made.median and seen.median and seen.low and seen.high
+    scale = made.median / cost
+    return msgspec.structs.replace(made, median=seen.median * scale, low=seen.low * scale, high=seen.high * scale,
+                                   visits=seen.visits, layouts=seen.layouts)  # fmt: skip
+
+
+def test_of_sixty_machines_near_an_edge_one_verdict_at_most_is_wrong() -> None:
+    random, verdicts = Random("machines near the edges of claims"), []
+    for key in EDGED:
+        claim = ALL[key]
+        for true in edges(claim):
+            exact = judge_interval(claim, true, true, true).verdict
+            for noise in NOISES:
+                results = machine(claim, true)
+                told = [visited(each, noise, random) for each in rows_for(claim, true)]
+                found = judged(with_index(results, rows=tuple(told))).verdict
+                verdicts.append((noise, found == exact, found not in ("cannot tell", exact)))
+    assert len(verdicts) == 60
+    assert sum(wrong for *_, wrong in verdicts) <= 1
+    quiet = [right for noise, right, _ in verdicts if noise == NOISES[0]]
+    assert sum(quiet) >= len(quiet) / 2, "no verdict at all would never be wrong"
+
+
 # ---- the rule -----------------------------------------------------------------------------------------------------
 
 
@@ -382,7 +429,8 @@ def test_a_rate_that_falls_for_another_cause_refutes_the_cache() -> None:
 
 def test_the_tally_counts_what_the_source_printed_and_only_that() -> None:
     claims = (claim("about", 2.0), claim("about", 9.0), claim("about", 2.0, counted=False), claim("", None),
-              claim("shown", 2.0), claim("same", 1.0, row=None, missing="No board."))  # fmt: skip
+              claim("shown", 2.0), claim("same", 1.0, row=RowOf(probe="not.here")),
+              claim("same", 1.0, row=None, missing="A setting that no program changes."))  # fmt: skip
     assert claims[0].row and claims[0].over
     rows = [planted(claims[0].row, 20.0), planted(claims[0].over, 10.0)]
     suite = Suite(name="paper", question="?", published=claims)

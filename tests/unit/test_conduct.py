@@ -154,6 +154,36 @@ def test_of_a_study_what_its_claims_are_about_has_an_interval_before_the_rest_be
     assert set(Counter(visit.point for visit in rig.visits).values()) == {4}
 
 
+def test_of_a_study_what_its_claims_are_about_converges_before_the_rest_is_visited_beyond_its_interval(
+    rig: Rig,
+) -> None:
+    claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))
+    rig.visits_to_settle = 9
+    rig.go(rig.plan(Select(probe="memory.latency", parameters={"size": [4096, 8192]}), published=(claim,)))
+    sizes = [visit.point.values()["size"] for visit in rig.visits]
+    last = len(sizes) - sizes[::-1].index(4096)
+    others = Counter(visit.point for visit in rig.visits[:last] if visit.point.values()["size"] == 8192)
+    assert max(others.values(), default=0) <= LEAST_VISITS
+
+
+def test_the_abis_of_a_study_s_claim_are_visited_in_turns_and_its_other_points_are_not(rig: Rig) -> None:
+    of_both = Select(probe="kernel.enter", abi=("x86_64", "ia32"))
+    claim = Published(
+        what="?", figure="?", row=RowOf(probe="kernel.enter", abi="ia32"), over=RowOf(probe="kernel.enter")
+    )
+    rig.visits_to_settle = 8
+    plan = rig.plan(of_both, Select(probe="memory.latency", parameters={"size": 4096}), published=(claim,))
+    (pair,) = plan.against.items()
+    assert [point.abi for point in pair] == ["ia32", "x86_64"]
+    rig.go(plan)
+    turns = [visit for visit in rig.visits if visit.point in pair]
+    assert "".join(visit.point.abi[0] for visit in turns[:8]) == "ixxiixxi"
+    for first, second in zip(turns[::2], turns[1::2], strict=True):
+        assert (first.round, first.seed) == (second.round, second.seed)
+        assert rig.visits.index(second) == rig.visits.index(first) + 1
+    assert any(visit.point.probe == "memory.latency" for visit in rig.visits)
+
+
 def test_a_point_that_one_visit_settles_does_not_delay_the_others(rig: Rig) -> None:
     """A guest that counts says all at once."""
     claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))

@@ -156,7 +156,7 @@ def test_shares_are_of_the_busy_time_there_as_here() -> None:
 def test_programs_stand_beside_the_studys_change_in_per_cent() -> None:
     programs = tuple(Program(what=way, probe="any.probe", parameters={"way": way}, time=time)
                      for way, time in (("one", "about -40 %"), ("two", "+1.5 %"), ("three", "a picture")))  # fmt: skip
-    rows = [row(cost, name="cpu_time", abi=abi, parameters={"way": way})
+    rows = [row(cost, name="operation", abi=abi, parameters={"way": way})
             for way in ("one", "two", "three") for abi, cost in (("x86_64", 100.0), ("x32", 80.0))]  # fmt: skip
     asked = figure(drawn="programs", axis="time")
     found = points(drawn(results(rows, asked, program=programs, worth="x32")))
@@ -168,7 +168,7 @@ def test_programs_stand_beside_the_studys_change_in_per_cent() -> None:
 
 def test_without_the_abi_that_it_is_about_the_chart_says_so() -> None:
     programs = tuple(Program(what=way, probe="any.probe", parameters={"way": way}) for way in ("1", "2", "3", "4"))
-    rows = [row(cost, name="cpu_time", abi=abi, parameters={"way": program.what})
+    rows = [row(cost, name="operation", abi=abi, parameters={"way": program.what})
             for program in programs for abi, cost in (("x86_64", 100.0), ("ia32", 80.0))]  # fmt: skip
     made = results(rows, figure(drawn="programs", axis="time"), program=programs, worth="x32", mend="Another kernel.")
     assert drawn(made).caption.endswith("No x32 here: Another kernel.")

@@ -10,12 +10,13 @@ import pytest
 
 import answers
 import example_runs
-from tollmeter.model import Results, Suite
+from tollmeter.model import Published, Results, Suite
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.headline import headline
 from tollmeter.report.programs import answer, published, ways_out
 from tollmeter.report.programs import ratio_in_words as in_words
 from tollmeter.studies.choices import break_evens, pairs
+from tollmeter.studies.study import study
 
 
 def suite_of(results: Results) -> Suite:
@@ -41,6 +42,16 @@ def test_two_profiles_stand_side_by_side_for_each_place_and_the_study_s_own_belo
     said = [sentence for block in answer(results, suite_of(results)) for sentence in block.sentences]
     assert "copy_words_else_bytes 55 → 41 %" in said[0] and "ipalign 0 → 10 %" in said[0]
     assert "1.25 × the throughput" in said[0]
+
+
+def test_a_function_s_share_of_two_profiles_is_a_claim() -> None:
+    results = answers.study()
+    memcpy = Published(what="?", figure="?", value=2.2, unit="ratio", relation="about", share="memcpy")
+    suite = msgspec.structs.replace(suite_of(results), published=(memcpy,))
+    claims = study(msgspec.structs.replace(results, suite=suite))
+    assert claims
+    (claim,) = claims.claims
+    assert claim.here == pytest.approx(55 / 41) and claim.verdict == "same direction"
 
 
 def test_the_best_way_out_is_named_with_its_gain_and_what_it_takes() -> None:

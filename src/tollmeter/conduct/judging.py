@@ -31,7 +31,7 @@ class Judging:
         self._unread: list[Outcome] = []
         self._wanted: dict[Point, float] = {}
         self._wide: dict[Point, tuple[int, Sequence[tuple[int, ...]]]] = {}
-        self._beside = Beside[dict[Point, float]](is_allowed=beside and not plan.against)
+        self._beside = Beside[dict[Point, float]](is_allowed=beside and not plan.is_of_pairs)
 
     def add(self, outcome: Outcome) -> None:
         """Adds a new visit."""
@@ -95,12 +95,17 @@ class Judging:
     def _visits_wanted(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
         own = seen.get(point, [])
         second = self._plan.against.get(point)
-        if second:
-            return self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))
-        if self._plan.against:
-            firsts = (first for first, second in self._plan.against.items() if second == point)
-            return max(self._want(first, seen, wanted) for first in firsts)
-        return self._judge.visits_wanted(own, self._plan.probes[point.probe])
+        firsts = [first for first, reference in self._plan.against.items() if reference == point]
+        if firsts:
+            ratios = max(self._want(first, seen, wanted) for first in firsts)
+        elif second and not any(_is_refused(seen.get(side, ())) for side in (point, second)):
+            ratios = self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))
+        else:
+            ratios = 0.0
+        # Of a study's ABIs the numbers themselves are printed too.
+        return ratios if self._plan.is_of_pairs else max(
+            ratios, self._judge.visits_wanted(own, self._plan.probes[point.probe])
+        )  # fmt: skip
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
         """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""
@@ -136,4 +141,4 @@ class Judging:
 
 
 def _is_refused(outcomes: Sequence[Outcome]) -> bool:
-    return all(outcome.status == "unsupported" for outcome in outcomes)
+    return bool(outcomes) and all(outcome.status == "unsupported" for outcome in outcomes)

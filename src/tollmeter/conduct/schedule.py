@@ -33,8 +33,9 @@ Place = tuple[Point, tuple[int, ...]]
 
 
 class Layout(NamedTuple):
-    """Of one point on some CPUs: which one, and how many visits were requested of it."""
+    """Of one point or pair on some CPUs: which one, and how many visits were requested of it, the last in a round."""
 
+    round: int
     number: int = 0
     served: int = 1
 
@@ -69,6 +70,7 @@ class Schedule:
         self._round = max((earlier.round for earlier in done), default=0) - 1
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
+        self._ranks: dict[Point, int] = {}
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
         self._wait_ms = 0
@@ -97,7 +99,7 @@ class Schedule:
 
     def _to_come(self, point: Point) -> int:
         seen = self._count(point)
-        if self._plan.against:  # pairs on the uncontended core are worth more than many pairs
+        if self._plan.is_of_pairs:  # pairs on the uncontended core are worth more than many pairs
             return max(LAYOUT_SERVES, LEAST_BLOCKS * LAYOUT_SERVES - seen)
         return (
             LEAST_VISITS - seen
@@ -129,7 +131,7 @@ class Schedule:
             if self._first_s(point) > left_s:
                 self.is_cut = True
                 continue
-            layout = self._layouts[place] = self._next_layout(place)
+            layout = self._layouts[self._turn_of(place)] = self._next_layout(place)
             sampling = self._sampling(point, layout, left_s)
             return self._plan.visit(next(self._numbers), point, self._round, cpus, sampling)
         return None
@@ -150,12 +152,12 @@ class Schedule:
         return [*wide[: len(placements)]] or placements
 
     def _next_layout(self, place: Place) -> Layout:
-        """The layout of the next visit. It serves as often as it is worth. Where its process has ended, the next visit
-        sets up another one."""
-        last = self._layouts.get(place)
-        if last is None:
-            return Layout()
-        if self._plan.against:
+        """The layout of the next visit, one for the points of a pair. It serves as often as it is worth. Where its
+        process has ended, the next visit sets up another one."""
+        last = self._layouts.get(self._turn_of(place))
+        if last is None or last.round == self._round:
+            return last or Layout(self._round)
+        if self._plan.is_of_pairs:
             is_over = last.served >= LAYOUT_SERVES
         else:
             serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
@@ -164,7 +166,13 @@ class Schedule:
                 is_shown(self._plan, place[0]) and last.number + 1 < LEAST_VISITS and self._costs.is_large(place[0])
             )
             is_over = is_new or last.served >= serves or self._has_ended(place)
-        return Layout(last.number + 1) if is_over else last._replace(served=last.served + 1)
+        return Layout(self._round, last.number + 1) if is_over else last._replace(
+            round=self._round, served=last.served + 1
+        )  # fmt: skip
+
+    def _turn_of(self, place: Place) -> Place:
+        """By which the layouts of a pair are known."""
+        return self._plan.against.get(place[0], place[0]), place[1]
 
     def _sampling(self, point: Point, layout: Layout, left_s: float) -> Sampling:
         """Passes on the iterations of the visit before: to find them anew takes as long as two samples."""
@@ -181,7 +189,7 @@ class Schedule:
 
     def refusal(self, point: Point) -> Visit:
         """The visit that stands for a point without one."""
-        return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(), 0.0))
+        return self._plan.visit(next(self._numbers), point, 0, (), self._sampling(point, Layout(0), 0.0))
 
     def learn(self, visit: Visit, seconds: float, waited_s: float = 0.0, counted_s: float = 0.0) -> None:
         """Records what a visit took, from its request to its answer, but for its wait for an uncontended core, and for
@@ -190,7 +198,7 @@ class Schedule:
         self._aside_s += waited_s + counted_s
         self._counted_s += [counted_s] if counted_s else []
         self._expected_s += self._costs.of(visit.point, self._plan.effort_of(visit.point))
-        effort, is_first = self._plan.effort_of(visit.point), self._layouts[place].served == 1
+        effort, is_first = self._plan.effort_of(visit.point), self._layouts[self._turn_of(place)].served == 1
         self._costs.learn(visit, effort, seconds, is_first=is_first, stays=not self._has_ended(place))
 
     # ---- the points of a round --------------------------------------------------------------------------------------
@@ -217,13 +225,19 @@ class Schedule:
     def _due(self, left_s: float) -> list[Point]:
         """First every point once, those of a study's claims until each has an interval, and small ones before large
         ones; then the points whose next visits gain most."""
-        if self._plan.against:
+        if self._plan.is_of_pairs:
             return self._due_interleaved(left_s)
         due = [point for point in self.points if not self.is_done(point)]
         due = self._shown_first(self._claims_first(due, left_s), left_s)
         fresh = [point for point in due if not self._seen.get(point)] + self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
-        return fresh + next_visits(wishes, left_s - self._seconds_of(fresh))
+        return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
+
+    def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
+        """With the other points of their pairs: a ratio is of visits of one round."""
+        of_group = {point: group for group in groups(self._plan.against) for point in group}
+        chosen = dict.fromkeys(itertools.chain.from_iterable(of_group.get(point, (point,)) for point in points))
+        return [point for point in chosen if not self._has_failed(point)]
 
     def _due_for_review(self, left_s: float) -> list[Point]:
         """Points that the judge reports as different, after as many visits as an interval takes: before that they are
@@ -243,23 +257,30 @@ class Schedule:
         """The points of a study's claims that lack visits for an interval, where the time suffices for one; then those
         of its tables; else all points. A budget that is soon spent answers the question of the study before it begins
         other points."""
-        ranks = {point: rank for point in points if (rank := claim_rank(self._plan.suite, point)) != UNCLAIMED}
+        ranks = {point: rank for point in points if (rank := self._rank(point)) != UNCLAIMED}
         lacking = [point for point in ranks if self._lacks_interval(point) and self._first_s(point) <= left_s]
         first = min((ranks[point] for point in lacking), default=UNCLAIMED)
         return [point for point in lacking if ranks[point] == first] or points
 
+    def _rank(self, point: Point) -> int:
+        if point not in self._ranks:
+            self._ranks[point] = claim_rank(self._plan.suite, point)
+        return self._ranks[point]
+
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points of the first screen until each has its interval or converges, as long as every other point can
-        have an interval afterwards. Then the points that are not large and lack visits for an interval: to set up all
-        large layouts takes as long as several rounds of the other points."""
+        """The points of a study's claims, then of its tables, then of the first screen, until each has its interval or
+        converges, as long as every other point can have an interval afterwards. Then the points that are not large and
+        lack visits for an interval: to set up all large layouts takes as long as several rounds of the other points."""
         large = [point for point in points if self._costs.is_large(point)]
         lacking = [point for point in points if self._lacks_interval(point) and point not in large]
-        first = [point for point in points if is_shown(self._plan, point) and not (lacking and point in large)]
-        spare_s = left_s / self._slowness(left_s) - self._to_intervals_s(set(points).difference(first))
-        soon = [point for point in first if self._lacks_interval(point)]
-        soon = soon or [point for point in first if self._wish(point).to_settle_s() <= spare_s]
-        if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
-            return soon
+        shown = [point for point in points if is_shown(self._plan, point) and not (lacking and point in large)]
+        claims = [[point for point in points if self._rank(point) == rank] for rank in range(UNCLAIMED)]
+        for first in (*claims, shown):
+            spare_s = left_s / self._slowness(left_s) - self._to_intervals_s(set(points).difference(first))
+            soon = [point for point in first if self._lacks_interval(point)]
+            soon = soon or [point for point in first if self._wish(point).to_settle_s() <= spare_s]
+            if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
+                return soon
         waiting = [point for point in large if not self._seen.get(point)]
         return lacking if waiting and lacking and self._to_intervals_s(points) <= left_s else points
 

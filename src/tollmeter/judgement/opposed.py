@@ -28,6 +28,7 @@ from tollmeter.model import (
     Outcome,
     Point,
     Probe,
+    Row,
     RunInfo,
     Uncompared,
 )
@@ -164,9 +165,10 @@ def _record(point: Point, other: Point, metric: Metric, compared: Ratio, verdict
     )  # fmt: skip
 
 
-def named(point: Point) -> str:
-    """As `opposed` and `uncompared` name it."""
-    return " ".join([point.probe, *(f"{name}={value}" for name, value in point.parameters), point.abi])
+def named(point: Point | Row) -> str:
+    """As `opposed` and `uncompared` name it, or the point of a row."""
+    parameters = point.parameters.items() if isinstance(point, Row) else point.parameters
+    return " ".join([point.probe, *(f"{name}={value}" for name, value in parameters), point.abi])
 
 
 def differs(compared: Ratio, adjusted: float, precision: float) -> bool:

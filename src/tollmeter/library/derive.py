@@ -141,7 +141,8 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         run, unseen_share=unseen_share(outcomes, probes), points=done.points, settled=done.settled,
         timed_share=done.timed_share, shared_share=done.contended_share, limited=done.limited,
         summary=sentence(done, rows, precision, request.budget_seconds),
-        uncompared=uncompared(outcomes, against, probes, ratios), contradictions=contradictions,
+        uncompared=uncompared(outcomes, against, probes, ratios) if request.against else (),
+        contradictions=contradictions,
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, rows, stolen_time(native_outcomes(outcomes)).share))
     more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)

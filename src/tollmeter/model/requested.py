@@ -66,7 +66,8 @@ class Bend(Record, frozen=True, forbid_unknown_fields=True):
 
 class Published(Record, frozen=True, forbid_unknown_fields=True):
     """One claim of a study, and what stands beside it: the median of `row`, or its ratio to `over`; the ratios of
-    successive rows of `order`; where the curve of `bend` bends. figure: the study's words; value: the same as a number
+    successive rows of `order`; where the curve of `bend` bends; `share`, a function's, in the left profile of `beside`
+    over that in the right one. figure: the study's words; value: the same as a number
     in `unit`; `turns` are of the control loop, there as here. correction: what the claim gets wrong or omits. missing:
     why no row exists yet. about: "caches" or "time" need a real machine, "instructions" also accept an emulator's
     count. relation, tolerance: what confirms it (studies/study.py); by default about the value. requires:
@@ -87,6 +88,12 @@ class Published(Record, frozen=True, forbid_unknown_fields=True):
     counted: bool = True
     order: tuple[RowOf, ...] = ()
     bend: Bend | None = None
+    share: str = ""
+
+    @property
+    def is_answerable(self) -> bool:
+        """Whether some machine could judge it."""
+        return bool(self.row or self.order or self.bend or self.share)
 
 
 class Listed(Record, frozen=True, forbid_unknown_fields=True):

@@ -44,7 +44,7 @@ from tollmeter.plan.effort import (
     visits_wanted,
 )
 from tollmeter.plan.placement import MOST_PAIRS, Placing, alike, chosen_cpus, other_relations
-from tollmeter.plan.points import Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
+from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
@@ -68,7 +68,8 @@ class Plan(Record, frozen=True):
     """cpus: those to measure on, the preferred first. host_cpu: of the host process, None without a choice. folder:
     where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
     ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported.
-    also: CPUs that may stand in for the one that single workers are measured on."""
+    also: CPUs that may stand in for the one that single workers are measured on. against: each pair's reference;
+    is_of_pairs: whether all that is measured has one, as with --against, and not only a study's ABIs."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -81,6 +82,7 @@ class Plan(Record, frozen=True):
     priority: Priority = "real-time"
     precision: float = PRECISION
     against: dict[Point, Point] = {}
+    is_of_pairs: bool = False
     folder: str = ""
     peer: str = ""
     asked: int = 0
@@ -90,11 +92,11 @@ class Plan(Record, frozen=True):
 
     def points(self) -> list[Point]:
         """Every point that a run begins with, once."""
-        return interleaved(self.against, 0) if self.against else _all_points(self.entries)
+        return interleaved(self.against, 0) if self.is_of_pairs else _all_points(self.entries)
 
     def curves(self) -> list[SweepCurve]:
         """None in an interleaved comparison: an added point would have no counterpart."""
-        several = () if self.against else self.entries
+        several = () if self.is_of_pairs else self.entries
         return list(dict.fromkeys(curve for entry in several for curve in entry.curves))
 
     def gaps(self) -> dict[Point, str]:
@@ -126,14 +128,14 @@ class Plan(Record, frozen=True):
 
     def effort_of(self, point: Point, effort: Effort | None = None) -> Effort:
         """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""
-        if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.against:
+        if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.is_of_pairs:
             return OF_MATRIX
         return OF_EMULATED if is_emulated(point) else effort or self.effort
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
         ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
-        whose = "in turns" if self.against else (point.probe, point.parameters)
+        whose = "in turns" if self.is_of_pairs else (point.probe, point.parameters)
         seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
         probe, is_local = self.probes[point.probe], is_here(point.target)
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
@@ -219,7 +221,9 @@ def make(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
             topology=machine.topology, also=() if cpus else alike(machine, measured[0]),
-            against=counterparts(_all_points(entries), against, catalog, machine) if against else {},
+            against=counterparts(_all_points(entries), against, catalog, machine) if against
+            else abis_in_turns(suite, _all_points(entries)),
+            is_of_pairs=bool(against),
         )  # fmt: skip
 
     whole = scoped("all")
@@ -257,7 +261,7 @@ def seconds_to_settle(plan: Plan) -> float:
 
 def _seconds_of_points(plan: Plan) -> list[float]:
     costs = plan.costs()
-    visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.against else visits_wanted
+    visits: Callable[[Point], int] = (lambda _: LEAST_BLOCKS * LAYOUT_SERVES) if plan.is_of_pairs else visits_wanted
     return [
         visits(point) * costs.of(point, plan.effort_of(point)) * len(plan.placements(point)) for point in plan.points()
     ]
@@ -268,7 +272,7 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
     of the toll table. Large points come last, one after the other, since each reuses the pages of the one before.
     costs: learned from visits."""
     wanted = set(points)
-    if plan.against:
+    if plan.is_of_pairs:
         return [point for point in interleaved(plan.against, round_) if point in wanted]
     rng = random.Random(f"{plan.seed} order {round_}")
     placed: list[tuple[float, int, Point]] = []
@@ -277,7 +281,10 @@ def visit_order(plan: Plan, points: Iterable[Point], round_: int, costs: Costs |
         placed += [((place + rng.random()) / len(group), number, point) for place, point in enumerate(group)]
     learned = costs or plan.costs()
     ordered = [point for _, _, point in sorted(placed, key=lambda item: (learned.is_large(item[2]), *item[:2]))]
-    return sorted(ordered, key=lambda point: (claim_rank(plan.suite, point), not is_typical(plan, point)))
+    ordered.sort(key=lambda point: (claim_rank(plan.suite, point), not is_typical(plan, point)))
+    of_group = {point: group for group in groups(plan.against) for point in group}
+    turns = (of_group.get(point, (point,))[:: -1 if round_ % 2 else 1] for point in ordered)
+    return [point for point in dict.fromkeys(itertools.chain.from_iterable(turns)) if point in wanted]
 
 
 def is_typical(plan: Plan, point: Point) -> bool:
@@ -325,6 +332,19 @@ def counterparts(
     pairs = {point: other for point, other in changed.items() if other != point}
     if words and not pairs:
         raise Failure(f"--against {' '.join(words)}: this changes no point")
+    return pairs
+
+
+def abis_in_turns(suite: Suite, points: Iterable[Point]) -> dict[Point, Point]:
+    """Of what a study's claims and tables are about each point against the same under the first ABI that it is asked
+    for: its ratios are what the study is about, and what lasts longer than two visits is no part of them."""
+    pairs: dict[Point, Point] = {}
+    first: dict[tuple[str, object], Point] = {}
+    for point in points:
+        if is_here(point.target) and claim_rank(suite, point) != UNCLAIMED:
+            reference = first.setdefault((point.probe, point.parameters), point)
+            if point != reference:
+                pairs[point] = reference
     return pairs
 
 

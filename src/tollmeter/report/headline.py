@@ -127,7 +127,10 @@ LEAST_TIMES = 2
 
 
 def sentences(results: Results) -> list[str]:
-    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request."""
+    """One sentence for each pair with a ratio, then one for each pair without, in the order of the request. A study has
+    its pairs in its claims and tables."""
+    if results.index.study is not None:
+        return []
     said = []
     for pair in results.index.opposed:
         verdict = "no difference is resolved" if pair.verdict == "cannot tell" else pair.verdict

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
-from tollmeter.model import KERNEL, Profile, Share
+from tollmeter.model import KERNEL, Profile
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.report.tables import Block, Column, Line, Table
+from tollmeter.studies.choices import part_like
 
 MOST_FUNCTIONS, LEAST_SHARE = 14, 0.005
 COARSE_POINTS = 2.0
@@ -110,20 +110,10 @@ def verdict(left: Profile, right: Profile, gain: float | None = None) -> str:
     return f"{', '.join(changes) or 'no share changed by 3 points'}: {_speed(left, right, gain)}."
 
 
-def part_like(profile: Profile, forms: Sequence[str]) -> float:
-    """The share in percent of all functions whose name is one of some globs."""
-    return 100 * sum(share.hits for share in _like(profile, forms)) / (profile.hits or 1)
-
-
 def known_like(profile: Profile, forms: Sequence[str]) -> str:
     """The same, with the digits that are known of it; a dash where none was met."""
-    like = _like(profile, forms)
-    sure = [share.within for share in like if share.within is not None]
-    return percentage(part_like(profile, forms), math.hypot(*sure) if sure else None) if like else DASH
-
-
-def _like(profile: Profile, forms: Sequence[str]) -> list[Share]:
-    return [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
+    part = part_like(profile, forms)
+    return percentage(part.value, part.high - part.value or None) if part.value else DASH
 
 
 def _speed(left: Profile, right: Profile, gain: float | None) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's tables of memory and CPU time of each program relative to the native ABI, and the parts of a difference
+"""A study's tables of memory and time of each program relative to the native ABI, and the parts of a difference
 between ABIs; profiles side by side, and the ways to avoid a cost."""
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain
 from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.report.tables import Block, Cell, Column, Line, Table
 from tollmeter.studies.attribution import Attribution, Part
-from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, gain, is_narrow, pairs, ranked
-from tollmeter.studies.matching_rows import VIRTUAL
+from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, pairs, ranked
+from tollmeter.studies.matching_rows import VIRTUAL, Compared
 from tollmeter.studies.relatives import MULTIPLE
 
 TITLES = {
     "memory": "Memory",
     "asked": "Bytes asked of malloc",
-    "time": "CPU time",
+    "time": "Time",
     "instructions": "Instructions of program and kernel",
     "counted": "Instructions of the program",
 }
@@ -245,22 +245,28 @@ def ways_out(results: Results, suite: Suite) -> list[Ways]:
 
 def _ways(ranking: Ranked) -> Ways:
     """Within 3 % two ways are alike."""
-    base, rows = ranking.base, ranking.options
-    lines = [Line((option.what, of_row(row), f"{plain(gain(base, row))} ×", option.costs)) for option, row in rows]
+    rows = ranking.options
+    lines = [Line((option.what, of_row(row), _gain(gained), option.costs)) for option, row, gained in rows]
     columns = [Column("What to do"), Column("here", True), Column("gain", True), Column("what it takes")]
-    (option, row), *others = rows
-    gained = gain(base, row)
-    if gained < 1 + ALIKE:
+    known = [each for each in rows if each[2].is_known]
+    option, row, gained = known[0] if known else rows[0]
+    if known and all(each[2].ratio.high < 1 + ALIKE for each in known):
         best = sentence = "None of these gains 3 % here: leave it as it is."
+    elif not known or gained.ratio.low < 1 + ALIKE:
+        best = sentence = "Which of these is best here is not known yet: no interval shows a gain of 3 %."
     else:
-        settled = is_narrow(base) and is_narrow(row)
         what = "the throughput" if row.clock == "hardware" else "as good by the count of instructions"
-        times = f"{'' if settled else 'about '}{plain(gained)} × {what}"
-        best = f"Best here: {option.what}, {times}. It takes {option.costs}."
-        alike = [other.what for other, its_row in others if gained / gain(base, its_row) < 1 + ALIKE]
+        best = f"Best here: {option.what}, {plain(gained.ratio.value)} × {what}. It takes {option.costs}."
+        alike = [other.what for other, _, its in known[1:] if gained.ratio.value / its.ratio.value < 1 + ALIKE]
         sentence = f"{best} As good within 3 %: {'; '.join(alike)}." if alike else best
-        sentence += "" if settled else " Its rows have not converged; a longer run tells how much."
     return Ways(", ".join(ranking.place), Table(columns, lines), best, sentence)
+
+
+def _gain(gained: Compared) -> str:
+    """A guess where it has no interval."""
+    ratio = gained.ratio
+    known = str(quantity(ratio.value, "ratio", ratio.low, ratio.high))
+    return known if gained.is_known else f"~ {plain(ratio.value)} ×"
 
 
 # ---- break-even -----------------------------------------------------------------------------------------------------

@@ -145,8 +145,8 @@ def unanswered(results: Results) -> str:
 
 def limit(results: Results) -> str:
     """That no longer run makes most of the numbers more precise; empty where one does."""
-    run = results.index.run
-    if not run.limited or 2 * run.limited < run.points or results.index.opposed or run.uncompared:
+    run, in_turns = results.index.run, results.index.opposed and results.index.study is None
+    if not run.limited or 2 * run.limited < run.points or in_turns or run.uncompared:
         return ""
     return f"Runs of this machine differ by more than {100 * run.precision:g} %, so a longer run is no more precise."
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from tollmeter.model import BreakEven, Option, Profile, Results, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
-from tollmeter.studies.matching_rows import VIRTUAL, matching
+from tollmeter.numbers.stats import Estimate
+from tollmeter.studies.matching_rows import VIRTUAL, Compared, compared, matching
 
 Place = tuple[str, str]
 """ABI and target."""
-KNOWN_WITHIN = 1.1
-"""From the low to the high end of an interval."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two profiles of one place. gain: ratio of their rows, which have more visits; None if not known well."""
+    """Two profiles of one place. gain: ratio of their rows, which have more visits; None if it has no interval."""
 
     left: Profile
     right: Profile
@@ -30,11 +30,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Ranked:
-    """The options that have a number in one place, the best first. base: the row of the suite's first one."""
+    """The options that have a number in one place, each with how many times as good as the first it is, the best
+    first."""
 
     place: Place
-    base: Row
-    options: tuple[tuple[Option, Row], ...]
+    options: tuple[tuple[Option, Row, Compared], ...]
 
 
 @dataclass(frozen=True)
@@ -77,9 +77,19 @@ def pairs(results: Results, suite: Suite) -> list[Pair]:
     answers = []
     for place in (place for place in lefts if place in rights):
         left, right = _row(results, asked.left, place), _row(results, asked.right, place)
-        times = gain(left, right) if left and right and is_narrow(left) and is_narrow(right) else None
-        answers.append(Pair(lefts[place], rights[place], asked.titles, times))
+        times = gain(results, left, right) if left and right else None
+        answers.append(
+            Pair(lefts[place], rights[place], asked.titles, times.ratio.value if times and times.is_known else None)
+        )
     return answers
+
+
+def part_like(profile: Profile, forms: Sequence[str]) -> Estimate:
+    """The share in percent of all functions whose name is one of some globs, with its interval where that is known."""
+    like = [share for share in profile.shares if any(fnmatchcase(share.function, form) for form in forms)]
+    part = 100 * sum(share.hits for share in like) / (profile.hits or 1)
+    within = math.hypot(*(share.within or 0.0 for share in like))
+    return Estimate(part, part - within, part + within)
 
 
 # ---- options --------------------------------------------------------------------------------------------------------
@@ -100,22 +110,17 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
     if len(rows) < 2:
         return None
     base = rows[0][1]
-    return Ranked(place, base, tuple(sorted(rows, key=lambda option_row: -gain(base, option_row[1]))))
+    gains = [(option, row, gain(results, base, row)) for option, row in rows]
+    return Ranked(place, tuple(sorted(gains, key=lambda each: -each[2].ratio.value)))
 
 
-def is_narrow(row: Row) -> bool:
-    return bool(row.low and row.high and row.high / row.low < KNOWN_WITHIN)
-
-
-def gain(base: Row, row: Row) -> float:
+def gain(results: Results, base: Row, row: Row) -> Compared:
     """How many times as good as the first, whichever way is better."""
-    if not base.median or not row.median:
-        return 0.0
-    return row.median / base.median if row.better == "more" else base.median / row.median
+    return compared(results, base, row) if row.better == "more" else compared(results, row, base)
 
 
 def _row(results: Results, wanted: RowOf, place: Place) -> Row | None:
-    rows = (row for row in matching(results, wanted) if row.status == "ok" and row.median)
+    rows = (row for row in matching(results, wanted) if row.status == "ok" and (row.median or 0.0) > 0)
     return next((row for row in rows if (row.abi, row.target) == place), None)
 
 

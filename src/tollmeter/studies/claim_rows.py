@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import exp, hypot, log
 from typing import NamedTuple
 
 import msgspec
@@ -14,13 +15,15 @@ from tollmeter.model import Bend, Published, Results, Row, RowOf, State
 from tollmeter.numbers.meanings import HERE
 from tollmeter.numbers.row_of import KERNEL_COUNTS
 from tollmeter.numbers.stats import Estimate
+from tollmeter.studies.choices import pairs, part_like
 from tollmeter.studies.matching_rows import (
     NOT_TOGETHER,
     VIRTUAL,
+    Compared,
+    compared,
     is_hosted,
     own_reason,
     picked,
-    ratio_in_one_state,
     with_mend,
 )
 
@@ -51,6 +54,8 @@ def measured(results: Results, claim: Published) -> Measured:
         number = _bend(results, claim, claim.bend)
     elif claim.order:
         number = _ordered(results, claim)
+    elif claim.share:
+        return _of_shares(results, claim)
     elif claim.row:
         number = _of_rows(results, claim, claim.row)
     else:
@@ -72,7 +77,7 @@ def _of_rows(results: Results, claim: Published, wanted: RowOf) -> Measured:
             return Measured(gap=_why(results, claim, claim.over))
         rows = _of_one_place([row for row in rows if _twin(row, others)])
         pairs = [(twin, row) for row in rows if (twin := _twin(row, others))]
-        return _of_ratios([ratio_in_one_state(*pair) for pair in pairs], rows, NOT_TOGETHER)
+        return _of_ratios([compared(results, *pair) for pair in pairs], rows, NOT_TOGETHER)
     rows = _of_one_place(rows)
     if claim.unit == TURNS:
         turns = [each for row in rows if (each := _turns(results, row))]
@@ -86,12 +91,12 @@ def _estimate(row: Row) -> Estimate:
     return Estimate(value, low, high)
 
 
-def _of_ratios(ratios: Sequence[tuple[Estimate, bool]], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
+def _of_ratios(ratios: Sequence[Compared], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
     """gap: where there is no ratio."""
     if not ratios:
         return Measured(gap=gap)
-    estimates = sorted((ratio for ratio, _ in ratios), key=_value)
-    return Measured(estimates, unit, of=rows[0], mixed=any(mixed for _, mixed in ratios))
+    estimates = sorted((each.ratio for each in ratios), key=_value)
+    return Measured(estimates, unit, of=rows[0], mixed=any(each.mixed for each in ratios))
 
 
 def _value(estimate: Estimate) -> float:
@@ -106,8 +111,23 @@ def _ordered(results: Results, claim: Published) -> Measured:
             return Measured(gap=_why(results, claim, wanted))
     first = _of_one_place(several[0])[0]
     chain = [row for rows in several if (row := _twin(first, rows))]
-    ratios = [ratio_in_one_state(before, row) for before, row in pairwise(chain)] if len(chain) == len(several) else []
+    ratios = [compared(results, *pair) for pair in pairwise(chain)] if len(chain) == len(several) else []
     return _of_ratios(ratios, [first], NOT_TOGETHER)
+
+
+def _of_shares(results: Results, claim: Published) -> Measured:
+    """Of two profiles of this machine itself."""
+    asked = results.suite.beside if results.suite else None
+    if results.suite and asked:
+        forms = next((share.here for share in asked.shares if share.function == claim.share), ())
+        for pair in (pair for pair in pairs(results, results.suite) if pair.left.target == HERE):
+            left, right = (part_like(profile, forms) for profile in (pair.left, pair.right))
+            rows = [row for row in picked(results, asked.left) if (row.abi, row.target) == (pair.left.abi, HERE)]
+            if rows and min(left.low, right.low) > 0:
+                ratio = left.value / right.value
+                by = exp(hypot(*(log(each.high / each.low) / 2 for each in (left, right))))
+                return Measured([Estimate(ratio, ratio / by, ratio * by)], "ratio", of=rows[0])
+    return Measured(gap=claim.missing or f"No two profiles of this machine have {claim.share}.")
 
 
 # ---- where a curve bends ---------------------------------------------------------------------------------------------
@@ -157,10 +177,10 @@ def _fall(results: Results, claim: Published, wanted: RowOf, system_bytes: int) 
 def in_turns(results: Results, row: Row) -> Estimate | None:
     """A time in turns of the control loop of its place, clock and ABI; None if the run has no such loop."""
     turns = _turns(results, row)
-    return turns[0] if turns else None
+    return turns.ratio if turns else None
 
 
-def _turns(results: Results, row: Row) -> tuple[Estimate, bool] | None:
+def _turns(results: Results, row: Row) -> Compared | None:
     """The ratio of the row to the loop's period, with the ends of its rate in their places, in each state."""
 
     def inverse(rate: Row | State) -> dict[str, float | None]:
@@ -172,7 +192,7 @@ def _turns(results: Results, row: Row) -> tuple[Estimate, bool] | None:
     for loop in picked(results, RowOf(means=CONTROL_LOOP, abi=row.abi)):
         if (loop.unit, loop.target, loop.clock) == ("op/s", row.target, row.clock):
             states = tuple(msgspec.structs.replace(state, **inverse(state)) for state in loop.states)
-            return ratio_in_one_state(msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
+            return compared(results, msgspec.structs.replace(loop, unit="ns", states=states, **inverse(loop)), row)
     return None
 
 

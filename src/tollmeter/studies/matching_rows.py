@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from math import log
+from typing import NamedTuple
 
 import msgspec
 
 from tollmeter.judgement.compare import alike, ratio_of
+from tollmeter.judgement.opposed import named
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
-from tollmeter.numbers.meanings import main_abi, meaning, metric_of
+from tollmeter.numbers.meanings import HERE, main_abi, meaning, metric_of
 from tollmeter.numbers.stats import Estimate
 
 COUNTED, VIRTUAL = "instructions", "virtual"
@@ -151,7 +154,27 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 # ---- ratios ----------------------------------------------------------------------------------------------------------
 
 
-def ratio_in_one_state(old: Row, new: Row) -> tuple[Estimate, bool]:
-    """New over old, both of one state of the core; with whether there is no such state."""
+class Compared(NamedTuple):
+    """Two rows. thin: one has too few visits for an interval; mixed: no state of the core is of both."""
+
+    ratio: Estimate
+    thin: bool = False
+    mixed: bool = False
+
+    @property
+    def is_known(self) -> bool:
+        return not (self.thin or self.mixed)
+
+
+def compared(results: Results, old: Row, new: Row) -> Compared:
+    """New over old: every sentence, table, chart and claim of a study compares by this. Of visits that were made in
+    turns where there are enough, since those share what lasts longer than a visit; else of the two rows in one state of
+    the core."""
+    if (old.target, old.metric) == (HERE, new.metric) and new.target == HERE:
+        pair = named(new), named(old), new.metric
+        for done in results.index.opposed:
+            if (done.point, done.against, done.metric) == pair:
+                return Compared(Estimate(done.ratio, done.low, done.high))
     sides = alike(old, new)
-    return ratio_of(*sides), sides[0].state != sides[1].state
+    thin = not (has_interval(old) and has_interval(new))
+    return Compared(ratio_of(*sides), thin, mixed=sides[0].state != sides[1].state)

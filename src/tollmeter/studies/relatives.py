@@ -11,7 +11,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Program, Relative, Results, Row, RowOf
 from tollmeter.numbers.meanings import HERE, main_abi, with_meaning
 from tollmeter.numbers.units import in_percent
@@ -19,17 +18,17 @@ from tollmeter.studies.matching_rows import (
     COUNTED,
     NOT_TOGETHER,
     VIRTUAL,
+    compared,
     failure,
     matching,
     own_reason,
-    ratio_in_one_state,
 )
 
 Measure = Literal["memory", "asked", "time", "instructions", "counted"]
 
 
 class _Rows(NamedTuple):
-    """means: of the metric; empty for the probe's first one, which counts what it does alone."""
+    """means: of the metric; empty for the probe's first one, which is what it does, without its set-up."""
 
     means: str
     clocks: Sequence[str]
@@ -38,7 +37,7 @@ class _Rows(NamedTuple):
 _ROWS: dict[Measure, _Rows] = {
     "memory": _Rows("resident-peak", ("hardware", VIRTUAL)),
     "asked": _Rows("asked", (COUNTED,)),
-    "time": _Rows("cpu-time", ("hardware",)),
+    "time": _Rows("", ("hardware",)),
     "instructions": _Rows("cpu-time", (VIRTUAL,)),
     "counted": _Rows("", (COUNTED,)),
 }
@@ -75,11 +74,10 @@ def relatives(results: Results) -> tuple[Relative, ...]:
 def _measures(results: Results, abis: set[str]) -> tuple[Measure, Measure]:
     """What this run can compare two ABIs by: a user-mode emulator has neither the memory nor the time of a program."""
     rows = [row for row in results.index.rows if row.abi in abis and row.status == "ok"]
-    timed = {row.clock for row in with_meaning(rows, results.probes, "cpu-time")}
-    if "hardware" in timed:
+    clocks = {row.clock for row in rows if row.metric == results.probes[row.probe].metrics[0].name}
+    if "hardware" in clocks:
         return "memory", "time"
-    only_counted = not timed and any(row.clock == COUNTED for row in rows)
-    return ("asked", "counted") if only_counted else ("memory", "instructions")
+    return ("asked", "counted") if clocks == {COUNTED} else ("memory", "instructions")
 
 
 def _relative(results: Results, program: Program, measure: Measure, abi: str, main: str) -> Relative:
@@ -94,12 +92,11 @@ def _relative(results: Results, program: Program, measure: Measure, abi: str, ma
         for other in denominators:
             is_together = row.clock == COUNTED or row.target == other.target
             if is_together and (row.clock, row.parameters) == (other.clock, other.parameters):
-                ratio, is_mixed = ratio_in_one_state(other, row)
-                is_exact = measure in ("instructions", "counted")
-                thin = not is_exact and (is_mixed or not (has_interval(row) and has_interval(other)))
+                both, is_exact = compared(results, other, row), measure in ("instructions", "counted")
                 return msgspec.structs.replace(
-                    bare, target=row.target, value=ratio.value, low=ratio.low, high=ratio.high, thin=thin
-                )
+                    bare, target=row.target, value=both.ratio.value, low=both.ratio.low, high=both.ratio.high,
+                    thin=not (is_exact or both.is_known),
+                )  # fmt: skip
     return msgspec.structs.replace(bare, reason=_why_none(results, program, measure, (abi, main)))
 
 
@@ -157,7 +154,7 @@ def gains(abi: str, mend: str, relatives: Sequence[Relative], counted: Sequence[
     space = _saved(memory, "memory of malloc" if asked else "memory") if memory else ""
     head = f"{_verdict(abi, memory, time)} {space}".rstrip()
     if time:
-        return f"{head} {_saved(time, 'CPU time')}"
+        return f"{head} {_saved(time, 'time')}"
     if instructions:
         return f"{head} {_saved(instructions, 'instructions')} {EMULATED}"
     late = any(relative.measure == "time" for relative in numbers)
@@ -184,7 +181,7 @@ def _verdict(abi: str, memory: Sequence[Relative], time: Sequence[Relative]) -> 
         return f"{abi} is worth it here for {_names(faster)}, and is not for {_names(slower)}."
     costs = f": it costs some for {_names(slower)}" if slower else ""
     but = f", and saves no time{costs}" if time else ""
-    smaller = [relative for relative in memory if (relative.value or 1) < 1 - _FLOOR]
+    smaller = [relative for relative in memory if (relative.high or 1) < 1 - _FLOOR]
     if 2 * len(smaller) > len(memory):
         most = f": {len(smaller)} of {len(memory)} programs need less" if len(memory) > 1 and not time else ""
         return f"{abi} is worth it here where memory is short{most}{but}."
@@ -209,7 +206,7 @@ def _saved(several: Sequence[Relative], of: str) -> str:
 
 def _change(relative: Relative) -> str:
     share = (relative.value or 1.0) - 1
-    if abs(share) < _FLOOR:
+    if abs(share) < _FLOOR or (relative.low or 1.0) <= 1 <= (relative.high or 1.0):
         return "as much"
     if share + 1 >= MULTIPLE:
         return f"{share + 1:.0f} times the"

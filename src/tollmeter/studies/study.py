@@ -211,7 +211,7 @@ def judge(claim: Published, number: Measured) -> Claim:
         here=here, low=low, high=high, unit=number.unit or claim.unit, holds_at=in_words(claim), times=judged.times,
         # A condition that no program can restore is stated beside the verdict.
         unmet=tuple(PREFETCH for condition in claim.requires if condition == "prefetch off"),
-        counted=claim.counted and is_judged(claim),
+        counted=claim.counted and is_judged(claim) and claim.is_answerable,
     )  # fmt: skip
 
 

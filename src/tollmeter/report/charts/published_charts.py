@@ -8,22 +8,20 @@ from dataclasses import replace
 
 import altair as alt
 
-from tollmeter.judgement.compare import ratio_of
-from tollmeter.model import Claim, Row, StudyFigure
+from tollmeter.model import Claim, Results, Row, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, names, picture
 from tollmeter.report.charts.curves_chart import HEADROOM, is_size
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.numbers import plain, quantity, size
-from tollmeter.report.profiles import part_like
 from tollmeter.report.studies import REDRAWN, tally_in_words
 from tollmeter.report.tables import upper
 from tollmeter.studies.attempts import listing as listed
 from tollmeter.studies.attempts import published_turns
-from tollmeter.studies.choices import pairs
+from tollmeter.studies.choices import pairs, part_like
 from tollmeter.studies.claim_rows import TURNS, in_turns
-from tollmeter.studies.matching_rows import at, lines
+from tollmeter.studies.matching_rows import at, compared, lines
 from tollmeter.studies.relatives import published_ratio
 
 MOST_LINES = 4
@@ -46,7 +44,7 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     if not rows:
         return
     in_bytes = is_size(bench, rows[0], figure.axis)
-    data = [_ratio(figure, name, *pair, in_bytes=in_bytes)
+    data = [_ratio(bench.results, figure, name, *pair, in_bytes=in_bytes)
             for name, pairs_of_line in pairs_of_lines.items() for pair in pairs_of_line]  # fmt: skip
     yield _chart_of(figure, _lines(figure, data, in_bytes), names(rows), _sentence(figure, data))
 
@@ -56,12 +54,12 @@ def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: s
     return Chart(name, figure.what, figure.shows, picture(spec), (), tuple(probes), caption=caption)
 
 
-def _ratio(figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
+def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
     """How many times as fast as the other, or as long: of a rate more is faster, of a time less."""
     place = at(figure, row)
     upward = figure.faster == (row.better == "more")
-    ratio = ratio_of(other, row) if upward else ratio_of(row, other)
-    itself, firm = row is other, marks.is_firm(row) and marks.is_firm(other)
+    both = compared(results, other, row) if upward else compared(results, row, other)
+    ratio, itself, firm = both.ratio, row is other, both.is_known
     low, high = (ratio.low, ratio.high) if firm and not itself else (ratio.value, ratio.value)
     return {
         "x": place, "at": str(size(place)) if in_bytes else f"{place:,}", "series": name, "firm": firm,
@@ -187,9 +185,8 @@ def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     for share, *parts in suite.beside.busy():
         for title, part, profile in zip(pair.titles, parts, (pair.left, pair.right), strict=True):
             if share.here:
-                own = part_like(profile, share.here)
                 data += [_published(share.function, f"{PUBLISHED}, {title}", part, "%"),
-                         _here(share.function, f"{HERE}, {title}", Estimate(own, own, own), "%")]  # fmt: skip
+                         _here(share.function, f"{HERE}, {title}", part_like(profile, share.here), "%")]  # fmt: skip
     yield _sides_chart(figure, data, sorted({pair.left.probe, pair.right.probe}), log=False)
 
 
