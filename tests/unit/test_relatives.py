@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from math import exp
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
 from example_runs import empty, with_index, with_rows
-from made import metric, probe, row
+from made import metric, outcome, probe, row, sample
 from tollmeter.judgement.verdict import unanswered
-from tollmeter.model import Program, Published, Relative, Results, Row, Select, State, Suite
+from tollmeter.model import Outcome, Program, Published, Relative, Results, Row, RowOf, Select, State, Suite
+from tollmeter.numbers.rows import rows
 from tollmeter.report.headline import headline
 from tollmeter.report.markdown import render
 from tollmeter.report.page import render as render_page
@@ -253,6 +257,43 @@ def test_programs_are_compared_in_one_state_of_the_core_and_decide_nothing_other
     unlike = found(results(*own, *contended), "time")
     assert unlike.thin
     assert "64 %" not in gains("x32", MEND, (unlike,))
+
+
+def test_the_first_sentence_agrees_with_tables_and_claims_in_a_hundred_resampled_runs() -> None:
+    """Visits of one recorded machine, drawn again: what is called faster or slower is so by its whole interval, in the
+    table and in the claim beside it, and what is called neither is not known to be."""
+    random, ways, true = Random("resampled"), ("less", "like", "more", "edge"), (0.8, 1.0, 1.1, 0.985)
+    programs = tuple(Program(what=f"program {way}", probe="any.program", parameters={"way": way}) for way in ways)
+    recorded = {
+        (abi, way): [timed(abi, way, 100 * ratio * exp(random.gauss(0, 0.02)), number) for number in range(9)]
+        for way, factor in zip(ways, true, strict=True) for abi, ratio in (("x86_64", 1.0), ("x32", factor))
+    }  # fmt: skip
+    rows_of = {
+        way: [RowOf(abi=abi, parameters={"way": way}, metric="solve") for abi in ("x32", "x86_64")] for way in ways
+    }
+    claims = tuple(Published(what=way, figure="?", value=0.9, unit="ratio", relation="change", row=row_, over=over)
+                   for way, (row_, over) in rows_of.items())  # fmt: skip
+    suite = msgspec.structs.replace(SUITE, program=programs, published=claims)
+    named: Counter[str] = Counter()
+    for _ in range(100):
+        drawn = [visit for visits in recorded.values() for visit in random.choices(visits, k=len(visits))]
+        made = results(*(one for one in rows(drawn, {PROBE.probe: PROBE}) if one.metric == "solve"), suite=suite)
+        told = study(made)
+        assert told
+        for claim, time in zip(told.claims, (one for one in told.relatives if one.measure == "time"), strict=True):
+            assert (claim.low, claim.high) == (time.low, time.high)
+            assert time.low and time.high
+            is_faster, is_slower = (f"for program {claim.what}" in told.worth.partition(" and is not for ")[0],
+                                    f"is not for program {claim.what}" in told.worth)  # fmt: skip
+            assert is_faster == (time.high < 1 - 0.005)
+            assert is_slower <= (time.low > 1)
+            named[claim.what] += is_faster
+    assert named["less"] == 100 and not named["like"] and not named["more"]
+
+
+def timed(abi: str, way: str, cost: float, number: int) -> Outcome:
+    samples = [sample(cost) for _ in range(4)]
+    return outcome(samples, name="any.program", abi=abi, parameters={"way": way}, visit=number, seed=number)
 
 
 def test_a_column_names_another_place_only_if_all_of_it_was_measured_there() -> None:

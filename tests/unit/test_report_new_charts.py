@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import example_runs
-from tollmeter.model import Claim, Outcome, Point, Results, Row, Study, Tally
+from tollmeter.model import Claim, Outcome, Point, Published, Results, Row, Study, Suite, Tally
 from tollmeter.report.chart_style import SERIES, places
 from tollmeter.report.charts import Chart, charts, points
 from tollmeter.report.charts.cores import clusters
@@ -81,7 +81,14 @@ def test_another_abi_is_a_ratio_to_the_machines_own() -> None:
     assert "abi-ratios" not in drawn()
 
 
-def test_a_studys_figures_stand_beside_this_machines() -> None:
+def studied(results: Results, told: Study) -> Results:
+    published = tuple(Published(what=claim.what, figure=claim.figure, value=claim.value, unit="ratio", missing="?")
+                      for claim in told.claims)  # fmt: skip
+    suite = Suite(name="paper", question="?", published=published)
+    return msgspec.structs.replace(example_runs.with_index(results, study=told), suite=suite)
+
+
+def test_a_studys_claims_stand_beside_this_machines_with_the_range_in_which_each_holds() -> None:
     def claim(what: str, value: float, here: float | None) -> Claim:
         low, high = (here * 0.9, here * 1.1) if here else (None, None)
         return Claim(what=what, figure=f"{value} times", value=value, here=here, low=low, high=high, unit="ratio",
@@ -90,11 +97,17 @@ def test_a_studys_figures_stand_beside_this_machines() -> None:
     results = example_runs.healthy(("x86_64",))
     claims = (claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None))
     told = Study(source="A paper", claims=claims, tally=Tally(holds=2, cannot_tell=4))
-    chart = _of(example_runs.with_index(results, study=told), "published-ratio")
+    chart = _of(studied(results, told), "published-claims")
     pairs = [(d["label"], d["series"], d["y"]) for d in points(chart)]
     assert pairs == [("a", "published", 10.0), ("a", "here", 4.1), ("b", "published", 2.0), ("b", "here", 1.9),
                      ("c", "published", 3.0)]  # fmt: skip
     assert chart.caption == "Of 6 published figures: 2 hold, 4 cannot be judged here."
+    ranges = {d["label"]: d for rows in chart.spec["datasets"].values() for d in rows if "word" in d}
+    assert [(d["word"], d["lo"], d["hi"]) for d in ranges.values()] == [
+        ("holds", 8.0, 12.5),
+        ("holds", 1.6, 2.5),
+        ("not measured here", pytest.approx(2.4), 3.75),
+    ]
 
 
 def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
@@ -105,8 +118,7 @@ def test_the_names_of_a_studys_figures_do_not_overlap() -> None:
         claims = [Claim(what=f"{what} {turn}", figure="2", value=2.0, here=2.0, low=1.9, high=2.1, unit="ratio",
                         verdict="holds") for turn in range(2)]  # fmt: skip
         told = Study(source="A paper", claims=tuple(claims), tally=Tally(holds=2))
-        index = msgspec.structs.replace(results.index, study=told)
-        spec = _of(msgspec.structs.replace(results, index=index), "published-ratio").spec
+        spec = _of(studied(results, told), "published-claims").spec
         return float(spec["height"]) / len(claims)
 
     assert height("short") >= 40

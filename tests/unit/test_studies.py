@@ -12,10 +12,11 @@ import jsonschema
 import msgspec
 import pytest
 
-from example_runs import derived, empty, healthy, with_rows
+from example_runs import derived, empty, healthy, with_index, with_rows
 from made import metric, probe, row
 from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Select, Suite
 from tollmeter.report import studies as words
+from tollmeter.report.headline import headline
 from tollmeter.store.document import read, schema
 from tollmeter.store.index import NAME, load, save
 from tollmeter.studies.claim_rows import measured, timed_by
@@ -218,13 +219,15 @@ def test_what_was_visited_too_seldom_elsewhere_takes_no_verdict_from_a_place_tha
 
 
 def test_a_reason_that_many_figures_share_stands_once_above() -> None:
-    gap = [claim(1.0, row=None, missing="No board is here.", what=f"figure {n}") for n in range(4)]
-    found = words.answers_of(results([entry("new", 100.0)], *gap, claim(100.0)), suite_of(gap))
-    assert found.sentences[1:] == ("4 figures: No board is here.",)
+    gap = [claim(1.0, row=RowOf(probe="not.here"), missing="No board is here.", what=f"figure {n}") for n in range(4)]
+    made = results([entry("new", 100.0)], *gap)
+    found = words.answers_of(made, suite_of(gap))
+    assert found.sentences == ("4 figures: No board is here.",)
     assert all(one.above and not one.remark for one in found.answers)
     assert words.remarks(found.answers) == []
     assert [row.cells[-1] for row in words.claims_table(found.answers).rows] == ["above"] * 4
-    assert found.sentences[0] == "Of 4 published figures: 4 cannot be judged here."
+    told = with_index(made, study=study(made))
+    assert headline(told).endswith("Of 4 published figures: 4 cannot be judged here.")
 
 
 TRIP, TRIP_BEFORE = (msgspec.structs.replace(one, metric="trip") for one in (NEW, OLD))
@@ -246,7 +249,7 @@ def test_a_hypervisor_s_own_price_is_held_against_no_machine_s(unit: str, over: 
 def test_a_shared_reason_stands_above_whatever_else_is_said_of_each() -> None:
     claims = [claim(100.0, row=TRIP, what=f"figure {n}", correction=f"Of another core {n}.") for n in range(3)]
     found = words.answers_of(results(hosted(2.0), *claims), suite_of(claims))
-    _, common = found.sentences
+    (common,) = found.sentences
     assert common.startswith("3 figures: ") and "hypervisor in software" in common
     assert words.remarks(found.answers) == [(f"({n + 1})", f"As said above. Of another core {n}.") for n in range(3)]
     assert [line.cells[-1] for line in words.claims_table(found.answers).rows] == ["(1)", "(2)", "(3)"]

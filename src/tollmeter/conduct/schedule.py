@@ -71,6 +71,7 @@ class Schedule:
         self._layouts: dict[Place, Layout] = {}
         self._review_visits: Counter[Point] = Counter()
         self._ranks: dict[Point, int] = {}
+        self._paired = {*plan.against, *plan.against.values()}
         self._for_knees = _FOR_KNEES * plan.budget_seconds
         self._queue = deque[Place]()
         self._wait_ms = 0
@@ -101,11 +102,8 @@ class Schedule:
         seen = self._count(point)
         if self._plan.is_of_pairs:  # pairs on the uncontended core are worth more than many pairs
             return max(LAYOUT_SERVES, LEAST_BLOCKS * LAYOUT_SERVES - seen)
-        return (
-            LEAST_VISITS - seen
-            if seen < LEAST_VISITS
-            else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
-        )
+        least = self._for_interval(point)
+        return least - seen if seen < least else max(1, int(min(self._visits_wanted(point), 2 * seen)) - seen)
 
     def _as_requested(self, cpus: tuple[int, ...]) -> tuple[int, ...]:
         """The CPUs of a visit, also where another one stood in."""
@@ -159,6 +157,8 @@ class Schedule:
             return last or Layout(self._round)
         if self._plan.is_of_pairs:
             is_over = last.served >= LAYOUT_SERVES
+        elif place[0] in self._paired:
+            is_over = True  # a ratio takes five layouts, and a study has many ratios
         else:
             serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
             # Three layouts of a large buffer make an interval that two runs can be compared by.
@@ -294,7 +294,7 @@ class Schedule:
         lacking = [point for point in points if self._lacks_interval(point)]
         large = [point for point in lacking if self._costs.is_large(point)]
         small = set(lacking).difference(large)
-        visits_s = sum((LEAST_VISITS - self._count(point)) * self._seconds_of([point]) for point in small)
+        visits_s = sum((self._for_interval(point) - self._count(point)) * self._seconds_of([point]) for point in small)
         return visits_s + sum(map(self._first_s, large)) + self._to_count_s(lacking)
 
     def _to_count_s(self, points: Iterable[Point]) -> float:
@@ -302,7 +302,11 @@ class Schedule:
         return fmean(self._counted_s or [0.0]) * sum(not self._count(point) for point in points)
 
     def _lacks_interval(self, point: Point) -> bool:
-        return self._count(point) < LEAST_VISITS and not self.is_done(point)
+        return self._count(point) < self._for_interval(point) and not self.is_done(point)
+
+    def _for_interval(self, point: Point) -> int:
+        """Visits that an interval takes: of a study's ratio one of each block."""
+        return LEAST_BLOCKS if point in self._paired else LEAST_VISITS
 
     def _due_interleaved(self, left_s: float) -> list[Point]:
         """The points whose ratio to a reference point is not precise enough, and that reference point, if it

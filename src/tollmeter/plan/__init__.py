@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
 from math import ceil
 
@@ -25,6 +25,7 @@ from tollmeter.model import (
     Priority,
     Probe,
     Record,
+    RowOf,
     Suite,
     Topology,
     Visit,
@@ -69,7 +70,7 @@ class Plan(Record, frozen=True):
     where probes may create files. peer: serves the network probes. asked: number of requested points if only typical
     ones are planned, else 0; asked_s: measuring time in which most of them converge. topology: None if unreported.
     also: CPUs that may stand in for the one that single workers are measured on. against: each pair's reference;
-    is_of_pairs: whether all that is measured has one, as with --against, and not only a study's ABIs."""
+    is_of_pairs: whether all that is measured has one, as with --against, and not only a study's ratios."""
 
     suite: Suite
     entries: tuple[Entry, ...]
@@ -222,7 +223,7 @@ def make(
             budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
             topology=machine.topology, also=() if cpus else alike(machine, measured[0]),
             against=counterparts(_all_points(entries), against, catalog, machine) if against
-            else abis_in_turns(suite, _all_points(entries)),
+            else of_a_study(suite, _all_points(entries)),
             is_of_pairs=bool(against),
         )  # fmt: skip
 
@@ -335,17 +336,39 @@ def counterparts(
     return pairs
 
 
-def abis_in_turns(suite: Suite, points: Iterable[Point]) -> dict[Point, Point]:
-    """Of what a study's claims and tables are about each point against the same under the first ABI that it is asked
-    for: its ratios are what the study is about, and what lasts longer than two visits is no part of them."""
-    pairs: dict[Point, Point] = {}
+def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
+    """Of a study's ratios each point against the one that it is divided by: of a claim its two rows, of a way out the
+    first way, and of its tables every ABI against the first that it is asked for. What lasts longer than two visits is
+    then no part of the ratio. A point has one reference, and is none itself."""
+    here = [point for point in points if is_here(point.target)]
+    ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
+    ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
+    asked = [pair for above, below in ratios for pair in _both(above, below, here)]
     first: dict[tuple[str, object], Point] = {}
-    for point in points:
-        if is_here(point.target) and claim_rank(suite, point) != UNCLAIMED:
-            reference = first.setdefault((point.probe, point.parameters), point)
-            if point != reference:
-                pairs[point] = reference
+    told = (point for point in here if claim_rank(suite, point) != UNCLAIMED)
+    asked += [(point, first.setdefault((point.probe, point.parameters), point)) for point in told]
+    pairs: dict[Point, Point] = {}
+    for point, reference in asked:
+        is_free = point not in pairs and point not in pairs.values() and reference not in pairs
+        if is_free and point != reference:
+            pairs[point] = reference
     return pairs
+
+
+def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:
+    """The points of a claim's two rows under each ABI, where they are one point each."""
+
+    def answering(row: RowOf, abi: str) -> list[Point]:
+        wanted = abi if row.abi is None else points[0].abi if row.abi == "native" else row.abi
+        return [
+            point for point in points
+            if (point.probe, point.abi) == (row.probe, wanted) and row.parameters.items() <= point.values().items()
+        ]  # fmt: skip
+
+    for abi in dict.fromkeys(point.abi for point in points):
+        several = answering(above, abi), answering(below, abi)
+        if all(len(side) == 1 for side in several):
+            yield several[0][0], several[1][0]
 
 
 def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Point:

@@ -15,6 +15,7 @@ from tollmeter.report.bills import bill_sentence
 from tollmeter.report.numbers import in_a_sentence, of_row, plain
 from tollmeter.report.programs import ways_out
 from tollmeter.report.run_verdict import limit, unanswered
+from tollmeter.report.studies import tally_in_words
 from tollmeter.report.tables import with_sizes
 
 FEW_PROBES = 3
@@ -26,16 +27,16 @@ def headline(results: Results) -> str:
 
 
 def _answer(results: Results) -> str:
-    """The advice of a study that has one; the difference of one interleaved pair; else the ends of the hierarchy and of
-    the toll table, or the numbers of a few probes. Empty without any."""
-    study = results.index.study
-    if study is not None and study.worth:
-        return study.worth
+    """A study's advice and how many of its claims hold; the difference of one interleaved pair; else the ends of the
+    hierarchy and of the toll table, or the numbers of a few probes. Empty without any."""
+    study, advice = results.index.study, ways_out(results, results.suite)[:1] if results.suite is not None else []
+    own = (study.worth, *(way.best for way in advice), tally_in_words(study.tally)) if study is not None else ()
+    if any(own):
+        return " ".join(filter(None, own))
     if of_one_ratio(results):
         return f"{of_one_ratio(results)}."
     if bills := bill_sentence(results.index.rows, results.probes):
         return bills
-    advice = ways_out(results, results.suite) if results.suite is not None else []
     return advice[0].best if advice else tables.answer(results) or of_few_probes(results)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tollmeter.model import KERNEL, Profile
+from tollmeter.model import KERNEL, Profile, Share
 from tollmeter.numbers.units import in_words
 from tollmeter.report.numbers import DASH, MINUS, count, plain
 from tollmeter.report.tables import Block, Column, Line, Table

@@ -14,7 +14,7 @@ from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
-from tollmeter.studies.study import NO_NUMBER, Answered, answered, tally
+from tollmeter.studies.study import NO_NUMBER, Answered, answered
 
 MANY = 3
 ABOVE = "above"
@@ -42,8 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class StudyAnswers:
-    """A study's answers. sentences: printed above the claims: the tally, and what holds for many of the answers, which
-    say it no more."""
+    """A study's answers. sentences: what holds for many of them, which say it no more."""
 
     answers: tuple[Answer, ...]
     sentences: tuple[str, ...]
@@ -73,10 +72,9 @@ def answers_of(results: Results, suite: Suite) -> StudyAnswers:
         own = tuple(reason for reason in answer.reasons if reason not in shared)
         answers.append(Answer(answer, own, above=len(own) < len(answer.reasons)))
     unheld = sum(answer.claim.reason == NO_NUMBER for answer in judged)
-    sentences = [tally_in_words(tally(answer.claim for answer in judged))]
-    sentences += [f"{count} figures: {reason}" for reason, count in shared.items()]
+    sentences = [f"{count} figures: {reason}" for reason, count in shared.items()]
     sentences += [f"{unheld} figure{'' if unheld == 1 else 's'}: {NO_NUMBER}"] if unheld else []
-    return StudyAnswers(tuple(answers), tuple(filter(None, sentences)))
+    return StudyAnswers(tuple(answers), tuple(sentences))
 
 
 def not_redrawn(results: Results, suite: Suite, drawn: Sequence[str]) -> list[str]:
@@ -100,6 +98,12 @@ def claims_table(answers: Sequence[Answer]) -> Table:
         Column("holds at", spare=1), Column(""),
     ]  # fmt: skip
     return Table(columns, rows)
+
+
+def word_of(claim: Claim) -> str:
+    """The verdict beside a claim's line in a chart."""
+    unknown = "not measured here" if claim.here is None else "inconclusive"
+    return unknown if claim.verdict == "cannot tell" else claim.verdict
 
 
 def verdict_in_words(claim: Claim) -> str:

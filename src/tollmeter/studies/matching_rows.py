@@ -113,8 +113,9 @@ Place = tuple[str, str, str]
 """Target, clock and ABI."""
 
 
-def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row]]]:
-    """Of each place a line for each of the figure's. Two ABIs are two measurements, so their names say which."""
+def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
+    """Of each place a line for each of the figure's: rows, each with what it is held against if it is a ratio. Two ABIs
+    are two measurements, so their names say which."""
     by_name = {
         (line.name, place[2]): list(_pairs(results, figure, line, place)) for line in figure.line for place in places
     }
@@ -123,8 +124,8 @@ def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[st
 
 
 def at(figure: StudyFigure, row: Row) -> float:
-    """Its place on the axis; 0 for none."""
-    place = row.parameters.get(figure.axis)
+    """Its place on the axis; 0 for none, 1 where the figure has no axis."""
+    place = row.parameters.get(figure.axis) if figure.axis else 1
     return place if isinstance(place, int) else 0
 
 
@@ -134,13 +135,15 @@ def why_none(results: Results, figure: StudyFigure) -> str:
     return figure.missing or next(filter(None, reasons), "This run has too few numbers for it.")
 
 
-def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row]]:
+def _pairs(results: Results, figure: StudyFigure, line: FigureLine, place: Place) -> Iterator[tuple[Row, Row | None]]:
+    """A line of its own rows alone where the figure has no base. What a row is held against may be of another ABI."""
     rows = _rows_of_line(results, figure, line.row, place)
-    others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, place)} if line.over else {}
-    nearest = min(rows, key=lambda row: abs(log(at(figure, row) / (figure.base or 1.0))), default=None)
+    over = (*place[:2], (line.over.abi if line.over else None) or place[2])
+    others = {at(figure, row): row for row in _rows_of_line(results, figure, line.over, over)} if line.over else {}
+    nearest = min(rows, key=lambda row: abs(log(at(figure, row) / figure.base)), default=None) if figure.base else None
     for row in rows:
         other = others.get(at(figure, row)) if line.over else nearest
-        if other is not None:
+        if other is not None or not (line.over or figure.base):
             yield row, other
 
 

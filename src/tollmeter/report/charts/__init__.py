@@ -24,8 +24,8 @@ from tollmeter.report.tables import CLOCKS
 __all__ = ["SIDES", "Chart", "Overlay", "charts", "comparable", "overlaid", "points", "save"]
 
 DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
+    published_charts.claims,
     published_charts.redrawn,
-    published_charts.published,
     answer.bill,
     answer.profiles,
     answer.break_even,
@@ -57,8 +57,8 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
 OF_ALL = (
     kernel.ladder,
     arithmetic.abi_ratios,
+    published_charts.claims,
     published_charts.redrawn,
-    published_charts.published,
     answer.profiles,
     answer.break_even,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 
 import altair as alt
 
@@ -15,16 +16,18 @@ from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, na
 from tollmeter.report.charts.curves_chart import HEADROOM, is_size
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.numbers import plain, quantity, size
-from tollmeter.report.studies import REDRAWN, tally_in_words
+from tollmeter.report.studies import REDRAWN, tally_in_words, word_of
 from tollmeter.report.tables import upper
 from tollmeter.studies.attempts import listing as listed
 from tollmeter.studies.attempts import published_turns
 from tollmeter.studies.choices import pairs, part_like
-from tollmeter.studies.claim_rows import TURNS, in_turns
+from tollmeter.studies.claim_rows import in_turns
 from tollmeter.studies.matching_rows import at, compared, lines
 from tollmeter.studies.relatives import published_ratio
+from tollmeter.studies.study import bounds
 
 MOST_LINES = 4
+ORDER = PUBLISHED, HERE = "published", "here"
 UNCOUNTED = "instructions"
 """A count of the program's own instructions knows neither caches nor what a trap costs."""
 
@@ -38,7 +41,7 @@ def redrawn(bench: Bench) -> Iterator[Chart]:
 
 
 def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
-    """A row over the one that it is compared with, at each place of the axis."""
+    """A row, or its ratio to the one that it is compared with, at each place of the axis."""
     pairs_of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
     rows = [row for pairs_of_line in pairs_of_lines.values() for row, _ in pairs_of_line]
     if not rows:
@@ -46,7 +49,8 @@ def curve(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     in_bytes = is_size(bench, rows[0], figure.axis)
     data = [_ratio(bench.results, figure, name, *pair, in_bytes=in_bytes)
             for name, pairs_of_line in pairs_of_lines.items() for pair in pairs_of_line]  # fmt: skip
-    yield _chart_of(figure, _lines(figure, data, in_bytes), names(rows), _sentence(figure, data))
+    unit = rows[0].unit if all(other is None for line in pairs_of_lines.values() for _, other in line) else "ratio"
+    yield _chart_of(figure, _lines(figure, data, unit, in_bytes), names(rows), _sentence(figure, data))
 
 
 def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: str) -> Chart:
@@ -54,9 +58,12 @@ def _chart_of(figure: StudyFigure, spec: Spec, probes: Sequence[str], caption: s
     return Chart(name, figure.what, figure.shows, picture(spec), (), tuple(probes), caption=caption)
 
 
-def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Row, *, in_bytes: bool) -> Datum:
-    """How many times as fast as the other, or as long: of a rate more is faster, of a time less."""
+def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Row | None, *, in_bytes: bool) -> Datum:
+    """How many times as fast as the other, or as long: of a rate more is faster, of a time less. Without another its
+    own number."""
     place = at(figure, row)
+    if other is None:
+        return marks.datum(row, x=place, at=str(size(place)) if in_bytes else f"{place:,}", series=name)
     upward = figure.faster == (row.better == "more")
     both = compared(results, other, row) if upward else compared(results, row, other)
     ratio, itself, firm = both.ratio, row is other, both.is_known
@@ -70,11 +77,11 @@ def _ratio(results: Results, figure: StudyFigure, name: str, row: Row, other: Ro
     }  # fmt: skip
 
 
-def _lines(figure: StudyFigure, data: Sequence[Datum], in_bytes: bool) -> Spec:
+def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool) -> Spec:
     """With a dashed rule at each published place, and at each published height, which is named at its right end."""
     heights = [{"y": mark.height, "lo": None, "hi": None, "what": mark.what} for mark in figure.mark if mark.height]
     x = marks.number_x([float(d["x"]) for d in data], figure.axis, in_bytes)
-    y = marks.log_y([*data, *heights], "ratio", figure.title, HEADROOM)
+    y = marks.log_y([*data, *heights], unit, figure.title, HEADROOM)
     tips = marks.hover(("series", "line"), ("at", figure.axis))
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
     layers = rules(places, max(int(d["x"]) for d in data))
@@ -97,47 +104,74 @@ def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
     return " ".join(f"{upper(sentence)}." for sentence in ("; ".join(ends), *(mark.what for mark in figure.mark)))
 
 
-# ---- figures on one axis --------------------------------------------------------------------------------------------
+# ---- all claims on one axis -----------------------------------------------------------------------------------------
 
-STEP = 40
+STEP = 36
 LEAST_CLAIMS = 2
-TITLES = {"ratio": "ratio", TURNS: "turns of the control loop"}
-ORDER = ("published", "here")
+ROOM_FOR_WORDS = 6.0
+"""How many times the largest number the axis reaches, so that each verdict has room at its right end."""
+REACH_OF_INTERVAL = 3.0
+AXIS = "ratio; of a number with another unit, times the published one (logarithmic)"
 
 
-def published(bench: Bench) -> Iterator[Chart]:
-    """Once, for the machine itself: claims are of the whole run."""
-    study = bench.results.index.study
-    if study is None or not bench.is_first:
+def claims(bench: Bench) -> Iterator[Chart]:
+    """Once, for the machine itself: a line for each claim that states something, with what was published, the range in
+    which it holds, the interval measured here, and the verdict."""
+    study, suite = bench.results.index.study, bench.results.suite
+    if study is None or suite is None or not bench.is_first:
         return
-    for unit, title in TITLES.items():
-        claims = [claim for claim in study.claims if claim.unit == unit and claim.value]
-        if sum(bool(claim.here) for claim in claims) >= LEAST_CLAIMS:
-            question = "What was published, and what is measured here?"
-            subject = Subject(f"{REDRAWN}{unit}", f"The study's figures and this machine's: {title}", question, ())
-            yield subject.chart(_dots(claims, title), bench.rows[:1], tally_in_words(study.tally))
+    pairs_ = [(claim, ends) for claim, published in zip(study.claims, suite.published, strict=False)
+              if (ends := bounds(published)) is not None]  # fmt: skip
+    if len(pairs_) >= LEAST_CLAIMS:
+        question = (
+            "Which claims hold here? Pale: the range in which a claim holds. Line: the 95 % interval measured here."
+        )
+        subject = Subject(f"{REDRAWN}claims", "The study's claims and this machine", question, ())
+        yield subject.chart(_of_claims(pairs_), bench.rows[:1], tally_in_words(study.tally))
 
 
-def _dots(claims: Sequence[Claim], title: str) -> Spec:
+def _of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> Spec:
+    data, ranges = _data_of_claims(several)
+    seen = [float(d["y"]) for d in data if d["y"] > 0]
+    ends = [end for d in ranges for end in (d["lo"], d["hi"]) if 0 < end < inf]
+    least, most = marks.bounds([*seen, *ends, 0.9, 1.1])
+    domain = (least, most * ROOM_FOR_WORDS)
+    for d in (*data, *ranges):
+        d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
+    step = max(STEP, *(marks.label_height(claim.what) for claim, _ in several))
+    base, y = alt.Chart(marks.values(data)), alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
+    ticks = sorted({*marks.log_ticks((least, 1.0)), *marks.log_ticks((1.0, most))})
+    axis = alt.Axis(values=ticks, labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
+    scale = alt.Scale(type="log", domain=list(domain), nice=False, clamp=True)
+    x = alt.X("y:Q", title=AXIS, scale=scale, axis=axis)
+    by = marks.series_colour("series", ORDER)
+    band = alt.Chart(marks.values(ranges))
+    holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
+    word = band.mark_text(style="value").encode(y, text="word:N", x=alt.value("width"))
+    reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
+    dot = base.mark_point(style="rung").encode(
+        x, y, by["color"], by["shape"], tooltip=marks.hover(("label", "figure"))[:-1]
+    )
+    return marks.finished(alt.layer(holds, *_equal(True), reach, dot, word), len(several) * step + 20)
+
+
+def _data_of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> tuple[list[Datum], list[Datum]]:
+    """Points and intervals; and for each claim its range with the verdict in a word."""
     data: list[Datum] = []
-    for claim in claims:
-        assert claim.value is not None
-        data.append({"label": claim.what, "series": "published", "y": claim.value, "lo": claim.value,
-                     "hi": claim.value, "value": claim.figure, "interval": plain(claim.value)})  # fmt: skip
+    ranges: list[Datum] = []
+    for claim, (low, high) in several:
+        unit = 1.0 if claim.unit in ("", "ratio") or not claim.value else claim.value
+        ranges.append({"label": claim.what, "lo": low / unit, "hi": high / unit, "word": word_of(claim)})
+        if claim.value is not None:
+            data.append({"label": claim.what, "series": PUBLISHED, "y": claim.value / unit, "lo": claim.value / unit,
+                         "hi": claim.value / unit, "value": claim.figure, "interval": plain(claim.value)})  # fmt: skip
         if claim.here and claim.low and claim.high:
             figure = quantity(claim.here, claim.unit, claim.low, claim.high)
-            data.append({"label": claim.what, "series": "here", "y": claim.here, "lo": claim.low, "hi": claim.high,
-                         "value": str(figure), "interval": f"{plain(claim.low)} to {plain(claim.high)}"})  # fmt: skip
-    by, step = marks.series_colour("series", ORDER), max(STEP, *(marks.label_height(claim.what) for claim in claims))
-    base = alt.Chart(marks.values(data))
-    scale = alt.Scale(type="log", nice=True, padding=12)
-    x = alt.X("y:Q", title=title, scale=scale, axis=alt.Axis(**marks.BESIDE_WORDS))
-    y = alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
-    reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
-    one = _equal(title == TITLES["ratio"])
-    tips = marks.hover(("label", "figure"))[:-1]
-    dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=tips)
-    return marks.finished(alt.layer(*one, reach, dot), len(claims) * step + 20)
+            here, ends = claim.here / unit, (claim.low / unit, claim.high / unit)
+            data.append({"label": claim.what, "series": HERE, "y": here, "lo": max(ends[0], here / REACH_OF_INTERVAL),
+                         "hi": min(ends[1], here * REACH_OF_INTERVAL), "value": str(figure),
+                         "interval": f"{plain(claim.low)} to {plain(claim.high)}"})  # fmt: skip
+    return data, ranges
 
 
 def _equal(is_ratio: bool) -> list[alt.Chart]:
@@ -148,7 +182,6 @@ def _equal(is_ratio: bool) -> list[alt.Chart]:
 # ---- sides ----------------------------------------------------------------------------------------------------------
 
 BAR_STEP, ROOM = 15, 44
-PUBLISHED, HERE = "published", "here"
 BUILDS = (PUBLISHED, "published, rebuilt")
 MOST_FIGURES = 3
 
@@ -173,6 +206,15 @@ def listing(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
             data += [{**d, "series": abi if len(here) > 1 else HERE} for d in of_place]
         probes = {test.row.probe for place in places for test in place.tests}
         yield _sides_chart(figure, data, sorted(probes), log=True)
+
+
+def points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
+    """One number a line."""
+    of_lines = lines(bench.results, figure, [(bench.target, bench.clock, abi) for abi in bench.abis])
+    rows = [(name, row) for name, pairs_of_line in of_lines.items() for row, _ in pairs_of_line]
+    if rows:
+        data = [{**marks.datum(row), "label": name, "series": HERE} for name, row in rows]
+        yield _sides_chart(figure, data, names([row for _, row in rows]), log=False, unit=rows[0][1].unit)
 
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
@@ -226,11 +268,13 @@ def _here(label: str, series: str, estimate: Estimate, unit: str) -> Datum:
             "interval": f"{plain(low)} to {plain(high)}" if low < high else "none"}  # fmt: skip
 
 
-def _sides_chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *, log: bool) -> Chart:
+def _sides_chart(
+    figure: StudyFigure, data: Sequence[Datum], probes: Sequence[str], *, log: bool, unit: str = ""
+) -> Chart:
     """A line a label, its points below each other in it, each kind by its colour and shape."""
     order, labels = sorted(marks.ordered(data, "series"), key=_is_ours), list(marks.ordered(data, "label"))
     by, base = marks.series_colour("series", order), alt.Chart(marks.values(data))
-    x, beside = _x(figure, data, log=log), alt.YOffset("series:N", sort=order)
+    x, beside = _x(figure, data, unit, log=log), alt.YOffset("series:N", sort=order)
     y = alt.Y("label:N", title=None, sort=labels, axis=marks.words_axis())
     reach = base.mark_rule(style="whisker", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, beside, by["color"])
     tips = marks.hover(("label", "of"), ("series", "whose"))[:-1]
@@ -240,11 +284,12 @@ def _sides_chart(figure: StudyFigure, data: Sequence[Datum], probes: Sequence[st
     return _chart_of(figure, spec, probes, _sides_sentence(data))
 
 
-def _x(figure: StudyFigure, data: Sequence[Datum], *, log: bool) -> alt.X:
+def _x(figure: StudyFigure, data: Sequence[Datum], unit: str, *, log: bool) -> alt.X:
     ends = [float(d[end]) for d in data for end in ("lo", "hi")]
     if not log:
-        scale = alt.Scale(domain=[0, max(ends)], nice=True)
-        return alt.X("y:Q", title=figure.title, scale=scale, axis=alt.Axis(**marks.BESIDE_WORDS))
+        scale = alt.Scale(domain=[0, max(marks.within_reach(data))], nice=True, clamp=True)
+        axis = alt.Axis(labelExpr=marks.label_of(unit), **marks.BESIDE_WORDS)
+        return alt.X("y:Q", title=figure.title, scale=scale, axis=axis)
     domain = marks.bounds(ends)
     axis = alt.Axis(values=marks.log_ticks(domain), labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
     return alt.X("y:Q", title=figure.title, scale=alt.Scale(type="log", domain=list(domain), nice=False), axis=axis)
@@ -265,4 +310,4 @@ def _sides_sentence(data: Sequence[Datum]) -> str:
     return both + (f" {len(compared) - MOST_FIGURES} more below." if len(compared) > MOST_FIGURES else "")
 
 
-DRAWN = {"curve": curve, "listing": listing, "profiles": profiles, "programs": programs}
+DRAWN = {"curve": curve, "points": points, "listing": listing, "profiles": profiles, "programs": programs}
