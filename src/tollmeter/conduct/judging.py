@@ -94,18 +94,12 @@ class Judging:
 
     def _visits_wanted(self, point: Point, seen: Seen, wanted: dict[Point, float]) -> float:
         own = seen.get(point, [])
-        second = self._plan.against.get(point)
         firsts = [first for first, reference in self._plan.against.items() if reference == point]
-        if firsts:
-            ratios = max(self._want(first, seen, wanted) for first in firsts)
-        elif second and not any(_is_refused(seen.get(side, ())) for side in (point, second)):
-            ratios = self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))
-        else:
-            ratios = 0.0
-        # Of a study's ABIs the numbers themselves are printed too.
-        return ratios if self._plan.is_of_pairs else max(
-            ratios, self._judge.visits_wanted(own, self._plan.probes[point.probe])
-        )  # fmt: skip
+        ratios = [self._want(first, seen, wanted) for first in firsts if not _is_refused(seen.get(first, ()))]
+        second = self._plan.against.get(point)
+        if second and not _is_refused(own) and not _is_refused(seen.get(second, ())):
+            ratios = [self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))]
+        return max(ratios) if ratios else self._judge.visits_wanted(own, self._plan.probes[point.probe])
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
         """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""

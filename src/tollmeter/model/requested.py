@@ -126,8 +126,9 @@ class FigureMark(Record, frozen=True, forbid_unknown_fields=True):
 
 class StudyFigure(Record, frozen=True, forbid_unknown_fields=True):
     """One of a study's figures, drawn anew. drawn: "curve" from the rows of `line` over `axis`, ratios where there is a
-    base or an `over`; "points", one number a line; "listing", "profiles" or "programs" of the suite; empty where it cannot be drawn, for the reason in `missing`. axis: of programs, "memory"
-    or "time". faster: heights are speed ratios, else time ratios. shows: its purpose."""
+    base or an `over`; "points", one number a line; "listing", "profiles" or "programs" of the suite; empty where it
+    cannot be drawn, for the reason in `missing`. axis: of programs, "memory" or "time". faster: heights are speed
+    ratios, else time ratios. shows: its purpose."""
 
     name: str
     what: str
