@@ -60,7 +60,7 @@ def _default(root: Path) -> Path:
 def test_visits_of_the_same_points_are_reused_and_reported(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     taken, said, run = studied(root, capfd)
     assert taken == {"kernel.enter", "kernel.other"}
-    assert "are reused from" in said and "are reused from" in str(run["reused"])
+    assert "Reused from" in said and "Reused from" in str(run["reused"])
     visits = [outcome.visit for outcome in read(root / "studied").outcomes]
     assert len(set(visits)) == len(visits)
 

@@ -53,6 +53,13 @@ def test_the_page_has_every_verb_and_option_and_no_warning(made: Path) -> None:
     assert "interrupted" in shown
 
 
+def test_out_is_o_in_every_verb() -> None:
+    verbs = [*get_command(app).commands.values()]  # type: ignore[attr-defined]
+    every = [*verbs, *(inner for verb in verbs for inner in getattr(verb, "commands", {}).values())]
+    written = [set(option.opts) for verb in every for option in verb.params if "--out" in option.opts]
+    assert len(written) > 10 and all("-o" in names for names in written)
+
+
 @pytest.mark.parametrize("name", CHECKERS)
 def test_a_shell_can_read_its_completions(made: Path, name: str) -> None:
     if not shutil.which(CHECKERS[name][0]):

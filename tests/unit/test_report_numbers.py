@@ -102,6 +102,10 @@ def test_any_number_becomes_text(value: float, unit: str) -> None:
     assert (text == DASH) == (not math.isfinite(value))
 
 
+def test_one_thing_is_no_plural() -> None:
+    assert [numbers.count(many, "run") for many in (0, 1, 1234)] == ["0 runs", "1 run", "1,234 runs"]
+
+
 def test_nothing_is_a_dash() -> None:
     assert str(numbers.quantity(None, "ns")) == DASH
     assert numbers.cycles(None) == numbers.count(None) == numbers.about(math.nan) == DASH

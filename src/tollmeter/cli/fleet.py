@@ -122,7 +122,9 @@ def status(
 def collect(
     folder: Annotated[Path, typer.Argument(help="the folder of `toll fleet submit`")],
     *,
-    out: Annotated[Path | None, typer.Option(help="folder of the runs, one for each node [FOLDER/runs]")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="folder of the runs, one for each node [FOLDER/runs]")
+    ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     """Create a run from each node's complete journal, while jobs run or after."""

@@ -54,7 +54,7 @@ def run(
     folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
     peer: Annotated[str | None, typer.Option(help="host, reachable by ssh, at the network's other end")] = None,
     trust: Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")] = None,
-    out: Annotated[str | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-SUITE]")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv or md")] = "table",
     all_points: Annotated[bool, typer.Option("--all-points", help="measure every point, whatever the budget")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="print the plan and its expected time")] = False,

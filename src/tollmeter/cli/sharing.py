@@ -29,7 +29,7 @@ def export(
         typer.Option("--format", help="csv (the default), json, jsonl, md, parquet or lmbench (a result file)"),
     ] = None,
     what: Annotated[str | None, typer.Option(help=f"{', '.join(TABLES)}; by default rows")] = None,
-    out: Annotated[Path | None, typer.Option(help="file to write; by default standard output")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
     dataset: Annotated[
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
@@ -74,6 +74,7 @@ def _write_result(name: str, what: str | None, out: Path | None) -> int:
 def _write_dataset(names: Sequence[str], dataset: Path) -> int:
     """A run that cannot be read is named, and the others are written."""
     from tollmeter.library.derive import add_to_dataset
+    from tollmeter.report.numbers import count
 
     code = lost = 0
     for name in names:
@@ -82,8 +83,7 @@ def _write_dataset(names: Sequence[str], dataset: Path) -> int:
         except Failure as failure:
             print_notice(f"{name} is not in the dataset: {failure.sentence}")
             code, lost = failure.exit_code, lost + 1
-    many = "1 run is" if len(names) == 1 else f"{len(names)} runs are"
-    print(f"{dataset}: {len(names) - lost} of {many} written")
+    print(f"{dataset}: {len(names) - lost} of {count(len(names), 'run')} written")
     return code
 
 
@@ -96,6 +96,7 @@ def publish(
     out: Annotated[Path, typer.Option("--out", "-o", help="file to write")],
 ) -> None:
     from tollmeter.library.comparing import publish as redacted
+    from tollmeter.report.numbers import count
     from tollmeter.store.published import KEPT_PARTS, REMOVED_PARTS, write_published
 
     made = redacted(open_run(places.find_run(run)))
@@ -104,7 +105,8 @@ def publish(
         print(f"{title}:")
         for part in parts:
             print(f"  {part}")
-    print(f"{out}: {len(made.index.rows)} rows, {len(made.index.tolls)} tolls. Read it before you give it away.")
+    held = f"{count(len(made.index.rows), 'row')}, {count(len(made.index.tolls), 'toll')}"
+    print(f"{out}: {held}. Read it before you give it away.")
 
 
 # ---- gallery --------------------------------------------------------------------------------------------------------
@@ -117,9 +119,10 @@ def gallery(
 ) -> None:
     from tollmeter.library.comparing import published
     from tollmeter.report.gallery import write_site
+    from tollmeter.report.numbers import count
 
-    count = write_site(published(runs), out)
-    print(f"{out / 'index.html'}: {count} machines")
+    machines = write_site(published(runs), out)
+    print(f"{out / 'index.html'}: {count(machines, 'machine')}")
 
 
 # ---- bundle ---------------------------------------------------------------------------------------------------------
@@ -137,12 +140,13 @@ def bundle(
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
 ) -> None:
     from tollmeter.library.bundling import Asked, bundled
+    from tollmeter.report.numbers import count
 
     made = bundled(Asked(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
     write(made.content, out)
     if made.is_script:
         out.chmod(0o755)
-    held = ", ".join(f"{count} probes for {name}" for name, count in made.probes.items())
+    held = ", ".join(f"{count(probes, 'probe')} for {name}" for name, probes in made.probes.items())
     print_notice(f"{out}: {len(made.content) / 1e6:.2f} MB; {held}")
     start = f"sh {out.name}" if made.is_script else f"tar xf {out.name}; sh {out.name.rpartition('.tar')[0]}/run.sh"
     print_notice(f"there: `{start}`; then here: `{typed('import', 'toll-run/journal.jsonl')}`")
@@ -154,17 +158,18 @@ def bundle(
 def import_(
     file: Annotated[Path, typer.Argument(help="journal.jsonl, its folder or archive, or a serial line's capture")],
     *,
-    out: Annotated[Path | None, typer.Option(help="the run's folder [runs/DATE-SUITE]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="the run's folder [runs/DATE-SUITE]")] = None,
 ) -> None:
     from tollmeter.library.bundling import imported
     from tollmeter.library.places import shown
+    from tollmeter.report.numbers import count
 
     made = imported(file, out)
     if made.lost:
         print_notice(f"{made.lost} streams of {file} were damaged, and are left out")
     folder = str(shown(made.folder))
     print(folder)
-    print_notice(f"{made.visits} visits: `{typed('show', folder)}`, `{typed('report', folder)}`")
+    print_notice(f"{count(made.visits, 'visit')}: `{typed('show', folder)}`, `{typed('report', folder)}`")
 
 
 # ---- serve ----------------------------------------------------------------------------------------------------------
@@ -201,7 +206,8 @@ def report(
     ] = None,
     charts: Annotated[Path | None, typer.Option(help="also write every chart as SVG and PNG into this folder")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="report file; by default report.html or beside-B.html in the first run's folder")
+        Path | None,
+        typer.Option("--out", "-o", help="report file [report.html or beside-B.html in the first run's folder]"),
     ] = None,
 ) -> None:
     from tollmeter.library.row_words import runs_and_words

@@ -27,6 +27,7 @@ from tollmeter.library.derive import TABLES, derived_table, open_index, open_run
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
 from tollmeter.model import LEAST_CHANGE, Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
 from tollmeter.model.former_names import present_metric, present_parameters, present_probe
+from tollmeter.report.numbers import count
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
 from tollmeter.store.history import remember
@@ -47,7 +48,8 @@ class Run:
 
     def __repr__(self) -> str:
         info = self.index.run
-        return f"<tollmeter.Run {info.id}: {len(self.rows)} rows, {info.settled} of {info.points} points converged>"
+        rows = count(len(self.rows), "row")
+        return f"<tollmeter.Run {info.id}: {rows}, {info.settled} of {info.points} points converged>"
 
     @property
     def info(self) -> RunInfo:

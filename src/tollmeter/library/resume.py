@@ -35,6 +35,7 @@ from tollmeter.library.workloads import with_workloads
 from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.plan import Plan
 from tollmeter.protocol import head, outcome
+from tollmeter.report.numbers import count
 from tollmeter.store.journal import NAME, is_written, read, streams
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.targets.ways import LOCAL, clocked
@@ -148,7 +149,7 @@ class Reused(NamedTuple):
         points = len({outcome.point for outcome in self.outcomes})
         when = f"{self.minutes:.0f} min ago" if self.minutes >= 1 else "less than a minute ago"
         return (
-            f"{len(self.outcomes)} visits of {points} points are reused from {self.run}, which measured them on "
+            f"Reused from {self.run}: {count(len(self.outcomes), 'visit')} of {count(points, 'point')}, measured on "
             f"this machine and build {when}."
         )
 

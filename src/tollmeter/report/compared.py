@@ -82,13 +82,13 @@ def attribution(comparison: Comparison, label: str) -> str:
         return ""
     if any(not part.startswith("the ") for part in comparison.differences) or comparison.control is None:
         return (
-            f"{label}: the systems differ, so none of the {blamed} changes is attributed to the code. "
+            f"{label}: the systems differ, so none of {count(blamed, 'change')} is attributed to the code. "
             "To compare the machines: --machines."
         )
     direction = "higher" if comparison.control > 1 else "lower"
     return (
         f"{label}: the core clock is {percent(comparison.control - 1)} {direction}. "
-        f"The {blamed} changes of rows that do not follow it are not attributed to the code."
+        f"{count(blamed, 'change')} of rows that do not follow it: not attributed to the code."
     )
 
 
@@ -203,7 +203,7 @@ def _refused(comparison: Comparison, labels: tuple[str, str], whole: bool) -> st
     left = len(comparison.refused) - sum(number for _, number in shown)
     more = f"; other reasons ({left})" if left else ""
     listed = "; ".join(f"{reason} ({number})" for reason, number in shown)
-    return f"{count(len(comparison.refused))} rows are not compared: {listed}{more}."
+    return f"Not compared: {count(len(comparison.refused), 'row')}: {listed}{more}."
 
 
 def _geometric_mean(compared: Compared) -> list[str]:

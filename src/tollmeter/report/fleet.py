@@ -15,7 +15,7 @@ import numpy as np
 
 from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, Judged, Named, share_of
 from tollmeter.numbers.readings import RATES
-from tollmeter.report.numbers import Figure, percent, quantity
+from tollmeter.report.numbers import Figure, count, percent, quantity
 from tollmeter.report.page import rendered
 from tollmeter.report.tables import Column, Line, Table
 from tollmeter.report.text_layout import clean
@@ -35,7 +35,7 @@ def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
     """All that is printed. whole: every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
-        yield f"{clean(judged.model.name)}: {nodes} nodes, {rows} rows that several have."
+        yield f"{clean(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
         yield from (sentence(judged, named) for named in judged.named)
         yield _tally(judged)
         table = distribution(judged, None if whole else MOST_ROWS)

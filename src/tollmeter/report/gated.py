@@ -50,7 +50,8 @@ def sentences(gated: Gated) -> list[str]:
         why = f"Inconclusive: {'; '.join(gated.unlike)}. Only quiet runs of one system can show a change in the code."
         return [why, *amiss]
     failed, within, inconclusive = (len(decision.of(outcome)) for outcome in ("slower", "within", "inconclusive"))
-    result = (f"{count(failed)} of {count(len(decision.rows))} rows are slower by more than their limit" if failed
+    judged = count(len(decision.rows), "row")
+    result = (f"Of {judged} {count(failed)} {'is' if failed == 1 else 'are'} slower by more than the limit" if failed
               else f"No row of {count(len(decision.rows))} is slower by more than its limit")  # fmt: skip
     counted = (
         f"{result}; {count(within)} are shown to be within it, {count(inconclusive)} are inconclusive. "
@@ -58,7 +59,7 @@ def sentences(gated: Gated) -> list[str]:
     )
     reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
     listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
-    excluded = [f"Not judged are {len(reasons)} rows ({listed})."] if reasons else []
+    excluded = [f"Not judged: {count(len(reasons), 'row')} ({listed})."] if reasons else []
     return [counted, _floor(decision), *excluded, *amiss]
 
 

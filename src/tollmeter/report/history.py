@@ -15,7 +15,7 @@ from tollmeter.judgement.row_series import Reading, RowSeries, Step, cycles, mac
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
-from tollmeter.report.numbers import Figure, quantity
+from tollmeter.report.numbers import Figure, count, quantity
 from tollmeter.report.numbers import cycles as cycles_text
 from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.report.text_layout import INDENT, print_table, width_of, wrapped
@@ -55,8 +55,8 @@ def print_history(
             if part:
                 _print_overview(part, labels, console)
         longest = max(len(row_series.readings) for row_series in of_machine)
-        tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {longest} run"
-        wrapped(console, f"{tally}{'' if longest == 1 else 's'}.")
+        tally = f"{len(changed)} of {len(of_machine)} series changed; the longest has {count(longest, 'run')}."
+        wrapped(console, tally)
     if runs == 1:
         wrapped(console, "There is one run, and one point has no change.")
 
@@ -76,7 +76,7 @@ def _machine_line(series: Sequence[RowSeries]) -> str:
     days = [started.date().isoformat() for started, _ in (sources[0], sources[-1])]
     when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
-    many = f"{len(sources)} runs" if len(sources) > 1 else "1 run"
+    many = count(len(sources), "run")
     return " · ".join((tables.short_cpu(machine.cpu), guest, f"host {machine.host}", f"{many} {when}"))
 
 

@@ -14,7 +14,7 @@ from tollmeter.model import Results, Row, Value
 from tollmeter.model.topology import RELATION
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.numbers.units import in_words
-from tollmeter.report.numbers import of_row, size
+from tollmeter.report.numbers import count, of_row, size
 from tollmeter.report.tables import Column, Line, Table
 from tollmeter.root import typed
 
@@ -41,7 +41,7 @@ def listing(results: Results, most: int = MOST_ROWS, *, whole: bool = False) -> 
     table_lines = [Line((*line, of_row(row))) for line, row in zip(lines, shown, strict=True)]
     if len(rows) > len(shown):
         rest = typed("show", results.index.run.folder, "--format", "csv")
-        table_lines[-1] = replace(table_lines[-1], note=f"and {len(rows) - len(shown)} rows more: `{rest}`")
+        table_lines[-1] = replace(table_lines[-1], note=f"and {count(len(rows) - len(shown), 'row')} more: `{rest}`")
     return Table([*columns, Column("median", True)], table_lines)
 
 

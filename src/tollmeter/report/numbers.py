@@ -173,9 +173,11 @@ def cycles(value: float | None, significant: int = 3) -> str:
     return f"{_rounded(value, significant):,.0f}"
 
 
-def count(value: float | None) -> str:
-    """A count of things, with thousands marked."""
-    return DASH if value is None or not math.isfinite(value) else f"{value:,.0f}"
+def count(value: float | None, noun: str = "") -> str:
+    """A count of things, with thousands marked: `1 run`, `1,234 runs`."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:,.0f}{f' {noun}' if noun else ''}{'s' if noun and value != 1 else ''}"
 
 
 def about(value: float | None) -> str:

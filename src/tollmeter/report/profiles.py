@@ -80,7 +80,7 @@ def source_of(profile: Profile) -> str:
     unnamed = any(share.function == KERNEL and not share.inlined for share in profile.shares)
     hidden = " The kernel's functions have no names here: /proc/kallsyms hides their addresses." if unnamed else ""
     by = f"{profile.source}{OF_STATE.get(profile.state or '', '')}"
-    return f"{count(profile.hits)} samples by {by}{lost}{sure}.{hidden}"
+    return f"{count(profile.hits, 'sample')} by {by}{lost}{sure}.{hidden}"
 
 
 def beside_table(left: Profile, right: Profile, titles: tuple[str, str]) -> Table:

@@ -128,7 +128,7 @@ def short_cpu(name: str) -> str:
 
 def extent(results: Results) -> str:
     """How long it took and how many rows came of it."""
-    return f"{duration(results.index.run.seconds)}, {count(len(results.index.rows))} rows"
+    return f"{duration(results.index.run.seconds)}, {count(len(results.index.rows), 'row')}"
 
 
 def when(results: Results) -> str:
