@@ -44,6 +44,9 @@ def test_machines_are_filtered_chosen_and_seen_side_by_side(browser: Browser, tm
     write_site(some, tmp_path)
     page, complaints = opened(browser, (tmp_path / "index.html").as_uri(), width)
     assert page.locator("#machines tbody tr").count() == 3
+    assert (
+        "memory latency" in page.locator("#machines").text_content() and "ns" in page.locator("#machines").inner_text()
+    )
     page.locator("#filter").fill("another 9000")
     assert page.locator("#machines tbody tr").count() == 1
     page.locator("#filter").fill("")
@@ -61,6 +64,9 @@ def test_machines_are_filtered_chosen_and_seen_side_by_side(browser: Browser, tm
         == str(size_of_level(level)).split()
     )
     assert page.locator(".shades i").count() == 7
+    cut = "one => one.scrollWidth - one.clientWidth"
+    assert page.evaluate(f"[...document.querySelectorAll('#shown .scroll')].map({cut}).filter(Boolean)") == []
+    assert page.locator("svg[aria-label='Latency of a load by size'] path").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
     assert page.evaluate("window.refused ?? []") == [] and complaints == []
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import shutil
@@ -20,6 +21,7 @@ from tollmeter.library.comparing import publish, published
 from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site
+from tollmeter.report.tables import cpu_of
 from tollmeter.store.published import REMOVED, read_published, write_published
 
 HOST, USER, SERIAL, TOKEN = "build7.corp.example", "alice", "SN-48151623", "10.20.30.40"
@@ -97,7 +99,31 @@ def test_a_file_says_first_what_is_removed_and_reads_back(tmp_path: Path) -> Non
     write_published(made, tmp_path / "a.json")
     assert [*json.loads((tmp_path / "a.json").read_text())][:3] == ["format", "removed", "kept"]
     assert read_published(tmp_path / "a.json") == made
-    assert publish(owned()).id == made.id
+    assert publish(owned()).id == made.id and made.latency
+
+
+def test_a_file_from_before_there_was_a_curve_keeps_its_id(tmp_path: Path) -> None:
+    made = publish(owned())
+    index, pairs, load = made.index, made.pairs, made.load
+    old = hashlib.sha256(msgspec.json.encode((index, pairs, load))).hexdigest()[:12]
+    write_published(replace(made, id=old, latency=()), tmp_path / "old.json")
+    assert read_published(tmp_path / "old.json").id == old != made.id
+
+
+@pytest.mark.parametrize(
+    ("cpu", "family", "model", "named"),
+    [
+        ("AMD EPYC", "25", "1", "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", "26", "2", "AMD EPYC (Zen 5)"),
+        ("Intel(R) Xeon(R) Processor", "6", "143", "Intel Xeon (Sapphire Rapids)"),
+        ("Intel Xeon Processor (Skylake)", "6", "85", "Intel Xeon (Skylake)"),
+        ("AMD EPYC", "99", "1", "AMD EPYC"),
+        ("Any", "", "", "Any"),
+    ],
+)
+def test_a_cpu_is_named_with_its_microarchitecture(cpu: str, family: str, model: str, named: str) -> None:
+    facts = {"cpu_family": family, "cpu_model_number": model}
+    assert cpu_of(replace(healthy().index.machine, cpu=cpu, facts=facts)) == named
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 from tollmeter.store.request import read_request
+from tollmeter.studies.attribution import prices_of
 
 NOTHING = 6
 _OWN = ("abi", "target")
@@ -196,7 +197,9 @@ def publish(results: Results) -> Published:
         for row, traffic in beside(bench):
             if row.median and traffic.median and row.unit == "ns":
                 loads.append(Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median))
-    return redacted(results.index, tuple(pairs.values()), tuple(loads), places.sources())
+    walk = prices_of(results).load
+    latency = tuple(zip(walk.sizes, walk.ns, strict=True))
+    return redacted(results.index, tuple(pairs.values()), tuple(loads), latency, places.sources())
 
 
 def published(names: Sequence[str]) -> Iterator[Published]:

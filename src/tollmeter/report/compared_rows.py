@@ -203,7 +203,7 @@ def _facts(results: Results) -> dict[str, str]:
         "run": run_name(results),
         "suite": run.suite,
         "options": ", ".join(filter(None, options)),
-        "CPU": tables.short_cpu(machine.cpu),
+        "CPU": tables.cpu_of(machine),
         "CPUs": str(machine.cpus),
         "memory": str(size(machine.memory_bytes)),
         "kernel": machine.kernel,

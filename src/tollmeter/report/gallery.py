@@ -15,10 +15,11 @@ from tollmeter.files import own_folder, write_whole
 from tollmeter.model import Failure
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
-from tollmeter.report.tables import short_cpu
+from tollmeter.report.tables import cpu_of
 from tollmeter.store.published import Published
 
 FOLDER = "machines"
+LISTED_TOLL = "system call"
 _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
@@ -55,10 +56,21 @@ def _page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
 def _summary(published: Published) -> dict[str, Any]:
     run, machine = published.index.run, published.index.machine
     return {
-        "id": published.id, "name": short_cpu(machine.cpu), "cpus": machine.cpus,
+        "id": published.id, "name": cpu_of(machine), "cpus": machine.cpus,
         "memory": str(size(machine.memory_bytes)), "kernel": machine.kernel, "hypervisor": machine.hypervisor or "",
         "day": run.started[:10], "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
-        "verdict": run.verdict, "suite": run.suite,
+        "verdict": run.verdict, "suite": run.suite, **_answer(published),
+    }  # fmt: skip
+
+
+def _answer(published: Published) -> dict[str, str]:
+    """What the list shows of the numbers: memory's latency and rate, and a system call."""
+    memory = published.index.hierarchy[-1] if published.index.hierarchy else None
+    call = next((toll for toll in published.index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
+    return {
+        "load": str(of_level(memory).bare) if memory else "",
+        "read": str(reading_of_level(memory).bare) if memory else "",
+        "call": str(of_toll(call).bare) if call else "",
     }  # fmt: skip
 
 
@@ -80,7 +92,8 @@ def _whole(published: Published) -> dict[str, Any]:
             for toll in index.tolls if toll.value is not None
         ],
         "pairs": [[pair.first, pair.second, _short(pair.ns)] for pair in published.pairs],
-        "load": [[load.mix, _short(load.bytes_per_second), _short(load.ns)] for load in published.load],
+        "loaded": [[load.mix, _short(load.bytes_per_second), _short(load.ns)] for load in published.load],
+        "latency": [[_short(size_bytes), _short(ns)] for size_bytes, ns in published.latency],
     }  # fmt: skip
 
 

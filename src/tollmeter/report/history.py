@@ -77,7 +77,7 @@ def _machine_line(series: Sequence[RowSeries]) -> str:
     when = f"on {days[0]}" if days[0] == days[1] else f"from {days[0]} to {days[1]}"
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
     many = count(len(sources), "run")
-    return " · ".join((tables.short_cpu(machine.cpu), guest, f"host {machine.host}", f"{many} {when}"))
+    return " · ".join((tables.cpu_of(machine), guest, f"host {machine.host}", f"{many} {when}"))
 
 
 # ---- one line a series ----------------------------------------------------------------------------------------------

@@ -287,11 +287,13 @@ def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:
 
 
 def node_table(machine: Machine) -> Table | None:
-    """None where the system reports no memory node. Distances are in the order of the lines; 10 is local memory."""
-    lines = []
-    for node in machine.topology.nodes if machine.topology else ():
+    """None where the system reports no memory node. Distances are in the order of the lines; 10 is local memory. A
+    single node holds all memory: its count in sysfs leaves out what a guest got after its start."""
+    nodes, lines = machine.topology.nodes if machine.topology else (), []
+    for node in nodes:
+        memory = size(machine.memory_bytes if len(nodes) == 1 and machine.memory_bytes else node.memory_bytes)
         cpus = listed(numbers(node.cpus)) or "none"
-        lines.append(Line((str(node.node), size(node.memory_bytes), cpus, " ".join(map(str, node.distances)))))
+        lines.append(Line((str(node.node), memory, cpus, " ".join(map(str, node.distances)))))
     columns = [Column("Memory node"), Column("memory", True), Column("CPUs"), Column("distances")]
     return Table(columns, lines) if lines else None
 

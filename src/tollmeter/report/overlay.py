@@ -67,7 +67,7 @@ def save(pair: Two, folder: Path) -> tuple[Path, ...]:
 def labels(runs: tuple[Results, Results]) -> tuple[str, str]:
     """By the first difference of the two: the CPU, the kernel, or the run."""
     first, second = (
-        (tables.short_cpu(results.index.machine.cpu), results.index.machine.kernel, run_name(results),
+        (tables.cpu_of(results.index.machine), results.index.machine.kernel, run_name(results),
          results.index.run.started) for results in runs
     )  # fmt: skip
     names = next((both for both in zip(first, second, strict=True) if both[0] != both[1]), (first[2], second[2]))

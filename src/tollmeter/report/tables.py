@@ -21,6 +21,7 @@ from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
+from tollmeter.report.microarchitecture import microarchitecture
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -114,11 +115,17 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
     """CPU, number of CPUs, memory, kernel, hypervisor, measured clock: what the head line is joined from."""
     memory = machine.memory_bytes / (1 << 30)
     guest = f"{machine.hypervisor} guest" if machine.hypervisor else "no hypervisor seen"
-    parts = [short_cpu(machine.cpu), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
+    parts = [cpu_of(machine), f"{machine.cpus} CPU{'' if machine.cpus == 1 else 's'}"]
     parts += [f"{plain(memory, 2)} GiB" if memory >= 1 else str(size(machine.memory_bytes)), machine.kernel, guest]
     if machine.core_clock_hz:
         parts.append(f"{machine.core_clock_hz / 1e9:.2f} GHz")
     return tuple(parts)
+
+
+def cpu_of(machine: Machine) -> str:
+    """`AMD EPYC (Zen 3)`: with the microarchitecture where the name does not say it."""
+    name, of = short_cpu(machine.cpu), microarchitecture(machine.facts)
+    return f"{name} ({of})" if of and of.lower() not in name.lower() else name
 
 
 def short_cpu(name: str) -> str:

@@ -64,6 +64,9 @@ _COMMON = frozenset({"root", "localhost", "local", "user", "none", "unknown"})
 """Names that identify no person and no machine."""
 
 
+Curve = tuple[tuple[float, float], ...]
+
+
 class Pair(Record, frozen=True):
     """What a line takes from one CPU to another and back, in ns."""
 
@@ -81,7 +84,8 @@ class Loaded(Record, frozen=True):
 
 
 class Published(Record, frozen=True):
-    """A redacted run. removed, kept: in words; they come first in the file. id: of the content."""
+    """A redacted run. removed, kept: in words; they come first in the file. id: of the content. latency: sizes in
+    bytes, each with what a load takes there, in ns."""
 
     format: int
     removed: tuple[str, ...]
@@ -90,9 +94,12 @@ class Published(Record, frozen=True):
     index: Index
     pairs: tuple[Pair, ...] = ()
     load: tuple[Loaded, ...] = ()
+    latency: Curve = ()
 
 
-def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], known: Container[str]) -> Published:
+def redacted(
+    index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], latency: Curve, known: Container[str]
+) -> Published:
     """known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
     own = [row for row in index.rows if not row.target.startswith(KIND)]
@@ -117,11 +124,14 @@ def redacted(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], kn
     )  # fmt: skip
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
     load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
-    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(clean, pairs, load), clean, pairs, load)
+    made_of = (clean, pairs, load, latency)
+    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
 
 
-def _identity(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...]) -> str:
-    return hashlib.sha256(msgspec.json.encode((index, pairs, load))).hexdigest()[:12]
+def _identity(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
+    """A file without a curve has the id that it had before there were any."""
+    made_of = (index, pairs, load, latency) if latency else (index, pairs, load)
+    return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()[:12]
 
 
 def write_published(published: Published, path: Path) -> None:
@@ -143,7 +153,8 @@ def read_published(path: Path) -> Published:
     wrong = next(complaints(published_run.index), "")
     if published_run.format != FORMAT:
         wrong = f"format {published_run.format}"
-    if wrong or published_run.id != _identity(published_run.index, published_run.pairs, published_run.load):
+    made_of = (published_run.index, published_run.pairs, published_run.load, published_run.latency)
+    if wrong or published_run.id != _identity(*made_of):
         raise Failure(f"{path} is not a file of `toll publish`: {wrong or 'its id is not that of its content'}", 5)
     return published_run
 

@@ -6,7 +6,8 @@
 const given = JSON.parse(document.getElementById("data").textContent);
 const known = new Map(given.machines.map((one) => [one.id, one]));
 const whole = new Map(given.loads ? [] : known), ticked = new Set();
-const COLUMNS = [["name", "CPU"], ["cpus", "CPUs"], ["memory", "memory"], ["clock", "core clock"], ["kernel", "kernel"], ["hypervisor", "hypervisor"], ["day", "day"], ["verdict", "verdict"]];
+const COLUMNS = [["name", "CPU"], ["cpus", "CPUs"], ["load", "memory latency"], ["read", "memory read"], ["call", "system call"], ["memory", "memory"], ["clock", "core clock"], ["day", "day"]];
+const LISTED = ["hypervisor", "kernel", "verdict", "suite", ...COLUMNS.map(([key]) => key)];
 const SERIES = 6, LEAST_SPAN = Math.log(2), WIDEST_CELL = 44, NORMAL_STATES = new Set(["whole", ""]);
 const at = (id) => document.getElementById(id);
 
@@ -84,18 +85,19 @@ function about(machines) {
   const names = [...new Set(machines.flatMap((one) => Object.keys(one.facts)))].sort();
   const differ = names.filter((name) => machines.length > 1 && new Set(machines.map((one) => one.facts[name])).size > 1);
   rows.push(...differ.map((name) => line(name.replaceAll("_", " "), ...machines.map((one) => one.facts[name] ?? "–"))));
-  for (const row of rows) row.classList.add("words");
+  for (const row of rows) row.classList.add("fact");
   return table("Machines", ["", ...letters(machines)], rows);
 }
 
+// A line for each machine of a level: columns for each machine were cut off from the third on.
 function hierarchy(machines) {
   const found = [...new Set(machines.flatMap((one) => one.hierarchy.map((level) => level.level)))];
   const levels = found.sort((one, other) => (one === "memory") - (other === "memory") || one.localeCompare(other));
-  const rows = levels.map((name) => line(name, ...machines.flatMap((one) => {
+  const rows = levels.flatMap((name) => machines.flatMap((one, place) => {
     const level = one.hierarchy.find((each) => each.level === name);
-    return [0, 1, 2].map((place) => figure(level?.figures[place]));
-  })));
-  return table("Memory", ["", ...letters(machines).flatMap((name) => ["size", "latency", "read"].map((word) => `${name} ${word}`.trim()))], rows);
+    return level ? [line(`${name} ${letters(machines)[place]}`.trim(), ...[0, 1, 2].map((at) => figure(level.figures[at])))] : [];
+  }));
+  return table("Memory", ["", "size", "latency", "read"], rows);
 }
 
 function tolls(machines) {
@@ -159,29 +161,48 @@ function cores(machines) {
   return make("div", {}, make("p", {class: "shades"}, time(least), make("span", {}, ...shades), time(Math.exp(low + span))), maps);
 }
 
-function curve(machines) {
-  const points = machines.flatMap((one) => one.load), wide = Math.min(720, at("shown").clientWidth), high = 320, left = 60, low = 34;
-  const most = Math.max(...points.map((one) => one[1])), tall = Math.max(...points.map((one) => one[2]));
-  const x = (value) => left + value / most * (wide - left - 12), y = (value) => high - low - value / tall * (high - low - 12);
-  const svg = make("svg", {viewBox: `0 0 ${wide} ${high}`, width: wide, role: "img", "aria-label": "Latency under load"});
+const LINEAR = {to: (value) => value, from: (value) => value}, LOGARITHMIC = {to: Math.log, from: Math.exp};
+function bytes(value) {
+  let step = 0;
+  for (; value >= 1024 && step < 3; step++) value /= 1024;
+  return `${digits(value)} ${["B", "KiB", "MiB", "GiB"][step]}`;
+}
+function rate(value) { return `${digits(value / 1e9)} GB/s`; }
+
+// series: of a machine, names with points of x and ns. A linear axis begins at 0.
+function plot(machines, label, series, scale, words) {
+  const all = machines.flatMap((one) => series(one).flatMap(([, points]) => points));
+  const ends = [0, 1].map((axis) => {
+    const values = all.map((point) => scale.to(point[axis]));
+    return [scale === LINEAR ? 0 : Math.min(...values), Math.max(...values)];
+  });
+  const wide = Math.min(720, at("shown").clientWidth), high = 320, left = 60, low = 34;
+  const room = [[left, wide - 12], [high - low, 12]];
+  const place = (axis, value) => room[axis][0] + (scale.to(value) - ends[axis][0]) / (ends[axis][1] - ends[axis][0] || 1) * (room[axis][1] - room[axis][0]);
+  const svg = make("svg", {viewBox: `0 0 ${wide} ${high}`, width: wide, role: "img", "aria-label": label});
   for (const part of [0, 0.5, 1]) {
-    svg.append(make("line", {class: "axis", x1: left, x2: wide - 12, y1: y(tall * part), y2: y(tall * part)}));
-    svg.append(make("text", {x: left - 6, y: y(tall * part) + 4, "text-anchor": "end"}, time(tall * part)));
-    svg.append(make("text", {x: x(most * part), y: high - 12, "text-anchor": part ? "end" : "start"}, `${digits(most * part / 1e9)} GB/s`));
+    const [across, up] = ends.map(([first, last]) => scale.from(first + part * (last - first)));
+    svg.append(make("line", {class: "axis", x1: left, x2: wide - 12, y1: place(1, up), y2: place(1, up)}));
+    svg.append(make("text", {x: left - 6, y: place(1, up) + 4, "text-anchor": "end"}, time(up)));
+    svg.append(make("text", {x: place(0, across), y: high - 12, "text-anchor": ["start", "middle", "end"][2 * part]}, words(across)));
   }
-  machines.forEach((one, place) => {
-    const stroke = `var(--series-${place % SERIES + 1})`;
-    for (const mix of new Set(one.load.map((each) => each[0]))) {
-      const own = one.load.filter((each) => each[0] === mix).sort((a, b) => a[1] - b[1]);
-      svg.append(make("path", {d: own.map((each, step) => `${step ? "L" : "M"}${x(each[1]).toFixed(1)} ${y(each[2]).toFixed(1)}`).join(""), fill: "none", stroke, "stroke-width": 2}));
-      for (const each of own) svg.append(make("circle", {cx: x(each[1]), cy: y(each[2]), r: 3.5, fill: stroke}, make("title", {}, `${one.name}, ${mix}: ${time(each[2])} at ${digits(each[1] / 1e9)} GB/s`)));
+  machines.forEach((one, number) => {
+    const stroke = `var(--series-${number % SERIES + 1})`;
+    for (const [name, points] of series(one)) {
+      svg.append(make("path", {d: points.map((each, step) => `${step ? "L" : "M"}${place(0, each[0]).toFixed(1)} ${place(1, each[1]).toFixed(1)}`).join(""), fill: "none", stroke, "stroke-width": 2}));
+      for (const each of points) svg.append(make("circle", {cx: place(0, each[0]), cy: place(1, each[1]), r: 2.5, fill: stroke}, make("title", {}, `${one.name}${name}: ${time(each[1])} at ${words(each[0])}`)));
     }
   });
-  return svg;
+  return make("div", {}, svg, ...(machines.length > 1 ? [legend(machines, (one) => series(one).length)] : []));
 }
 
-function legend(machines) {
-  return make("ul", {class: "legend"}, ...machines.flatMap((one, place) => !one.load.length ? [] : make("li", {}, make("svg", {viewBox: "0 0 24 10"}, make("line", {x1: 0, x2: 24, y1: 5, y2: 5, stroke: `var(--series-${place % SERIES + 1})`, "stroke-width": 3})), ` ${labels(machines)[place]}`)));
+function loaded(one) {
+  return [...new Set(one.loaded.map((each) => each[0]))].map((mix) => [`, ${mix}`,
+    one.loaded.filter((each) => each[0] === mix).map((each) => each.slice(1)).sort((a, b) => a[0] - b[0])]);
+}
+
+function legend(machines, has) {
+  return make("ul", {class: "legend"}, ...machines.flatMap((one, place) => !has(one) ? [] : make("li", {}, make("svg", {viewBox: "0 0 24 10"}, make("line", {x1: 0, x2: 24, y1: 5, y2: 5, stroke: `var(--series-${place % SERIES + 1})`, "stroke-width": 3})), ` ${labels(machines)[place]}`)));
 }
 
 async function side(ids) {
@@ -197,15 +218,17 @@ async function side(ids) {
   if (machines.length > 1) shown.append(key(machines));
   shown.append(about(machines));
   if (machines.some((one) => one.hierarchy.length)) part("Memory", hierarchy(machines));
+  const walk = (one) => one.latency.length > 1 ? [["", one.latency]] : [];
+  if (machines.some((one) => walk(one).length)) part("Latency of a load by size", plot(machines, "Latency of a load by size", walk, LOGARITHMIC, bytes));
   if (machines.some((one) => one.tolls.length)) part("Tolls", tolls(machines));
   if (machines.length > 1) shown.append(make("p", {class: "aside"}, "A ratio is of the toll to that of A, with its 95 % interval; bold where the interval does not contain 1. It does not correct for the number of tolls."));
   if (machines.some((one) => one.pairs.length)) part("From core to core, there and back", cores(machines));
-  if (machines.some((one) => one.load.length > 1)) { part("Latency under load", curve(machines)); shown.append(legend(machines)); }
+  if (machines.some((one) => one.loaded.length > 1)) part("Latency under load", plot(machines, "Latency under load", loaded, LINEAR, rate));
 }
 
 function list() {
   const words = at("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = given.machines.filter((one) => words.every((word) => COLUMNS.some(([key]) => String(one[key]).toLowerCase().includes(word))));
+  const found = given.machines.filter((one) => words.every((word) => LISTED.some((key) => String(one[key]).toLowerCase().includes(word))));
   at("machines").tHead.replaceChildren(make("tr", {}, make("th", {scope: "col"}, ""), ...COLUMNS.map(([, name]) => make("th", {scope: "col"}, name))));
   at("machines").tBodies[0].replaceChildren(...found.map((one) => {
     const tick = make("input", {type: "checkbox", "aria-label": `Compare ${one.name}`});

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The microarchitecture of an x86 CPU by its family and model: two machines called "AMD EPYC" may be of two.
+
+Sources: Linux, arch/x86/kernel/cpu/amd.c (ranges of models of each Zen generation) and arch/x86/include/asm/
+intel-family.h (its code names; names of platforms for CPUs with two kinds of cores)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_RANGES = {
+    23: ((0x00, 0x2F, "Zen"), (0x30, 0x4F, "Zen 2"), (0x50, 0x5F, "Zen"), (0x60, 0x7F, "Zen 2"), (0x90, 0x91, "Zen 2"),
+         (0xA0, 0xAF, "Zen 2")),
+    25: ((0x00, 0x0F, "Zen 3"), (0x10, 0x1F, "Zen 4"), (0x20, 0x5F, "Zen 3"), (0x60, 0xAF, "Zen 4")),
+    26: ((0x00, 0x2F, "Zen 5"), (0x40, 0x4F, "Zen 5"), (0x60, 0x7F, "Zen 5")),
+}  # fmt: skip
+_MODELS = {
+    "Nehalem": (0x1A, 0x1E, 0x1F, 0x2E), "Westmere": (0x25, 0x2C, 0x2F), "Sandy Bridge": (0x2A, 0x2D),
+    "Ivy Bridge": (0x3A, 0x3E), "Haswell": (0x3C, 0x3F, 0x45, 0x46), "Broadwell": (0x3D, 0x47, 0x4F, 0x56),
+    "Skylake": (0x4E, 0x55, 0x5E), "Kaby Lake": (0x8E, 0x9E), "Cannon Lake": (0x66,),
+    "Ice Lake": (0x6A, 0x6C, 0x7D, 0x7E), "Rocket Lake": (0xA7,), "Tiger Lake": (0x8C, 0x8D),
+    "Sapphire Rapids": (0x8F,), "Emerald Rapids": (0xCF,), "Granite Rapids": (0xAD, 0xAE), "Lakefield": (0x8A,),
+    "Alder Lake": (0x97, 0x9A), "Raptor Lake": (0xB7, 0xBA, 0xBF), "Meteor Lake": (0xAA, 0xAC),
+    "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
+}  # fmt: skip
+"""Of Intel's family 6."""
+
+
+def microarchitecture(facts: Mapping[str, str]) -> str:
+    """Empty where the facts have no family, or one that no source here names."""
+    try:
+        family, model = int(facts.get("cpu_family", "")), int(facts.get("cpu_model_number", ""))
+    except ValueError:
+        return ""
+    if family == 6:
+        return next((name for name, models in _MODELS.items() if model in models), "")
+    return next((name for first, last, name in _RANGES.get(family, ()) if first <= model <= last), "")
