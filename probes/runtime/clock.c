@@ -72,13 +72,14 @@ static double resolution(void) {
 
 enum { BURST_NS = 10000 }; /* 300 readings of the clock, so that the cost of one is negligible */
 
-/* The clock's step, if it is longer than a burst; else 0. A clock that advances with the kernel's timer tick cannot
- * time a burst: a loop that crosses a tick would appear to take a whole tick. */
-static uint64_t coarse_step_ns;
+/* The clock's step; and the same if it is longer than a burst, else 0. A clock that advances with the kernel's timer
+ * tick cannot time a burst: a loop that crosses a tick would appear to take a whole tick. */
+static uint64_t step_ns, coarse_step_ns;
 
 struct toll_clock toll_clock_measure(void) {
   const struct toll_clock clock = {resolution(), cost_of_reading()};
-  coarse_step_ns = clock.resolution_ns > BURST_NS ? (uint64_t)clock.resolution_ns : 0;
+  step_ns = (uint64_t)clock.resolution_ns;
+  coarse_step_ns = step_ns > BURST_NS ? step_ns : 0;
   return clock;
 }
 
@@ -147,8 +148,11 @@ static uint64_t control_turns(void) {
 }
 
 struct toll_pace_reading toll_control_measure(unsigned trials, uint64_t ns) {
-  uint64_t turns = control_turns() * ns / BURST_NS + 1, least = UINT64_MAX;
-  for (unsigned trial = 0; trial < trials; trial++) {
+  enum { STEPS = 50, MOST_NS = 200000000, FEW = 3 };
+  const uint64_t steps_ns = STEPS * step_ns < MOST_NS ? STEPS * step_ns : MOST_NS;
+  const bool is_long = steps_ns > ns;
+  uint64_t turns = control_turns() * (is_long ? steps_ns : ns) / BURST_NS + 1, least = UINT64_MAX;
+  for (unsigned trial = 0; trial < (is_long && trials > FEW ? FEW : trials); trial++) {
     uint64_t took = time_loop(toll_control_loop, turns);
     if (took < least) least = took;
   }

@@ -105,6 +105,7 @@ void toll_describe(const struct toll_probe *probe) {
   toll_put_bool("faults", probe->faults);
   toll_put_bool("spreads", probe->spreads);
   toll_put_bool("serves", probe->serves);
+  toll_put_bool("pauses", probe->pauses);
   if (probe->library) toll_put_text("library", probe->library);
   put_metrics(probe);
   put_parameters(probe->parameters);

@@ -171,16 +171,12 @@ static void prove(struct toll_run *r) {
 }
 
 static void measure(struct toll_run *r, struct toll_clock clock) {
-  enum { TRIALS = 3, TRIAL_NS = 20000, MOST_TRIAL_NS = 200000000, STEPS = 50 };
-  const double steps_ns = STEPS * clock.resolution_ns;
-  const uint64_t trial_ns = steps_ns < TRIAL_NS        ? TRIAL_NS
-                            : steps_ns > MOST_TRIAL_NS ? MOST_TRIAL_NS
-                                                       : (uint64_t)steps_ns;
+  enum { TRIALS = 3, TRIAL_NS = 20000 };
   if (!r->visit->proved) prove(r); /* the final check of the last visit is the initial check of this one */
   r->visit->proved = true;
   if (r->visit->status != TOLL_OK || toll_crew_placed(r) != TOLL_OK) return;
   if (toll_marks_open(r) != TOLL_OK) return;
-  toll_emit_control("before", toll_control_measure(TRIALS, trial_ns));
+  toll_emit_control("before", toll_control_measure(TRIALS, TRIAL_NS));
   const bool is_first = !r->visit->request.iterations && toll_clock_is_real(); /* the first visit of a point */
   if (!toll_profile_take(r)) toll_sample_all(r, clock);
   const uint64_t began = toll_now_ns();
@@ -189,7 +185,7 @@ static void measure(struct toll_run *r, struct toll_clock clock) {
     const uint64_t ended = toll_now_ns();
     r->visit->counted_ns = ended > began ? ended - began : 0; /* a clock may be set back */
   }
-  toll_emit_control("after", toll_control_measure(TRIALS, trial_ns));
+  toll_emit_control("after", toll_control_measure(TRIALS, TRIAL_NS));
   check(r);
 }
 

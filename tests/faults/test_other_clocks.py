@@ -5,12 +5,13 @@ but beside another."""
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tollmeter.model import Abi, Outcome
-from tollmeter.protocol import outcome
+from tollmeter.protocol import head, lines_of, outcome
 from waiting import LONG_S
 
 CLOCK = Path(__file__).parents[1] / "probes/other_clock.c"
@@ -29,12 +30,14 @@ class Visited:
         self._built, self._folder, self._compiler = built, folder, compiler
 
     def __call__(self, *macros: str) -> Outcome:
+        return outcome(self.said(*macros, words=WORDS))
+
+    def said(self, *macros: str, words: Sequence[str]) -> bytes:
         program = self._folder / "program"
         inputs = [CLOCK, *self._built.glob("obj/kernel/loop/*.o"), self._built / "libtoll.a"]
         flags = ["-static", "-no-pie", "-Wl,--wrap=clock_gettime", *(f"-D{macro}" for macro in macros)]
         subprocess.run([*self._compiler, *flags, *inputs, "-pthread", "-lm", "-o", program], check=True)
-        done = subprocess.run([program, *WORDS], capture_output=True, check=False, timeout=LONG_S)
-        return outcome(done.stdout)
+        return subprocess.run([program, *words], capture_output=True, check=False, timeout=LONG_S).stdout
 
 
 def cost(told: Outcome) -> float:
@@ -49,6 +52,14 @@ def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited,
     assert (coarse.status, fine.status) == ("ok", "ok")
     assert coarse.clock and coarse.clock.resolution_ns >= step_ms * 1_000_000
     assert 1 / 4 < cost(coarse) / cost(fine) < 4
+
+
+def test_a_clock_that_ticks_tells_the_rate_of_the_core_before_the_run(visited: Visited) -> None:
+    coarse, fine = (
+        head(lines_of(visited.said(f"COARSE_NS={ns}", words=["--machine"]))).machine for ns in (4_000_000, 1)
+    )
+    assert coarse and fine and coarse.core_clock_hz and fine.core_clock_hz
+    assert 1 / 4 < coarse.core_clock_hz / fine.core_clock_hz < 4
 
 
 def test_a_clock_that_is_set_back_inside_a_sample_has_no_number(visited: Visited) -> None:

@@ -46,7 +46,8 @@ def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int,
     def plant(told: list[Stream]) -> None:
         stream = visits(told)[5]
         [*of("witness", stream)][6]["width_before_hz"] += 1000
-        stream.insert(-1, {"k": "aside", "waited_ns": waited_ns, "counted_ns": 0})
+        for record in [*of("sample", stream)][6:]:
+            record["at_ns"] += waited_ns
 
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
@@ -146,12 +147,101 @@ def short(told: list[Stream]) -> None:
             stream[0]["seconds"] = 0.1
 
 
+# ---- sound ----------------------------------------------------------------------------------------------------------
+
+
+def note(told: list[Stream], place: int, status: str, seconds: float) -> Stream:
+    """After so many visits."""
+    last = next(stream for stream in reversed(told) if stream[0]["k"] == "run")
+    return [last[0] | {"status": status, "seconds": seconds, "visits": place}, last[-1]]
+
+
+def ended(told: list[Stream], place: int, status: str, seconds: float) -> None:
+    """The notes of the run are one, after so many visits."""
+    own = note(told, place, status, seconds)
+    told[:] = [stream for stream in told if stream[0]["k"] != "run"]
+    told.insert(told.index(visits(told)[place]), own)
+
+
+def killed(told: list[Stream]) -> None:
+    ended(told, 6, "measuring", 0.1)
+
+
+def resumed(place: int, ns: int) -> Plant:
+    def plant(told: list[Stream]) -> None:
+        last = note(told, len(visits(told)), "budget", 3.0)
+        ended(told, place, "interrupted", 1.0)
+        for later in range(place, len(visits(told))):
+            shifted(ns, later)(told)
+        told.append(last)
+
+    return plant
+
+
+def anew(told: list[Stream]) -> None:
+    """The clock began 2 s before the visits that were made after the machine was started again."""
+    resumed(30, 2 * 10**9 - visits(told)[30][0]["at_ns"])(told)
+
+
+def in_steps(told: list[Stream]) -> None:
+    """A clock of 24 MHz, and a core on which a batch takes as long each time."""
+    for stream in visits(told)[::3]:
+        read = [(record["iterations"], record["body"]) for record in of("sample", stream)]
+        for record in of("sample", stream):
+            record["body"] = min(body for length, body in read if length == record["iterations"])
+    for record in (record for stream in told for record in of("sample", stream)):
+        record["body"] = [ns * 24 // 1000 * 1000 // 24 for ns in record["body"]]
+
+
+def in_long_steps(told: list[Stream]) -> None:
+    for record in (record for stream in told for record in of("clock", stream)):
+        record |= {"resolution_ns": 20_000, "cost_ns": 0}
+
+
+def lent(told: list[Stream]) -> None:
+    """A container sees as many CPUs online as its quota pays for, whichever it runs on."""
+    in_machine(allowed_cpus=[*range(64)], topology=TWO | {"cores": ["0,32", "1,33"]})(told)
+
+
+def paused(told: list[Stream]) -> None:
+    probe = visits(told)[5][0]["probe"]
+    for record in of("probe", told[0]):
+        record["pauses"] = record["probe"] == probe
+    scaled(0.3)(told)
+
+
+def translated(told: list[Stream]) -> None:
+    in_machine(hypervisor="QEMU TCG")(told)
+    for record in of("control", visits(told)[5]):
+        record["adds"] *= 2
+
+
+SOUND: dict[str, Plant] = {
+    "killed between two notes": killed,
+    "resumed an hour later, for one visit": resumed(64, 3600 * 10**9),
+    "resumed after the machine was started anew": anew,
+    "a quiet core with a clock of 24 MHz": in_steps,
+    "a clock with many readings in a step": in_long_steps,
+    "a container that is lent two CPUs": lent,
+    "a body that is not timed throughout": paused,
+    "an emulator that translates": translated,
+    "a cache that is fully associative": in_cache(ways=0xFFFF),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_run_contradicts_nothing(tmp_path: Path, name: str) -> None:
+    assert opened(tmp_path, "01", SOUND[name]).index.run.contradictions == ()
+
+
+# ---- what is not ----------------------------------------------------------------------------------------------------
+
 MOST = 2**63 - 1
 TWO = {"online": "0-1", "packages": ["0-1"], "cores": ["0", "1"]}
 PLANTS: dict[str, tuple[Plant, str]] = {
     "the copies of the machine differ": (second_copy, "copies of the machine's record"),
     "64 CPUs beside two": (in_machine(cpus=64, topology=TWO), "64 CPUs are online"),
-    "an allowed CPU that is not online": (in_machine(allowed_cpus=[0, 9], topology=TWO), "allowed CPUs are online"),
+    "a CPU in two cores": (in_machine(topology={**TWO, "cores": ["0-1", "1"]}), "in one of the cores"),
     "a line of 7 bytes": (in_cache(line_bytes=7), "power of two"),
     "a first level larger than the second": (in_cache(size_bytes=64 << 20), "smaller than the second"),
     "a page of 5000 bytes": (in_machine(page_bytes=5000), "a page has"),

@@ -312,9 +312,10 @@ def _consistent(contents: Contents, request: Request) -> Checked:
     head = contents.head
     if head.machine is None:
         return Checked(contents.outcomes, ())
+    seconds = contents.session.seconds if contents.noted == len(contents.outcomes) else 0.0
     told = Recorded(
-        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, contents.session.seconds,
-        contents.differs, bool(request.reused), bool(request.against), len(contents.damage) + contents.session.lost,
+        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds, contents.differs,
+        bool(request.reused), bool(request.against), len(contents.damage) + contents.session.lost, contents.begins,
     )  # fmt: skip
     found = checked(told)
     return found._replace(outcomes=_without_broken(found.outcomes))

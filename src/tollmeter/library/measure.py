@@ -106,9 +106,12 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
+        # A run that was killed has not recorded that it ended, and the clock may have begun anew since.
+        journal.note(half.session._replace(status="interrupted", reason="the run was resumed"))
         work = _Work(
-            half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done, half.seconds
-        )
+            half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
+            half.session.seconds,
+        )  # fmt: skip
         return _go(work, half.request, journal, options, _Eyes(observing, stopping))
 
 

@@ -36,7 +36,7 @@ from tollmeter.model import Failure, Machine, Outcome
 from tollmeter.plan import Plan
 from tollmeter.protocol import head, outcome
 from tollmeter.report.numbers import count
-from tollmeter.store.journal import NAME, is_written, read, streams
+from tollmeter.store.journal import NAME, Session, is_written, read, streams
 from tollmeter.store.request import Request, places_of, read_request
 from tollmeter.targets.ways import LOCAL, clocked
 
@@ -44,8 +44,8 @@ MOST_AGE_S = 3600.0
 
 
 class Interrupted(NamedTuple):
-    """A run that was interrupted, or whose budget was spent, with what is still to be done of it. done, seconds: what
-    was measured, and what it took."""
+    """A run that was interrupted, or whose budget was spent, with what is still to be done of it. done, session: what
+    was measured, and how it ended."""
 
     folder: Path
     request: Request
@@ -53,7 +53,7 @@ class Interrupted(NamedTuple):
     machine: Machine
     executables: Mapping[tuple[str, str], Executable]
     done: Sequence[Outcome]
-    seconds: float
+    session: Session
 
 
 def interrupted(name: str, options: Options, *, may_start: bool = True) -> Interrupted:
@@ -95,7 +95,7 @@ def interrupted(name: str, options: Options, *, may_start: bool = True) -> Inter
             raise Failure(f"{folder} was measured with another {key[0]} for {key[1]}: start a new run", exit_code=5)
     budget = for_measuring(budget_of(options, request.suite, request.budget_seconds))
     plan = msgspec.structs.replace(plan, budget_seconds=budget)
-    return Interrupted(folder, request, plan, machine, executables, contents.outcomes, contents.session.seconds)
+    return Interrupted(folder, request, plan, machine, executables, contents.outcomes, contents.session)
 
 
 def _check_untrusted(folder: Path, request: Request, options: Options) -> None:

@@ -67,7 +67,7 @@ class Probe(Record, frozen=True):
     loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
     calls, control_calls: system calls of one operation, and of one turn of the control, 0 where not stated; library:
     what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be the other
-    end on another machine."""
+    end on another machine; pauses: part of its body is not timed, None in records of older versions."""
 
     probe: str
     question: str
@@ -83,6 +83,7 @@ class Probe(Record, frozen=True):
     library: str | None = None
     spreads: bool = False
     serves: bool = False
+    pauses: bool | None = None
 
 
 class Build(Record, frozen=True):

@@ -82,13 +82,16 @@ class Session(NamedTuple):
 
 class Contents(NamedTuple):
     """All that a journal says. damage: a sentence for each stream that is left out. differs: whether a copy of the
-    first stream says something else."""
+    first stream says something else. begins: places of the outcomes with which measuring was resumed. noted: how many
+    outcomes the session's seconds are of."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
     session: Session
     damage: tuple[str, ...] = ()
     differs: bool = False
+    begins: tuple[int, ...] = ()
+    noted: int = 0
 
 
 class Journal:
@@ -280,6 +283,7 @@ def read(folder: Path) -> Contents:
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     session = Session("interrupted", 0.0, "it ended without a message")
+    ends, noted = list[int](), 0
     for stream in streams(folder, damage):
         try:
             if stream.is_visit:
@@ -294,6 +298,8 @@ def read(folder: Path) -> Contents:
                 if note.visits is not None and not 0 <= note.visits - len(outcomes) <= len(damage):
                     raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
                 session = Session(note.status, note.seconds, note.reason, note.surroundings, note.lost)
+                noted = len(outcomes)
+                ends += [noted] * (note.status != "measuring")
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
         except Failure as error:
@@ -301,7 +307,8 @@ def read(folder: Path) -> Contents:
     if described is None or described.machine is None:
         raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
-    return Contents(described, tuple(outcomes), session, tuple(damage), differs)
+    begins = tuple(end for end in dict.fromkeys(ends) if 0 < end < len(outcomes))
+    return Contents(described, tuple(outcomes), session, tuple(damage), differs, begins, noted)
 
 
 def opening(folder: Path) -> Head:
