@@ -48,8 +48,8 @@ def describe(root: Path) -> None:
 
 def linked(folder: Path) -> Path:
     """The probe with virtual CPUs."""
-    built, out = ROOT / "build" / platform.machine() / "obj", folder / PROBE
-    objects = [*sorted((built / "memory/ping_pong").glob("*.o")), *sorted((built / "runtime").glob("*.o"))]
+    built, out = ROOT / "build" / platform.machine(), folder / PROBE
+    objects = [*sorted((built / "obj/memory/ping_pong").glob("*.o")), built / "libtoll.a"]
     options = ["-O2", "-D_GNU_SOURCE", "-static", "-no-pie", "-Wl,--wrap=syscall", "-Wl,--wrap=sched_getcpu"]
     subprocess.run(["gcc", *options, ROOT / "bench/virtual_cpus.c", *objects, "-lpthread", "-o", out], check=True)
     return out
