@@ -75,8 +75,12 @@ def made(row: Row, seen: VisitValues, places_: Sequence[int], of_run: float) -> 
     costs = [seen.costs[place] * of_run for place in places_]
     own = [seen.layouts[place] for place in places_]
     found = estimate(costs, own, seen.scatter, (min(costs), max(costs)))
-    numbers = {"median": found.value, "low": found.low, "high": found.high, "clock_hz": None}
-    return msgspec.structs.replace(row, visits=len(costs), layouts=len(set(own)), **numbers)
+    runs_sd = seen.scatter.runs_sd
+    return msgspec.structs.replace(
+        row, visits=len(costs), layouts=len(set(own)), clock_hz=None,
+        median=found.value, low=found.low, high=found.high,
+        error=found.own_error(runs_sd), freedom=found.freedom, runs_sd=runs_sd,
+    )  # fmt: skip
 
 
 def simulated(
