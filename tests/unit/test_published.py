@@ -21,6 +21,7 @@ from tollmeter.library.comparing import publish, published
 from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site
+from tollmeter.report.peers import peers_table
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.published import REMOVED, read_published, write_published
 
@@ -100,6 +101,27 @@ def test_a_file_says_first_what_is_removed_and_reads_back(tmp_path: Path) -> Non
     assert [*json.loads((tmp_path / "a.json").read_text())][:3] == ["format", "removed", "kept"]
     assert read_published(tmp_path / "a.json") == made
     assert publish(owned()).id == made.id and made.latency
+
+
+def test_a_machine_stands_among_those_that_were_published(tmp_path: Path) -> None:
+    results = healthy()
+
+    def times(factor: float) -> Results:
+        tolls = (replace(toll, **{name: (getattr(toll, name) or 0) * factor for name in ("value", "low", "high")})
+                 for toll in results.index.tolls if toll.value)  # fmt: skip
+        levels = (replace(level, read_bytes_per_second=None, read_low=None, read_high=None)
+                  for level in results.index.hierarchy)  # fmt: skip
+        return with_index(results, tolls=tuple(tolls), hierarchy=tuple(levels))
+
+    for number, factor in enumerate((0.5, 1.0, 2.0, 4.0)):
+        write_published(publish(times(factor)), tmp_path / f"{number}.json")
+    peers = [peer.index for peer in published([str(tmp_path)])]
+    table = peers_table(times(1.0), peers)
+    assert table and len(peers) == 4
+    told = {str(line.cells[0]): [str(cell) for cell in line.cells[2:5]] for line in table.rows}
+    assert told["system call"] == ["1", "1", "2"]
+    assert told["L1d latency"] == ["–", "4", "–"] and "L1d read" not in told
+    assert peers_table(with_index(results, tolls=(), hierarchy=()), peers) is None
 
 
 def test_a_file_from_before_there_was_a_curve_keeps_its_id(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ def show(
         list[Path] | None, typer.Option("--with", help="with --format lmbench: add an lmbench result file")
     ] = None,
     attribute: Annotated[str | None, typer.Option(help="explain how two ABIs differ: x86_64,x32")] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
+    ] = None,
 ) -> None:
     check_known("format", form, FORMATS)
     if result and form != "lmbench":
@@ -58,8 +62,9 @@ def show(
     from tollmeter.library.row_words import selected
 
     folder, rows = _run_and_rows(words or [])
-    if rows and (machine or attribute is not None or form == "lmbench"):
-        raise Failure(f"{rows[0]} selects rows, and --machine, --attribute and --format lmbench print none of them")
+    if rows and (machine or attribute is not None or peers or form == "lmbench"):
+        others = "--machine, --attribute, --peers and --format lmbench"
+        raise Failure(f"{rows[0]} selects rows, and {others} print none of them")
     if follow:
         from tollmeter.cli import watching
 
@@ -68,10 +73,10 @@ def show(
         print_machine(open_index(folder), form)
     elif attribute is not None:
         print_attribution(open_run(folder), attribute, form)
-    elif raw:
-        print_samples(selected(open_run(folder), rows), form)
-    elif rows:
-        print_rows(selected(open_run(folder), rows), form)
+    elif peers:
+        print_peers(open_run(folder), peers, form)
+    elif raw or rows:
+        (print_samples if raw else print_rows)(selected(open_run(folder), rows), form)
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     elif form == "lmbench":
@@ -123,6 +128,21 @@ def print_machine(index: Index, form: str) -> None:
     from tollmeter.report.terminal import machine
 
     machine(index.machine, terminal())
+
+
+def print_peers(results: Results, names: Sequence[str], form: str) -> None:
+    """Raises Failure: 2 for another form, 5 where nothing can be read, 4 where no machine has a number of this run."""
+    if form != "table":
+        raise Failure("--peers prints only a table")
+    from tollmeter.library.comparing import publish, published
+    from tollmeter.report.peers import peers_table
+
+    own = publish(results).id
+    others = [peer.index for peer in published(names) if peer.id != own]
+    table = peers_table(results, others) if others else None
+    if table is None:
+        raise Failure("no other machine of these has a level or toll of this run with an interval", 4)
+    print_blocks([table])
 
 
 def print_attribution(results: Results, words: str, form: str) -> None:

@@ -31,6 +31,7 @@ from tollmeter.report.charts.cores import CORES, by_pair, cpus_of
 from tollmeter.report.charts.memory import beside
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
+from tollmeter.store.journal import NAME
 from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
 from tollmeter.store.request import read_request
 from tollmeter.studies.attribution import prices_of
@@ -202,12 +203,19 @@ def publish(results: Results) -> Published:
     return redacted(results.index, tuple(pairs.values()), tuple(loads), latency, places.sources())
 
 
+def _files_of(name: str) -> list[str]:
+    """A folder of published files as these; a run and a file as they are."""
+    folder = Path(name)
+    files = sorted(folder.glob("*.json")) if folder.is_dir() and not (folder / NAME).exists() else []
+    return [*map(str, files)] or [name]
+
+
 def published(names: Sequence[str]) -> Iterator[Published]:
-    """Of runs, and of files that `toll publish` wrote, one at a time; a machine's file that is given twice comes once.
-    What cannot be read is named and left out. Raises Failure where nothing can be read."""
+    """Of runs, of files that `toll publish` wrote and of folders of these, one at a time; a machine's file that is
+    given twice comes once. What cannot be read is named and left out. Raises Failure where nothing can be read."""
     seen: set[str] = set()
     failures: list[tuple[str, str, int]] = []
-    for name in names:
+    for name in (file for given in names for file in _files_of(given)):
         try:
             run = read_published(Path(name)) if Path(name).is_file() else publish(open_run(places.find_run(name)))
         except Failure as failure:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a machine stands among others that the user has: of each level and toll how many are faster, alike and slower.
+Nothing is said of machines that were not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.model import Index, Results, Toll
+from tollmeter.report.numbers import DASH, Figure, count, of_level, of_toll, quantity, reading_of_level
+from tollmeter.report.shown import best_known
+from tollmeter.report.tables import Column, Line, Table
+
+
+class Measured(NamedTuple):
+    """One number of one machine with its interval; a rate's unit is B/s."""
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    figure: Figure
+
+
+def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
+    """Memory and the best known tolls; None where no machine has one of them."""
+    wanted = {_toll_key(toll) for toll in best_known(results)}
+    own = dict(_numbers(results.index))
+    others = [dict(_numbers(peer)) for peer in peers]
+    lines = [
+        _line(name, here, beside) for key, (name, here) in own.items()
+        if (key[0] == "level" or key in wanted) and (beside := [peer[key][1] for peer in others if key in peer])
+    ]  # fmt: skip
+    columns = [Column(f"Among {count(len(peers), 'other machine')}"), Column("here", True),
+               *(Column(name, True) for name in ("faster", "alike", "slower")), Column("the others", True)]  # fmt: skip
+    return Table(columns, lines) if lines else None
+
+
+def _line(name: str, here: Measured, others: Sequence[Measured]) -> Line:
+    """A machine is faster or slower where its interval has no value in common with this one's."""
+    above = sum(one.low > here.high for one in others)
+    below = sum(one.high < here.low for one in others)
+    faster, slower = (above, below) if here.unit == "B/s" else (below, above)
+    least, most = min(others), max(others)
+    ends = dict.fromkeys(str(quantity(one.value, one.unit).bare) for one in (least, most))
+    alike = len(others) - above - below
+    tally = (str(each) if each else DASH for each in (faster, alike, slower))
+    return Line((name, here.figure, *tally, " to ".join(ends)))
+
+
+def _toll_key(toll: Toll) -> tuple[object, ...]:
+    return toll.probe, toll.metric, toll.abi, tuple(sorted(toll.parameters.items()))
+
+
+def _numbers(index: Index) -> Iterator[tuple[tuple[object, ...], tuple[str, Measured]]]:
+    """By what makes two machines' numbers the same one. A number without an interval is compared with nothing."""
+    for level in index.hierarchy:
+        latency = (level.latency_ns, level.latency_low, level.latency_high)
+        rate = (level.read_bytes_per_second, level.read_low, level.read_high)
+        for what, unit, bounds, figure in (("latency", "ns", latency, of_level(level)),
+                                           ("read", "B/s", rate, reading_of_level(level))):  # fmt: skip
+            value, low, high = bounds
+            if value and low and high and not level.few_samples:
+                yield ("level", level.level, what), (f"{level.level} {what}", Measured(value, low, high, unit, figure))
+    for toll in index.tolls:
+        if toll.value and toll.low and toll.high and toll.visits >= LEAST_VISITS:
+            yield _toll_key(toll), (toll.toll, Measured(toll.value, toll.low, toll.high, toll.unit, of_toll(toll)))
