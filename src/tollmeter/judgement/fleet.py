@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes of one hardware model whose times and rates lie apart from those of their peers.
 
-The logarithm of a row's cost on a node is the median of its peers, plus a deviation of the whole node, of the node in
+The logarithm of a row's cost on a node is the mean of its peers, plus a deviation of the whole node, of the node in
 a part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows that it is of, and
 each is removed before the next is judged: a node that is 5 % slow in every row is named once, and a slow node with one
 bad memory channel twice. The part is memory where the data are four times the last cache or more, and else the kind of
@@ -116,11 +116,15 @@ class _Level(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Of each line of a matrix over its columns: how many have a number, their median, their robust standard deviation,
-    and the tenth and ninetieth percentile."""
+    """Of each line of a matrix over its columns: how many have a number, their median, the mean and the standard
+    deviation of those without a tenth at each end, and the tenth and ninetieth percentile.
+
+    The mean and not the median is what nodes are compared with: a node near the median of some rows is the median of
+    others, and is closer to its peers than it is; the spread of the nodes between the ends would be too small."""
 
     nodes: NDArray[np.int64]
     middle: Floats
+    centre: Floats
     sd: Floats
     low: Floats
     high: Floats
@@ -153,7 +157,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Judged:
-    """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' median, as a
+    """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' mean, as a
     logarithm of cost."""
 
     model: HardwareModel
@@ -163,10 +167,10 @@ class Judged:
 
 
 def judged(model: HardwareModel) -> Judged:
-    """Takes the model's values over: they are costs apart from the peers' median when it returns."""
+    """Takes the model's values over: they are costs apart from the peers' mean when it returns."""
     signs = np.array([-1 if row.is_rate else 1 for row in model.rows], np.float32)
     spread, costs = spreads(model.values), model.values
-    costs -= spread.middle[:, None]
+    costs -= spread.centre[:, None]
     costs *= signs[:, None]
     effects = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
     return Judged(model, spread, costs, _alike(model, effects))
@@ -179,20 +183,21 @@ def spreads(matrix: Floats) -> Spread:
         ordered = np.sort(np.ascontiguousarray(matrix[begin : begin + _AT_ONCE]), axis=1)  # with NaN at the ends
         nodes = (~np.isnan(ordered)).sum(axis=1)
         at = {share: _quantile(ordered, nodes, share) for share in (0.1, 0.25, 0.5, 0.75, 0.9)}
-        parts.append(Spread(nodes, at[0.5], _sd(ordered, nodes, at[0.5]), at[0.1], at[0.9]))
+        parts.append(Spread(nodes, at[0.5], *_centre_and_sd(ordered, nodes, at[0.5]), at[0.1], at[0.9]))
     return Spread(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) -> Floats:
-    """Of each line without its ends, as that of a normal distribution with them. 0 where there is no middle."""
+def _centre_and_sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) -> tuple[Floats, Floats]:
+    """Of each line without its ends; the sd as that of a normal distribution with them, 0 where nothing is between."""
     places = np.arange(ordered.shape[1])
     ends = np.ceil(_ILL * nodes).astype(int)
     inner = (places >= ends[:, None]) & (places < (nodes - ends)[:, None])
     apart = np.where(inner, ordered - middle[:, None], 0).astype(np.float64)
     counts = np.maximum(inner.sum(axis=1), 1)
-    variances = (apart**2).sum(axis=1) / counts - (apart.sum(axis=1) / counts) ** 2
+    means = apart.sum(axis=1) / counts
+    variances = np.maximum((apart**2).sum(axis=1) / counts - means**2, 0)
     shares = [_share_of_sd(int(end), int(several)) for end, several in zip(ends, nodes, strict=True)]
-    return np.asarray(np.sqrt(np.maximum(variances, 0)) / shares, np.float32)
+    return (middle + means).astype(np.float32), (np.sqrt(variances) / shares).astype(np.float32)
 
 
 @lru_cache(maxsize=4096)
@@ -238,8 +243,8 @@ def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tu
         before = of_level if level.name == "node" else spreads(level.uncorrected)
         for line, node, reach in _candidates(level, of_level):
             name, rows = level.scopes[line]
-            corrected = float(level.costs[line, node] - of_level.middle[line])
-            uncorrected = float(level.uncorrected[line, node] - before.middle[line])
+            corrected = float(level.costs[line, node] - of_level.centre[line])
+            uncorrected = float(level.uncorrected[line, node] - before.centre[line])
             more, sign = _more(model, rows, node, typical), copysign(1, corrected)
             sds = [float((spread_of.sd[line] ** 2 + more) ** 0.5) for spread_of in (of_level, before)]
             if abs(corrected) <= reach * sds[0] or sign * uncorrected <= reach * sds[1]:
@@ -302,7 +307,7 @@ def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float
             least = np.maximum(np.nan_to_num(reaches * spread.sd, nan=np.inf), log1p(LEAST_EFFECT))
         for at in range(0, len(level.costs), _AT_ONCE):
             some = slice(at, at + _AT_ONCE)
-            for line, node in np.argwhere(sign * (level.costs[some] - spread.middle[some, None]) > least[some, None]):
+            for line, node in np.argwhere(sign * (level.costs[some] - spread.centre[some, None]) > least[some, None]):
                 yield int(line) + at, int(node), float(reaches[line + at])
 
 

@@ -145,7 +145,7 @@ def _worst(judged: Judged, row: int) -> tuple[Figure | str, str]:
     """The value of the slowest node, or of the one that has most, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
-    value = exp(judged.spread.middle[row] + (-cost if about.is_rate else cost))
+    value = exp(judged.spread.centre[row] + (-cost if about.is_rate else cost))
     return quantity(value, about.unit), clean(judged.model.nodes[node])
 
 
