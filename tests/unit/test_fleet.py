@@ -343,7 +343,7 @@ def test_the_verb_prints_the_sentence_the_json_and_the_page(
     assert main(["fleet", "report", str(written), "--format", "json"]) == TRIPPED
     (told,) = json.loads(capsys.readouterr().out)["named"]
     assert main(["fleet", "report", str(written), "--format", "drain"]) == TRIPPED
-    assert capsys.readouterr().out == f"n7 {told['reasons'][0]}\n"
+    assert capsys.readouterr().out == f"n7 toll: {told['reasons'][0]}\n"
     assert main(["fleet", "report", str(written), "--format", "csv"]) == 2
     assert main(["fleet", "report", str(tmp_path / "none"), str(tmp_path / "no")]) == 2
 

@@ -158,6 +158,9 @@ def gate(
 def _end_runs(gated_runs: Gated, strict: bool, ignore_missing: bool) -> None:
     """Raises Failure: 3 where a row is slower, 7 where rows are missing, 4 with --strict where nothing is decided."""
     slower, missing = gated_runs.decision.of("slower"), gated_runs.missing
+    if gated_runs.broken:
+        more = f" and {len(gated_runs.broken) - 1} more rows" if len(gated_runs.broken) > 1 else ""
+        raise Failure(f"beyond its limit: {gated_runs.broken[0]}{more}", TRIPPED)
     if slower and not gated_runs.unlike:
         more = f" and {len(slower) - 1} more rows" if len(slower) > 1 else ""
         raise Failure(f"slower by more than the limit: {slower[0].judged.name}{more}", TRIPPED)

@@ -36,6 +36,9 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Compare and gate": {
         "compare": Verb("compare:compare", "Compare runs against the first one."),
         "gate": Verb("compare:gate", "Exit with 3 if a row or command is slower than the reference by more than 5 %."),
+        "health": Verb(
+            "health:health", "Measure ten rows, and exit with 3 if this machine is slower than it should be."
+        ),
         "history": Verb("show:history", "Print rows over all runs of a machine, and when they changed."),
     },
     "Other machines": {

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `toll gate` judges: two stored runs of one system, with a limit for each row."""
+"""What `toll gate` judges: two stored runs of one system, with a limit for each row; and the absolute limits that a run
+is held to by `toll gate`, `toll health` and `toll fleet report`."""
 
 from __future__ import annotations
 
+import re
 import shlex
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -15,9 +17,11 @@ from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
 from tollmeter.library.comparing import compared
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.library.timed import ratios
-from tollmeter.model import Failure, Opposed, Results
+from tollmeter.model import Failure, Index, Machine, Opposed, Results, Row
+from tollmeter.plan.values import with_bytes
 from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.gated import Gated, GatedCommands
+from tollmeter.report.numbers import quantity
 from tollmeter.report.timed import TIME
 
 NO_LIMIT = "none"
@@ -27,11 +31,53 @@ _OF_A_NAME = "host"
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What rows may be at most or at least, in the unit that is written."""
+
+    glob: str
+    is_most: bool
+    value: float
+    unit: str
+
+    def broken_by(self, row: Row, machine: Machine) -> str:
+        """How a row is beyond it with its whole 95 % interval; empty where it is not, or is another row."""
+        name = full_name(row)
+        if row.low is None or row.high is None or not fnmatchcase(name, with_bytes(self.glob, machine)):
+            return ""
+        scale = scale_of(self.unit, row.unit)
+        if scale is None:
+            raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {row.unit}")
+        is_broken = row.low > self.value * scale if self.is_most else row.high < self.value * scale
+        return f"{name}: {quantity(row.median or 0, row.unit)}, {self.words}" if is_broken else ""
+
+    @property
+    def words(self) -> str:
+        return f"{'at most' if self.is_most else 'at least'} {self.value:g} {self.unit}"
+
+
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_OF_TIME = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def scale_of(written: str, unit: str) -> float | None:
+    """How many of a row's unit one of the written unit is; None where it is another quantity."""
+    if unit == "ns":
+        return _OF_TIME.get(written)
+    return _PREFIXES.get(written.removesuffix(unit)) if written.endswith(unit) else None
+
+
+@dataclass(frozen=True)
 class Limits:
-    """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one."""
+    """The largest slowdown, as a share, by the first glob that matches (None: not judged), or the usual one. bounds:
+    absolute limits, all of which hold."""
 
     usual: float = USUAL_LIMIT
     globs: tuple[tuple[str, float | None], ...] = ()
+    bounds: tuple[Bound, ...] = ()
+
+    def broken(self, index: Index) -> list[str]:
+        """The rows of a run beyond an absolute limit. Raises Failure (2) where a unit does not fit."""
+        return [why for row in index.rows for bound in self.bounds if (why := bound.broken_by(row, index.machine))]
 
     def of(self, name: str) -> float | None:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
@@ -51,7 +97,8 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     apart = unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
-    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison, limits))
+    broken = tuple(limits.broken(comparison.runs[1].index))
+    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison, limits), broken)
 
 
 def missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:
@@ -76,10 +123,14 @@ def read_limits(usual: str | None, path: Path | None) -> Limits:
     written = usual or table.pop("limit", None)
     table.pop("limit", None)
     rows = table.pop("rows", [])
-    globs = tuple(_glob(entry, path) for entry in (rows if isinstance(rows, list) else [rows]))
+    entries = [_entry(entry, path) for entry in (rows if isinstance(rows, list) else [rows])]
     if table:
         raise Failure(f"{path}: unknown key {next(iter(table))!r}: known: limit, [[rows]]")
-    return Limits(USUAL_LIMIT if written is None else _limit(written, "--limit" if usual else f"{path}: limit"), globs)
+    return Limits(
+        USUAL_LIMIT if written is None else _limit(written, "--limit" if usual else f"{path}: limit"),
+        tuple(_glob(entry, path) for entry in entries if "limit" in entry),
+        tuple(bound for entry in entries for bound in _bounds(entry, path)),
+    )
 
 
 def _table(path: Path) -> dict[str, object]:
@@ -91,11 +142,33 @@ def _table(path: Path) -> dict[str, object]:
         raise Failure(f"{path}: {error}") from error
 
 
-def _glob(entry: object, path: Path | None) -> tuple[str, float | None]:
-    if not isinstance(entry, dict) or set(entry) != {"row", "limit"} or not isinstance(entry["row"], str):
-        raise Failure(f"{path}: each of [[rows]] has row, a glob, and limit")
+def _entry(entry: object, path: Path | None) -> dict[str, str]:
+    known = ("limit", *_BOUNDS)
+    if not isinstance(entry, dict) or not isinstance(entry.get("row"), str) or not {*entry} <= {"row", *known}:
+        raise Failure(f"{path}: each of [[rows]] has row, a glob, and some of {', '.join(known)}")
+    if len(entry) == 1:
+        raise Failure(f"{path}: {entry['row']!r} has no limit: {', '.join(known)}")
+    return entry
+
+
+def _glob(entry: dict[str, str], path: Path | None) -> tuple[str, float | None]:
     limit = None if entry["limit"] == NO_LIMIT else _limit(entry["limit"], f"{path}: limit of {entry['row']}")
     return entry["row"], limit
+
+
+_BOUNDS = {"at_most": True, "at_least": False}
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-zµ/]+)")
+
+
+def _bounds(entry: dict[str, str], path: Path | None) -> Iterator[Bound]:
+    for name, is_most in _BOUNDS.items():
+        if name in entry:
+            found = _QUANTITY.fullmatch(str(entry[name]))
+            if not found:
+                raise Failure(
+                    f"{path}: {name} of {entry['row']}: expected a number and a unit, as '130 ns' or '40 GB/s'"
+                )
+            yield Bound(entry["row"], is_most, float(found[1]), found[2])
 
 
 def _limit(written: object, option: str) -> float:

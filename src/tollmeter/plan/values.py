@@ -2,7 +2,7 @@
 """The values of a parameter: its default sweep, and what a person or a suite writes in its place.
 
 A size is written `4096`, `32KiB`, `1.5MiB`, or in terms of this machine's data caches: `0.5xL1`, `2xL2`, `4xLAST`.
-`1KiB..64KiB` is the default sweep between these two."""
+`1KiB..64KiB` is the default sweep between these two. `1xCPUS` is as many as the CPUs that may be used."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _LEAST_SHARE = 4
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
+_OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
 _LINE_BYTES = 64
 _LONGEST_QUOTED = 60
 
@@ -152,14 +153,23 @@ def relative_bytes(text: str, machine: Machine) -> int | None:
     return max(_LINE_BYTES, min(round(exact), most_bytes(machine)) // _LINE_BYTES * _LINE_BYTES)
 
 
+def with_bytes(text: str, machine: Machine) -> str:
+    """The text with each size in terms of a cache as a number of bytes."""
+    return _RELATIVE.sub(lambda size: str(relative_bytes(size[0], machine)), text)
+
+
 def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     text = text.strip()
+    if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text)):
+        return max(1, int(float(of_cpus[1]) * (len(machine.allowed_cpus) or machine.cpus)))
     relative = relative_bytes(text, machine) if parameter.kind == "size" else None
     return _plain_number(parameter, text) if relative is None else relative
 
 
 def portable(parameter: Parameter, text: str) -> str:
     """The same number or size as the runner of a bundle reads it, which knows the machine. Raises Failure (2)."""
+    if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text.strip())):
+        return f"{of_cpus[1]}xCPUS"
     relative = _RELATIVE.fullmatch(text.strip())
     return f"{relative[1]}x{relative[2].upper()}" if relative else f"{_plain_number(parameter, text.strip())}"
 

@@ -155,16 +155,22 @@ def _worst(judged: Judged, row: int) -> tuple[Figure | str, str]:
 def drain_reasons(models: Sequence[Judged]) -> bytes:
     """A line for each named node: its host's name, and what differs in one line, as `scontrol update` takes it."""
     lines = [
-        f"{_host(node)} {_reason(judged.model, effect)}\n"
+        f"{_host(node)} toll: {'; '.join(reasons_of(judged, node))}\n"
         for judged in models
         for named in judged.named
-        for node, effect in zip(named.nodes, _of_each(named), strict=True)
+        for node in named.nodes
     ]
     return "".join(lines).encode()
 
 
-def _of_each(named: Named) -> list[Effect]:
-    return [dataclasses.replace(named.effects[0], cost=cost) for cost in named.costs]
+def reasons_of(judged: Judged, node: str) -> list[str]:
+    """What differs on a node that is named; of several nodes that are ill in the same way, the largest effect."""
+    for named in judged.named:
+        if node in named.nodes:
+            first = dataclasses.replace(named.effects[0], cost=named.costs[named.nodes.index(node)])
+            effects = (first,) if len(named.nodes) > 1 else named.effects[:MOST_EFFECTS]
+            return [_reason(judged.model, effect) for effect in effects]
+    return []
 
 
 def _host(node: str) -> str:
@@ -174,7 +180,7 @@ def _host(node: str) -> str:
 
 def _reason(model: HardwareModel, effect: Effect) -> str:
     sentence = f"{_percent(model, effect, effect.cost)} {_direction(model, effect)} its {effect.peers} peers"
-    return clean(f"toll: {_what(model, effect)} {sentence}")
+    return clean(f"{_what(model, effect)} {sentence}")
 
 
 # ---- as JSON --------------------------------------------------------------------------------------------------------
@@ -201,7 +207,7 @@ def _rows(judged: Judged) -> list[dict[str, Any]]:
 def _named(judged: Judged, named: Named) -> dict[str, Any]:
     return {
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
-        "reasons": [_reason(judged.model, effect) for effect in _of_each(named)],
+        "reasons": ["; ".join(reasons_of(judged, node)) for node in named.nodes],
         "effects": [
             {"level": effect.level, "name": _what(judged.model, effect), "cost": exp(effect.cost) - 1,
              "half_width": effect.half, "peers": effect.peers, "peers_sd": effect.sd, "rows": len(effect.rows)}

@@ -28,13 +28,15 @@ HOPELESS = 1.0
 @dataclass(frozen=True)
 class Gated:
     """unlike: why the two runs cannot decide about the code, empty where they can. unused: globs of limits that no row
-    matches. missing: the rows of the reference that have no number in the new run."""
+    matches. missing: the rows of the reference that have no number in the new run. broken: rows beyond an absolute
+    limit."""
 
     compared: Compared
     decision: Decision
     unlike: tuple[str, ...]
     unused: tuple[str, ...]
     missing: tuple[str, ...]
+    broken: tuple[str, ...] = ()
 
 
 def sentences(gated: Gated) -> list[str]:
@@ -46,6 +48,7 @@ def sentences(gated: Gated) -> list[str]:
         rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
         amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
     amiss += [f"No row matches {glob!r}, which the limits name." for glob in gated.unused]
+    amiss += [f"Beyond its limit: {row}." for row in gated.broken]
     if gated.unlike:
         why = f"Inconclusive: {'; '.join(gated.unlike)}. Only quiet runs of one system can show a change in the code."
         return [why, *amiss]
@@ -125,7 +128,8 @@ def markdown(gated: Gated) -> str:
 
 class GateDocument(Record, frozen=True):
     """What `toll gate --format json` prints. passes: None where the runs cannot decide, for the reasons in unlike.
-    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run."""
+    unused: globs of limits that no row matches. missing: rows of the reference without a number in the new run. broken:
+    rows of the new run beyond an absolute limit, which fails it whatever the runs can decide."""
 
     format: int
     passes: bool | None
@@ -133,14 +137,19 @@ class GateDocument(Record, frozen=True):
     unused: tuple[str, ...]
     missing: tuple[str, ...]
     decision: Decision
+    broken: tuple[str, ...] = ()
 
 
 def document(gated: Gated) -> str:
     gate_document = GateDocument(
-        format=FORMAT, passes=None if gated.unlike else gated.decision.passes, unlike=gated.unlike,
-        unused=gated.unused, missing=gated.missing, decision=gated.decision,
+        format=FORMAT, passes=_passes(gated), unlike=gated.unlike, unused=gated.unused, missing=gated.missing,
+        decision=gated.decision, broken=gated.broken,
     )  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(gate_document)).decode() + "\n"
+
+
+def _passes(gated: Gated) -> bool | None:
+    return False if gated.broken else None if gated.unlike else gated.decision.passes
 
 
 # ---- two commands ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll health`: measure what matters, and say whether this machine is as fast as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter import starting
+from tollmeter.catalog import check_known
+from tollmeter.cli.compare import TRIPPED
+from tollmeter.cli.printing import print_blocks, write
+from tollmeter.library.options import Options
+from tollmeter.model import Failure
+
+if TYPE_CHECKING:
+    from tollmeter.library.health import Health
+
+FORMATS = ("table", "json", "prometheus", "drain")
+UNMEASURED, INTERRUPTED = 1, 130
+
+
+def health(
+    words: Annotated[
+        list[str] | None, typer.Argument(help="further probes to measure, such as kernel.disk_file")
+    ] = None,
+    *,
+    reference: Annotated[str | None, typer.Option(help="a run of this machine, or a dataset of its peers")] = None,
+    limit: Annotated[str | None, typer.Option(help="how much slower a row may be [5%, or the file's]")] = None,
+    limits: Annotated[Path | None, typer.Option(help="a TOML file with a limit for each pattern of rows")] = None,
+    budget: Annotated[str | None, typer.Option(help="total wall time [60s]")] = None,
+    run: Annotated[str | None, typer.Option(help="judge this run, and measure nothing")] = None,
+    folder: Annotated[Path | None, typer.Option(help="scratch folder, on the disk to measure [the run's]")] = None,
+    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+) -> None:
+    """Measure ten rows that matter, and say whether this machine is as fast as it should be.
+
+    Exit code: 0 healthy; 3 slower than its reference, than an absolute limit, or one memory node than the others; 1 if
+    it could not be measured. drain: one line, the reason."""
+    check_known("format", form, FORMATS)
+    from tollmeter.library import places
+    from tollmeter.library.gating import read_limits
+    from tollmeter.library.health import health as health_of
+
+    allowed = read_limits(limit, limits)
+    measured = places.find_run(run) if run else _measured(tuple(words or ()), budget, folder)
+    found = health_of(measured, reference, allowed)
+    _write(found, form, out)
+    if found.slower:
+        raise Failure(f"slower than it should be: {found.slower[0]}{_more(found.slower)}", TRIPPED)
+    if found.unmeasured:
+        raise Failure(f"not measured: {found.unmeasured[0]}{_more(found.unmeasured)}", UNMEASURED)
+
+
+def _more(some: tuple[str, ...]) -> str:
+    return f" and {len(some) - 1} more" if len(some) > 1 else ""
+
+
+def _measured(words: tuple[str, ...], budget: str | None, folder: Path | None) -> Path:
+    """The folder of a new run. Raises Failure (130) after a signal."""
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.health import PRECISION, SUITE
+    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.prepare import prepared
+
+    options = Options(
+        (SUITE, *words),
+        None,
+        budget,
+        None,
+        None,
+        None,
+        "table",
+        True,
+        starting.began(),
+        precision=PRECISION,
+        folder=folder,
+    )
+    with starting.realtime_priority(wanted=options.is_urgent):
+        ready = prepared(options)
+    with Stopping() as stopping:
+        done = measured(ready, options, unseen, stopping).folder
+        if stopping.asked:
+            raise Failure("interrupted", INTERRUPTED)
+    return done
+
+
+def _write(found: Health, form: str, out: Path | None) -> None:
+    from tollmeter.report import health as report
+
+    judged = found.slower, found.unmeasured
+    if form == "table" and out is None:
+        print_blocks([*report.sentences(*judged), report.table(found.results.index.rows)])
+    elif form in ("table", "drain"):
+        write(report.reason(*judged).encode(), out)
+    else:
+        written = {"json": report.as_json, "prometheus": report.prometheus}[form]
+        write(written(found.results, *judged), out)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a run of the suite `health` shows a healthy machine: its rows beside a reference run or a dataset of its
+peers, beside absolute limits, and those of its memory nodes beside each other."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import expm1
+from pathlib import Path
+
+from tollmeter.judgement.fleet import LEAST_NODES, Judged
+from tollmeter.library.derive import add_to_dataset, open_run
+from tollmeter.library.fleet_collecting import judged_machines
+from tollmeter.library.gating import Limits, gated
+from tollmeter.model import Failure, Results, Row
+from tollmeter.numbers.readings import RATES
+from tollmeter.report.compared_rows import full_name
+from tollmeter.report.fleet import reasons_of
+from tollmeter.report.numbers import percent, quantity
+from tollmeter.store.export import machine_name
+from tollmeter.store.fleet import is_dataset
+
+SUITE = "health"
+PRECISION = "5%"
+_TABLES = ("rows", "machines")
+
+
+@dataclass(frozen=True)
+class Health:
+    """slower: what a reason to drain names, what is beyond a limit first. unmeasured: why the machine cannot be called
+    healthy although nothing is slower."""
+
+    results: Results
+    slower: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        return not self.slower and not self.unmeasured
+
+
+def health(folder: Path, reference: str | None, limits: Limits) -> Health:
+    """Raises Failure: 2 where the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
+    results = open_run(folder)
+    slower = [*limits.broken(results.index), *unlike_nodes(results.index.rows, limits.usual)]
+    unmeasured = [*_without_interval(results.index.rows)]
+    if reference is not None:
+        beside = _beside_peers if is_dataset(Path(reference)) else _beside_run
+        more, missing = beside(folder, reference, limits)
+        slower += more
+        unmeasured += missing
+    return Health(results, tuple(slower), tuple(unmeasured))
+
+
+def _without_interval(rows: Sequence[Row]) -> Iterator[str]:
+    """Rows that this machine has and that did not converge."""
+    for row in rows:
+        if row.status != "unsupported" and not row.settled:
+            is_wide = row.low is not None and row.high is not None and row.low > 0
+            width = f"±{percent((row.high / row.low) ** 0.5 - 1)}" if is_wide and row.high and row.low else ""
+            yield f"{full_name(row)}: {row.reason or width or f'{row.visits} visits'}"
+
+
+# ---- the machine's own parts ----------------------------------------------------------------------------------------
+
+
+def unlike_nodes(rows: Iterable[Row], limit: float) -> Iterator[str]:
+    """Memory nodes that are slower to their own CPUs than every other node is, by more than the limit."""
+    alike: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        own = row.parameters
+        if row.low and row.high and "node" in own and own["node"] == own.get("home"):
+            rest = tuple((name, value) for name, value in own.items() if name not in ("node", "home"))
+            alike.setdefault((row.probe, row.metric, row.abi, row.target, rest), []).append(row)
+    for several in alike.values():
+        for row in several:
+            others = [other for other in several if other is not row]
+            if others and all(_is_slower(row, other, limit) for other in others):
+                ends = " to ".join(dict.fromkeys(_value(other) for other in _ends(others)))
+                yield f"memory node {row.parameters['node']}: {_value(row)}, peers {ends}"
+
+
+def _value(row: Row) -> str:
+    return str(quantity(row.median or 0, row.unit))
+
+
+def _ends(rows: Sequence[Row]) -> tuple[Row, Row]:
+    return min(rows, key=lambda row: row.median or 0), max(rows, key=lambda row: row.median or 0)
+
+
+def _is_slower(row: Row, other: Row, limit: float) -> bool:
+    """With the whole intervals of both."""
+    if not (row.low and row.high and other.low and other.high):
+        return False
+    is_rate = row.unit in RATES or row.better == "more"
+    return other.low > row.high * (1 + limit) if is_rate else row.low > other.high * (1 + limit)
+
+
+# ---- a reference ----------------------------------------------------------------------------------------------------
+
+
+def _beside_run(folder: Path, reference: str, limits: Limits) -> tuple[list[str], list[str]]:
+    compared = gated(reference, str(folder), limits)
+    if compared.unlike:
+        return [], [f"beside {reference}: {'; '.join(compared.unlike)}"]
+    failed = compared.decision.of("slower")
+    more = [f"{row.judged.name} {percent(expm1(row.judged.log_ratio))} slower than the reference" for row in failed]
+    return more, [f"{name}: no number, which the reference has" for name in compared.missing]
+
+
+def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], list[str]]:
+    """The dataset's own runs of this machine do not count: it is compared with the others."""
+    own = machine_name(open_run(folder).index.machine)
+    with tempfile.TemporaryDirectory() as scratch:
+        for table in _TABLES:
+            (Path(scratch) / table).mkdir()
+            for machine in (Path(dataset) / table).glob("machine=*"):
+                if machine.name != f"machine={own}":
+                    (Path(scratch) / table / machine.name).symlink_to(machine.resolve())
+        add_to_dataset(folder, Path(scratch), _TABLES)
+        try:
+            models = judged_machines([scratch])
+        except Failure as failure:
+            return [], [f"beside {dataset}: {failure.sentence}"]
+    return _of_own(own, models)
+
+
+def _of_own(own: str, models: Sequence[Judged]) -> tuple[list[str], list[str]]:
+    model = next(judged for judged in models if own in judged.model.nodes)
+    if len(model.model.nodes) < LEAST_NODES:
+        return [], [
+            f"{len(model.model.nodes) - 1} peers of its CPU, kernel and caches, and {LEAST_NODES - 1} are needed"
+        ]
+    return reasons_of(model, own), []

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The health of a machine in words, as one line for a drain's reason, as JSON, and as Prometheus' text format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tollmeter.model import Results, Row
+from tollmeter.numbers.readings import RATES
+from tollmeter.report.compared_rows import full_name
+from tollmeter.report.numbers import of_row
+from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.text_layout import clean
+
+MOST_NAMED = 3
+_OF_A_SECOND = 1e9
+
+
+def sentences(slower: Sequence[str], unmeasured: Sequence[str]) -> list[str]:
+    """The result first."""
+    if slower:
+        first = "Slower than it should be:"
+    elif unmeasured:
+        first = "Not measured well enough to call it healthy:"
+    else:
+        return ["Healthy: no row is slower than it should be."]
+    lines = [f"{clean(line)}." for line in slower or unmeasured]
+    return [
+        first,
+        *lines,
+        *([f"{len(unmeasured)} rows or comparisons have no answer."] if slower and unmeasured else []),
+    ]
+
+
+def table(rows: Sequence[Row]) -> Table:
+    return Table(
+        [Column("Rows"), Column("median", True)],
+        [Line((full_name(row), of_row(row))) for row in rows if row.status != "unsupported"],
+    )
+
+
+def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
+    """One line, as `scontrol update ... Reason=` takes it; empty for a healthy machine."""
+    some, kind = (slower, "") if slower else (unmeasured, "not measured: ")
+    more = f"; {len(some) - MOST_NAMED} more" if len(some) > MOST_NAMED else ""
+    return f"toll: {kind}{clean('; '.join(some[:MOST_NAMED]))}{more}\n" if some else ""
+
+
+def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
+    told = {
+        "healthy": not slower and not unmeasured, "slower": slower, "unmeasured": unmeasured,
+        "run": results.index.run.folder, "host": results.index.machine.host,
+        "rows": [{"name": full_name(row), "unit": row.unit, "status": row.status, "median": row.median, "low": row.low,
+                  "high": row.high, "state": row.state, "converged": row.settled} for row in results.index.rows],
+    }  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode(told)) + b"\n"
+
+
+# ---- Prometheus -----------------------------------------------------------------------------------------------------
+
+
+def prometheus(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
+    """Text format 0.0.4, as node_exporter's textfile collector reads it. toll_health: 1 healthy, 0 slower, -1 not
+    measured."""
+    rows = [row for row in results.index.rows if row.median is not None and row.status == "ok"]
+    lines = ["# HELP toll_health 1 healthy, 0 slower than it should be, -1 not measured.", "# TYPE toll_health gauge"]
+    lines.append(f"toll_health {0 if slower else -1 if unmeasured else 1}")
+    lines += _gauge("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND)
+    lines += _gauge("toll_bytes_per_second", "Bandwidth.", [row for row in rows if row.unit == "B/s"], 1)
+    others = [row for row in rows if row.unit in RATES and row.unit != "B/s"]
+    return "\n".join([*lines, *_gauge("toll_per_second", "Rate of operations.", others, 1), ""]).encode()
+
+
+def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterator[str]:
+    if rows:
+        yield f"# HELP {name} {about}"
+        yield f"# TYPE {name} gauge"
+    for row in rows:
+        parameters = " ".join([row.metric, *(f"{key}={value}" for key, value in row.parameters.items())])
+        labels = {"probe": row.probe, "parameters": parameters, "abi": row.abi, "state": row.state or ""}
+        written = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+        yield f"{name}{{{written}}} {(row.median or 0) / divisor:.6g}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
