@@ -76,6 +76,7 @@ ELSEWHERE = {
     "toll gate --strict": ("tests/unit/test_gate.py", '"--strict"'),
     "toll gate --": ("tests/unit/test_gated_commands.py", "two_commands"),
     "toll gate --limit": ("tests/unit/test_gated_commands.py", "two_commands"),
+    "toll health": ("tests/unit/test_health.py", '"health"'),
     "toll publish": ("tests/unit/test_published.py", '"publish", "r01"'),
     "toll gallery": ("tests/unit/test_published.py", '"gallery", "file.json"'),
     "toll fleet submit": ("tests/fleet/test_slurm.py", '"fleet", "submit"'),
