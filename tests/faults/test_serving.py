@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import html
 import http.client
 import re
 import shutil
@@ -18,9 +19,11 @@ import pytest
 import example_runs
 from tollmeter.cli import watching
 from tollmeter.library import places, serving
-from tollmeter.library.derive import open_run
+from tollmeter.library.derive import open_index, open_run
 from tollmeter.model import Failure
+from tollmeter.report.gallery import numbers_of
 from tollmeter.report.page import render
+from tollmeter.report.tables import cpu_of
 from tollmeter.store.journal import NAME, Tail, is_written
 from waiting import LONG_S
 
@@ -64,6 +67,9 @@ def test_the_list_leads_to_each_run_and_its_page(server: serving.Server, run: Pa
     before = {path: path.read_bytes() for path in run.iterdir()}
     status, listed, _ = asked(server, f"/{server.token}/")
     assert status == 200 and f'href="{run.name}"' in listed
+    index = open_index(run)
+    shown = [cpu_of(index.machine), numbers_of(index)["call"], "system call"]
+    assert all(word in html.unescape(listed) for word in shown)
     status, page, headers = asked(server, f"/{server.token}/{run.name}")
     assert status == 200 and page.startswith("<!doctype html>") and 'id="provenance"' in page
     assert 'href="./"' in page and 'href="./"' not in render(open_run(run)), "back to the list, where there is one"

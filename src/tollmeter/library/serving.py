@@ -19,8 +19,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run, open_two
 from tollmeter.model import Failure
-from tollmeter.report import chart_style
+from tollmeter.report.gallery import numbers_of
 from tollmeter.report.run_verdict import called
+from tollmeter.report.tables import cpu_of
 from tollmeter.store.journal import NAME, is_written
 
 LOOPBACK = "127.0.0.1"
@@ -28,11 +29,10 @@ TOKEN_BYTES = 16
 RENEW_S = 20
 """A page takes a second or two of one CPU to make: less often disturbs what is measured less."""
 KIND = "text/html; charset=utf-8"
-STYLE = (
-    "body{font:16px/1.6 system-ui,sans-serif;max-width:60rem;margin:3rem auto;padding:0 1rem;background:var(--ground);"
-    "color:var(--ink)}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem 1rem .3rem 0;"
-    "border-bottom:1px solid var(--line)}a{color:var(--accent)}"
-)
+LIST = "body {display:block} td {white-space:normal; overflow-wrap:anywhere} td:is(:nth-child(2), :nth-child(3)) "
+LIST += "{min-width:9rem}"
+"""A list has no contents beside it. A run is named after its probes, without a blank."""
+COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
 
 
 class Server(ThreadingHTTPServer):
@@ -155,17 +155,18 @@ def _is_measured(folder: Path) -> bool:
 
 def _list_of_runs() -> str:
     """The newest first, with the verdict of each, and which is measured now."""
+    from tollmeter.report.page import styles
+
     lines = "".join(map(_line, reversed(places.run_folders())))
-    light, dark = (f":root{{{chart_style.variables(palette)}}}" for palette in (chart_style.LIGHT, chart_style.DARK))
-    style = f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    heads = "".join(f"<th>{name}" for name in ("", "run", "machine", *COLUMNS.values(), "verdict"))
     table = (
-        "<form><table><thead><tr><th><th>run<th>began<th>verdict<th>known</thead>"
-        f"<tbody>{lines}</tbody></table><p><button>Draw two ticked runs in the same charts</button></form>"
+        f'<form><div class="scroll"><table><thead><tr>{heads}</thead><tbody>{lines}</tbody></table></div>'
+        '<p class="aside"><button>Draw two ticked runs in the same charts</button></form>'
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>runs · tollmeter</title><style>{style}{STYLE}</style><h1>Runs</h1>"
-        f"{table if lines else '<p>There is no run yet.'}</html>"
+        f"<title>runs · tollmeter</title><style>{styles()}{LIST}</style><main><p class=over>tollmeter<h1>Runs</h1>"
+        f"{table if lines else '<p>There is no run yet.'}</main></html>"
     )
 
 
@@ -174,12 +175,13 @@ def _line(folder: Path) -> str:
     tick = f'<td><input type="checkbox" name="run" value="{name}" aria-label="{name}">'
     link = f'<td><a href="{quote(folder.name)}">{name}</a>'
     if _is_measured(folder):
-        return f"<tr>{tick}{link}<td><td>measuring now<td></tr>"
+        return f"<tr>{tick}{link}<td colspan=5>measuring now</tr>"
     try:
-        run = open_index(folder).run
+        index = open_index(folder)
     except Failure as failure:
-        return f"<tr><td><td>{name}<td colspan=3>{html.escape(failure.sentence)}</tr>"
-    cells = (run.started[:16].replace("T", " "), called(run), f"{run.settled} of {run.points} points")
+        return f"<tr><td><td>{name}<td colspan=5>{html.escape(failure.sentence)}</tr>"
+    numbers = numbers_of(index)
+    cells = (cpu_of(index.machine), *(numbers[key] for key in COLUMNS), called(index.run))
     return f"<tr>{tick}{link}{''.join(f'<td>{html.escape(cell)}' for cell in cells)}</tr>"
 
 

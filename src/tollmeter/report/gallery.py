@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tollmeter.files import own_folder, write_whole
-from tollmeter.model import Failure
+from tollmeter.model import Failure, Index
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
@@ -59,14 +59,14 @@ def _summary(published: Published) -> dict[str, Any]:
         "id": published.id, "name": cpu_of(machine), "cpus": machine.cpus,
         "memory": str(size(machine.memory_bytes)), "kernel": machine.kernel, "hypervisor": machine.hypervisor or "",
         "day": run.started[:10], "clock": f"{machine.core_clock_hz / 1e9:.2f} GHz" if machine.core_clock_hz else "",
-        "verdict": run.verdict, "suite": run.suite, **_answer(published),
+        "verdict": run.verdict, "suite": run.suite, **numbers_of(published.index),
     }  # fmt: skip
 
 
-def _answer(published: Published) -> dict[str, str]:
-    """What the list shows of the numbers: memory's latency and rate, and a system call."""
-    memory = published.index.hierarchy[-1] if published.index.hierarchy else None
-    call = next((toll for toll in published.index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
+def numbers_of(index: Index) -> dict[str, str]:
+    """What a list of machines or runs shows: memory's latency and read rate, and a system call; empty without one."""
+    memory = index.hierarchy[-1] if index.hierarchy else None
+    call = next((toll for toll in index.tolls if toll.toll == LISTED_TOLL and toll.value is not None), None)
     return {
         "load": str(of_level(memory).bare) if memory else "",
         "read": str(reading_of_level(memory).bare) if memory else "",

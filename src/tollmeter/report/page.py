@@ -71,16 +71,21 @@ def render(results: Results, runs: str = "") -> str:
     return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs})
 
 
+def styles(*sheets: str) -> str:
+    """The look of every page, and these sheets. The palettes are before the sheets that use them; on paper it is always
+    light."""
+    light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
+    grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
+    return "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
+
+
 def rendered(
     template: str, drawn: Sequence[Chart], words: Mapping[str, Any], *sheets: str, own: str = "", data: Any = None,
     loads: bool = False,
 ) -> str:  # fmt: skip
     """A page of these charts and words. sheets: styles beyond the page's own; own: the script of a page without charts,
     and the data that it reads; loads: whether it loads scripts beside the page."""
-    # The palettes are before the sheets that use them; on paper it is always light.
-    light, dark = chart_style.variables(chart_style.LIGHT), chart_style.variables(chart_style.DARK)
-    grounds = f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}@media print{{:root{{{light}}}}}"
-    style = "\n".join([grounds, *map(_template_text, ("page.css", *sheets))])
+    style = styles(*sheets)
     script, drawing = _template_text(own or "page.js"), bundle() if drawn else ""
     scripts = [drawing, script] if drawn else [script] if own else []
     beside = "'self' file: " if loads else ""  # from a disk no file is of the page's own origin
