@@ -23,8 +23,10 @@ from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, Judged, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet_collecting import judged_machines as report
+from tollmeter.library.gating import read_limits
 from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
+from tollmeter.report.compared_rows import full_name
 from tollmeter.report.fleet import as_json, blocks, distribution, heat_map, page, sentence
 from tollmeter.store import fleet as store_fleet
 from tollmeter.store.export import machine_name, write_tables
@@ -346,6 +348,19 @@ def test_the_verb_prints_the_sentence_the_json_and_the_page(
     assert capsys.readouterr().out == f"n7 toll: {told['reasons'][0]}\n"
     assert main(["fleet", "report", str(written), "--format", "csv"]) == 2
     assert main(["fleet", "report", str(tmp_path / "none"), str(tmp_path / "no")]) == 2
+
+
+def test_a_node_beyond_an_absolute_limit_is_named_though_its_peers_are_slow_too(
+    written: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typical = next(one for one in machine("x").index.rows if one.unit == "ns" and one.median and one.median > 1)
+    level = 1.07 * (typical.median or 0)
+    (tmp_path / "limits.toml").write_text(f'[[rows]]\nrow = "{full_name(typical)}"\nat_most = "{level:.6f} ns"\n')
+    (judged, _) = report([str(written)], read_limits(None, tmp_path / "limits.toml").bounds)
+    assert [node.split("-")[0] for node, _ in judged.broken] == ["n7"]
+    limits = ("--limits", str(tmp_path / "limits.toml"))
+    assert main(["fleet", "report", str(written), *limits, "--format", "drain"]) == TRIPPED
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"n7 toll: {full_name(typical)}: ")
 
 
 def test_equal_machines_have_equal_names() -> None:

@@ -28,6 +28,7 @@ def report(
         list[str], typer.Argument(help="a dataset of `toll export --dataset`, or runs of several machines")
     ],
     *,
+    limits: Annotated[Path | None, typer.Option(help="a TOML file with absolute limits, as of toll gate")] = None,
     every: Annotated[bool, typer.Option("--all", help="the distribution of every row")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
@@ -37,8 +38,9 @@ def report(
     drain: a line for each of these machines, its host name and a reason. The exit code is 3 if there are any."""
     check_known("format", form, FORMATS)
     from tollmeter.library.fleet_collecting import judged_machines
+    from tollmeter.library.gating import read_limits
 
-    models = judged_machines(runs)
+    models = judged_machines(runs, read_limits(None, limits).bounds)
     if form == "table" and out is None:
         _print(models, whole=every)
     elif form == "table":
@@ -51,6 +53,9 @@ def report(
     if names:
         more = f" and {len(names) - 1} more nodes" if len(names) > 1 else ""
         raise Failure(f"unlike its peers: {names[0]}{more}", TRIPPED)
+    broken = [f"{node}: {row}" for judged in models for node, row in judged.broken]
+    if broken:
+        raise Failure(f"beyond its limit: {broken[0]}", TRIPPED)
 
 
 def _print(models: list[Judged], *, whole: bool) -> None:

@@ -80,6 +80,12 @@ class FleetRow:
         return self.unit in RATES or self.better == "more"
 
     @property
+    def full_name(self) -> str:
+        """As of a run's row: globs of limits match it."""
+        parameters = (f"{name}={value}" for name, value in self.parameters.items())
+        return " ".join((self.probe, self.metric, *parameters, self.abi, self.target))
+
+    @property
     def is_time(self) -> bool:
         return self.unit in ("ns", "cycle", *RATES)
 
@@ -158,12 +164,13 @@ class Named:
 @dataclass(frozen=True)
 class Judged:
     """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' mean, as a
-    logarithm of cost."""
+    logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row in words."""
 
     model: HardwareModel
     spread: Spread
     costs: Floats
     named: tuple[Named, ...]
+    broken: tuple[tuple[str, str], ...] = ()
 
 
 def judged(model: HardwareModel) -> Judged:

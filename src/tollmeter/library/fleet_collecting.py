@@ -14,7 +14,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +28,8 @@ from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
-from tollmeter.model import Failure
+from tollmeter.library.gating import Bound
+from tollmeter.model import Failure, Machine
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of
 from tollmeter.store.capture import Capture, Kept, captured
@@ -276,11 +279,12 @@ def _silence(attempt: Attempt | None) -> Iterator[str]:
 # ---- machines beside their peers ------------------------------------------------------------------------------------
 
 
-def judged_machines(names: Sequence[str]) -> list[Judged]:
+def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[Judged]:
     """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
-    Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be judged."""
+    bounds: absolute limits of rows. Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be
+    judged."""
     if len(names) == 1 and is_dataset(Path(names[0])):
-        return _judged(read_fleet(Path(names[0])))
+        return _judged(read_fleet(Path(names[0])), bounds)
     failures: list[tuple[str, Failure]] = []
     with tempfile.TemporaryDirectory() as scratch:
         for name in names:
@@ -293,10 +297,10 @@ def judged_machines(names: Sequence[str]) -> list[Judged]:
             notify(f"{name} is left out: {why.sentence}")
         if is_empty:
             raise failures[0][1]
-        return _judged(read_fleet(Path(scratch)))
+        return _judged(read_fleet(Path(scratch)), bounds)
 
 
-def _judged(fleet: Fleet) -> list[Judged]:
+def _judged(fleet: Fleet, bounds: Sequence[Bound]) -> list[Judged]:
     if not len(fleet.rows):
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
     rows = [_fleet_row(cells) for cells in fleet.rows]
@@ -307,11 +311,26 @@ def _judged(fleet: Fleet) -> list[Judged]:
     for model, columns in sorted(by_model.items(), key=lambda item: -len(item[1])):
         some = slice(None) if len(by_model) == 1 else columns
         names = [fleet.machines[column][0] for column in columns]
-        numbers = fleet.values[:, some], fleet.halves[:, some]
-        answers.append(judged(HardwareModel(model.words, names, rows, *numbers, model.last_cache)))
+        machine = Machine("", "", "", None, 0, 0, model.caches)
+        last = max(machine.data_sizes().values(), default=0)
+        made = HardwareModel(model.words, names, rows, fleet.values[:, some], fleet.halves[:, some], last)
+        broken = tuple(_broken(made, machine, bounds))
+        answers.append(replace(judged(made), broken=broken))
     if all(answer.spread.nodes.max() < 2 for answer in answers):
         raise Failure("no two machines of one CPU, kernel and caches have a row in common", NOTHING)
     return answers
+
+
+def _broken(model: HardwareModel, machine: Machine, bounds: Sequence[Bound]) -> Iterator[tuple[str, str]]:
+    """Each node with a row that is beyond a limit with its whole interval, and the row in words."""
+    for bound in bounds:
+        for place, row in enumerate(model.rows):
+            level = bound.level(row.full_name, row.unit, machine)
+            if level is None:
+                continue
+            for node, value, half in zip(model.nodes, model.values[place], model.halves[place], strict=True):
+                if value - half > log(level) if bound.is_most else value + half < log(level):
+                    yield node, bound.sentence(row.full_name, exp(float(value)), row.unit)
 
 
 def _fleet_row(cells: dict[str, object]) -> FleetRow:

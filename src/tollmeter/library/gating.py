@@ -39,16 +39,25 @@ class Bound:
     value: float
     unit: str
 
+    def level(self, name: str, unit: str, machine: Machine) -> float | None:
+        """The limit in a row's unit; None for a row that it does not name. Raises Failure (2) for another quantity."""
+        if not fnmatchcase(name, with_bytes(self.glob, machine)):
+            return None
+        scale = scale_of(self.unit, unit)
+        if scale is None:
+            raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {unit}")
+        return self.value * scale
+
     def broken_by(self, row: Row, machine: Machine) -> str:
         """How a row is beyond it with its whole 95 % interval; empty where it is not, or is another row."""
         name = full_name(row)
-        if row.low is None or row.high is None or not fnmatchcase(name, with_bytes(self.glob, machine)):
+        if row.low is None or row.high is None or (level := self.level(name, row.unit, machine)) is None:
             return ""
-        scale = scale_of(self.unit, row.unit)
-        if scale is None:
-            raise Failure(f"the limit {self.words} of {self.glob!r} has another unit than {name}, {row.unit}")
-        is_broken = row.low > self.value * scale if self.is_most else row.high < self.value * scale
-        return f"{name}: {quantity(row.median or 0, row.unit)}, {self.words}" if is_broken else ""
+        is_broken = row.low > level if self.is_most else row.high < level
+        return self.sentence(name, row.median or 0, row.unit) if is_broken else ""
+
+    def sentence(self, name: str, value: float, unit: str) -> str:
+        return f"{name}: {quantity(value, unit)}, {self.words}"
 
     @property
     def words(self) -> str:

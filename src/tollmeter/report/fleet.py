@@ -37,6 +37,7 @@ def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
         yield f"{clean(judged.model.name)}: {count(nodes, 'node')}, {count(rows, 'row')} that several have."
         yield from (sentence(judged, named) for named in judged.named)
+        yield from (clean(f"{node}: {row}.") for node, row in judged.broken)
         yield _tally(judged)
         table = distribution(judged, None if whole else MOST_ROWS)
         if table:
@@ -160,6 +161,7 @@ def drain_reasons(models: Sequence[Judged]) -> bytes:
         for named in judged.named
         for node in named.nodes
     ]
+    lines += [f"{_host(node)} toll: {clean(row)}\n" for judged in models for node, row in judged.broken]
     return "".join(lines).encode()
 
 
@@ -191,6 +193,7 @@ def as_json(models: Sequence[Judged]) -> bytes:
         "models": [{"model": judged.model.name, "nodes": len(judged.model.nodes), "rows": _rows(judged)}
                    for judged in models],
         "named": [_named(judged, named) for judged in models for named in judged.named],
+        "broken": [{"node": node, "row": row} for judged in models for node, row in judged.broken],
     })) + b"\n"  # fmt: skip
 
 
@@ -224,7 +227,8 @@ def page(models: Sequence[Judged]) -> bytes:
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
         "models": [{"name": judged.model.name, "tally": _tally(judged), "rows": distribution(judged, MOST_ROWS),
-                    "named": [sentence(judged, each) for each in judged.named]} for judged in models],
+                    "named": [*(sentence(judged, each) for each in judged.named),
+                              *(clean(f"{node}: {row}.") for node, row in judged.broken)]} for judged in models],
     }  # fmt: skip
     maps = {"maps": [*map(heat_map, models)]}
     return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data=maps).encode()

@@ -13,10 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.files import plain
-from tollmeter.model import Failure
+from tollmeter.model import Cache, Failure
 from tollmeter.notices import notify
 from tollmeter.root import ROOT
 from tollmeter.store.export import DIGITS, day_of, name_of
@@ -59,10 +61,10 @@ _Owner = tuple[str, str, str, str]
 
 
 class HardwareName(NamedTuple):
-    """last_cache: bytes, 0 where it is unknown."""
+    """caches: none where the file has no list of them."""
 
     words: str
-    last_cache: int
+    caches: tuple[Cache, ...]
 
 
 class Fleet(NamedTuple):
@@ -108,8 +110,8 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, Ha
                 notify(f"{path} is left out: {why}")
                 continue
             owners[_place(path)] = (host, cpu, kernel, started)
-            words, last = _caches(caches)
-            by_folder[name] = HardwareName(f"{cpu}, kernel {kernel}, {words}", last)
+            words, known = _caches(caches)
+            by_folder[name] = HardwareName(f"{cpu}, kernel {kernel}, {words}", known)
     return dict(sorted(by_folder.items())), owners
 
 
@@ -154,16 +156,18 @@ def _facts(text: str) -> dict[str, str]:
 
 
 @cache
-def _caches(text: str) -> tuple[str, int]:
-    """In words, and the size of the last. What is no list of caches stays as it is: it only has to be equal."""
+def _caches(text: str) -> tuple[str, tuple[Cache, ...]]:
+    """In words, and as they are. What is no list of caches stays as it is: it only has to be equal."""
     try:
-        caches = [(load["level"], load["kind"], int(load["size_bytes"] or 0)) for load in json.loads(text)]
-        names = [f"L{level}{kind[0] if kind != 'unified' else ''}" for level, kind, _ in caches]
-        sized = [f"{name} {size >> 10} KiB" if size else f"{name} of unknown size"
-                 for name, (*_, size) in zip(names, caches, strict=True)]  # fmt: skip
-        return ", ".join(sized) or "caches not reported", max((size for *_, size in caches), default=0)
-    except (ValueError, TypeError, KeyError, IndexError):
-        return text, 0
+        caches = msgspec.json.decode(text, type=tuple[Cache, ...])
+    except (msgspec.DecodeError, UnicodeError):
+        return text, ()
+    names = [f"L{cache.level}{cache.kind[0] if cache.kind != 'unified' else ''}" for cache in caches]
+    sized = (
+        f"{name} {cache.size_bytes >> 10} KiB" if cache.size_bytes else f"{name} of unknown size"
+        for name, cache in zip(names, caches, strict=True)
+    )  # fmt: skip
+    return ", ".join(sized) or "caches not reported", caches
 
 
 def _files(folder: Path, table: str) -> list[str]:
