@@ -20,7 +20,7 @@ from tollmeter.targets.timer import Words
 PAIRS = (
     ("bytes", "blocks", 200_000), ("forks", "vforks", 100), ("maps", "map_once", 20_000),
     ("stats", "stat_once", 50_000), ("seeks", "preads", 50_000), ("clocks", "nothing", 100_000),
-    ("pings", "ping_blocks", 20_000),
+    ("pings", "ping_blocks", 20_000), ("pings_on_one", "ping_blocks_on_one", 20_000), ("hands", "hand_blocks", 20_000),
 )  # fmt: skip
 BUDGET_S = 4.0
 

@@ -5,7 +5,9 @@
  */
 #define _GNU_SOURCE 1
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,6 +121,52 @@ static void ping_blocks(long n) {
   ping(n, BLOCK);
 }
 
+/* Both ends on one CPU, or on two. */
+static void pin(unsigned place) {
+  cpu_set_t allowed, own;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  CPU_ZERO(&own);
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &allowed) && place-- == 0) CPU_SET(cpu, &own);
+  sched_setaffinity(0, sizeof own, &own);
+}
+static void pings_on_one(long n) {
+  pin(0);
+  ping(n, 1);
+}
+static void ping_blocks_on_one(long n) {
+  pin(0);
+  ping(n, BLOCK);
+}
+
+/* Two threads, each of which waits for the other after `each` steps. */
+static _Atomic int turn;
+static long steps, steps_each;
+static void *hand_over(void *own) {
+  const int mine = own != NULL;
+  for (long i = 0; i < steps; i += steps_each) {
+    while (turn != mine) syscall(SYS_futex, &turn, FUTEX_WAIT_PRIVATE, !mine, NULL, NULL, 0);
+    turn = !mine;
+    syscall(SYS_futex, &turn, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+  }
+  return NULL;
+}
+static void hand(long n, long each) {
+  pthread_t other;
+  pin(0);
+  steps = n;
+  steps_each = each;
+  if (pthread_create(&other, NULL, hand_over, block)) exit(1);
+  hand_over(NULL);
+  pthread_join(other, NULL);
+}
+static void hands(long n) {
+  hand(n, 1);
+}
+static void hand_blocks(long n) {
+  hand(n, 64);
+}
+
 /* A child that sleeps for n ms, and is waited for. */
 static void waits(long n) {
   const pid_t child = fork();
@@ -146,6 +194,10 @@ static const struct {
              {"clocks", clocks},
              {"pings", pings},
              {"ping_blocks", ping_blocks},
+             {"pings_on_one", pings_on_one},
+             {"ping_blocks_on_one", ping_blocks_on_one},
+             {"hands", hands},
+             {"hand_blocks", hand_blocks},
              {"waits", waits},
              {"nothing", nothing}};
 

@@ -16,21 +16,22 @@ from tollmeter.bill.savings import savings
 from tollmeter.report.tables import Table
 
 CALIBRATION = Calibration(
-    toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0, counting_ns=300.0, spawn_ns=20_000.0
-)
+    toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0, counting_ns=300.0,
+    spawn_ns=20_000.0, given_back=0.5,
+)  # fmt: skip
 
 
-def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0) -> CallCount:
+def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0, repeats: int = 0) -> CallCount:
     return CallCount(
         number=0, is_32=False, name=name, size=size, count=count, ns=int(count * each_ns), bytes=count * each_bytes,
-        errors=0, least_ns=1,
+        errors=0, least_ns=1, repeats=repeats,
     )  # fmt: skip
 
 
 def crossed(calls: Sequence[CallCount], cpu_ms: float = 100.0, **events: int) -> Crossings:
     return Crossings(
         reason="", error=0, status=0, wall_ns=int(cpu_ms * 1e6), user_ns=0, system_ns=int(cpu_ms * 1e6), minor_faults=7,
-        major_faults=0, voluntary=3, involuntary=0, calls=tuple(calls), events=events,
+        major_faults=0, voluntary=events.get("voluntary", 3), involuntary=0, calls=tuple(calls), events=events,
     )  # fmt: skip
 
 
@@ -93,7 +94,9 @@ def test_small_transfers_are_merged_by_their_bytes() -> None:
         ([call("lseek", 50_000, 150.0), call("read", 50_000, 1050.0, size=4)], {}, 50_000 * 100),
         ([call("clock_gettime", 20_000, 250.0)], {}, 20_000 * 200),
         ([call("mmap", 3000, 1050.0), call("munmap", 3000, 2050.0)], {"execs": 1}, 3000 * 3000),
-        ([call("fork", 100, 100_050.0)], {"execs": 100, "forks": 100}, 100 * 80_000),
+        ([call("fork", 100, 100_050.0)], {"execs": 100, "forks": 100}, 100 * 80_000 * 1.5),
+        ([call("newfstatat", 10_000, 1050.0, repeats=9_900)], {}, 9_900 * 1000),
+        ([call("futex", 64_000, 1050.0)], {"voluntary": 32_000}, 63_000 * 1000),
         ([call("rt_sigaction", 64 * 500, 200.0)], {"forks": 500}, 64 * 500 * 150),
         ([call("mprotect", 300, 9_050.0), call("access", 100, 2_050.0)], {"execs": 100}, 300 * 9000 + 100 * 2000),
     ],
@@ -113,6 +116,8 @@ def test_a_rule_predicts_what_its_change_removes(
         [call("lseek", 50_000, 150.0), call("read", 10, 1050.0)],
         [call("mmap", 30, 900_050.0), call("munmap", 5, 1050.0)],
         [call("clone", 100, 100_050.0)],
+        [call("futex", 64_000, 1050.0)],
+        [call("newfstatat", 1000, 1050.0, repeats=1)],
         [call("read", 3, 350.0, each_bytes=1, size=1)],
     ],
 )

@@ -18,25 +18,39 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/user.h>
 #include <unistd.h>
 
 #include "assembler.h"
 #include "bill.h"
 
 struct thread {
-  uint64_t began_ns, away_ns, left_ns, tick_ns, call, first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs;
-                                                                first: number of its ABI's first call, UNKNOWN after exec */
+  uint64_t began_ns, away_ns, left_ns, tick_ns, call, repeated,
+      first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs;
+                                                                first: number of its ABI's first call, UNKNOWN after exec,
+                                                                ENDING from sched_process_exit on */
 };
 #define OF(field) ((int)offsetof(struct thread, field))
 
-enum { MOST_THREADS = 65536, OUT = 0, KEY = -4, WORD = -16, KEY_2 = -24, FRESH = -80 };
+enum {
+  MOST_THREADS = 65536,
+  MOST_ASKED = 16384,
+  OUT = 0,
+  KEY = -4,
+  WORD = -16,
+  KEY_2 = -24,
+  FRESH = -80,
+  ASKED = -224,
+  PATH = ASKED + 8,
+  MOST_PATH = 128
+};
 enum { COMPATIBLE = 2 }; /* TS_COMPAT, arch/x86/include/asm/thread_info.h: the call is one of the 32-bit ABI */
-enum { UNKNOWN = -1 };
+enum { UNKNOWN = -1, ENDING = -2 };
 
-static int threads, calls, events;
+static int threads, calls, events, paths, asked;
 static struct {
-  int pid, status; /* offsets in bytes; below 0 where the kernel has no such field */
-} offsets = {-1, -1};
+  int pid, exit_state, status; /* offsets in bytes; below 0 where the kernel has no such field */
+} offsets = {-1, -1, -1};
 
 static int bpf(int command, union bpf_attr *attr) {
   return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
@@ -83,6 +97,7 @@ static void take_fields(const struct btf_type *type, const char *strings) {
     const char *name = strings + field[i].name;
     const uint32_t bits = has_widths ? field[i].offset & ((1u << OFFSET_BITS) - 1) : field[i].offset;
     if (is_task && strcmp(name, "pid") == 0) offsets.pid = (int)bits / 8;
+    if (is_task && strcmp(name, "exit_state") == 0) offsets.exit_state = (int)bits / 8;
     if (!is_task && strcmp(name, "status") == 0) offsets.status = (int)bits / 8;
   }
 }
@@ -115,7 +130,7 @@ static bool find_offsets(void) {
   close(file);
   if (bytes && had > sizeof(struct btf_header) && *(uint16_t *)(void *)bytes == MAGIC) walk_types(bytes, had);
   free(bytes);
-  return offsets.pid >= 0;
+  return offsets.pid >= 0 && offsets.exit_state >= 0;
 }
 
 /* ---- programs ---- */
@@ -165,9 +180,101 @@ static void add_one(struct code *c, enum event which, unsigned label) {
   add_event(c, which, R9, label);
 }
 
+/* Calls that ask about a path and change nothing, and which argument the path is: the first, or the second after the
+ * folder that it is relative to. At sys_enter the arguments are in the thread's saved registers. */
+enum { FIRST = 1, SECOND };
+static const struct {
+  unsigned number, path;
+} queries[] = {
+#if defined __x86_64__ && !defined __ILP32__
+    {SYS_stat, FIRST},   {SYS_lstat, FIRST},       {SYS_access, FIRST},     {SYS_readlink, FIRST},
+#endif
+#if defined __x86_64__ && !defined __ILP32__ || defined __aarch64__
+    {SYS_statx, SECOND}, {SYS_newfstatat, SECOND}, {SYS_faccessat, SECOND}, {SYS_readlinkat, SECOND},
+#endif
+};
+#if defined __x86_64__
+static const int argument_at[] = {offsetof(struct user_regs_struct, rdi), offsetof(struct user_regs_struct, rsi)};
+#else
+static const int argument_at[] = {0, 8};
+#endif
+
+static void read_argument(struct code *c, int argument) {
+  load(c, R3, R6, 0);
+  with_value(c, BPF_ADD, R3, argument_at[argument]);
+  with_value(c, BPF_MOV, R2, 8);
+  with(c, BPF_MOV, R1, FRAME);
+  with_value(c, BPF_ADD, R1, WORD);
+  call(c, BPF_FUNC_probe_read_kernel);
+}
+
+static void key_of_path(struct code *c, unsigned to) {
+  with(c, BPF_MOV, to, FRAME);
+  with_value(c, BPF_ADD, to, ASKED);
+}
+
+/* Whether the process has asked the same about the same path before, for the call in R7 of the registers in R6. A path
+ * that is relative to an open folder is left out, since the folder's number may be another one's by now; so is one that
+ * is longer than the key. */
+static void look_for_repeat(struct code *c, unsigned done, unsigned first_label) {
+  const unsigned second = first_label, read = first_label + 1, keyed = first_label + 2, fresh = first_label + 3,
+                 open_folder = first_label + 4;
+  store_zero(c, R7, OF(repeated));
+  store_32(c, FRAME, KEY_2, R1);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY_2);
+  map_address(c, R1, paths);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, done);
+  load_32(c, R9, R0, 0);
+  jump(c, BPF_JEQ, R9, 0, done);
+  with_value(c, BPF_MOV, R8, 0);
+  read_argument(c, 0);
+  jump(c, BPF_JEQ, R9, SECOND, second);
+  jump(c, BPF_JA, 0, 0, read);
+  mark(c, second);
+  load(c, R8, FRAME, WORD);
+  with_value(c, BPF_LSH, R8, 32);
+  read_argument(c, 1);
+  mark(c, read);
+  for (int at = ASKED; at < PATH + MOST_PATH; at += 8) store_zero(c, FRAME, at);
+  load(c, R3, FRAME, WORD);
+  with_value(c, BPF_MOV, R2, MOST_PATH);
+  key_of_path(c, R1);
+  with_value(c, BPF_ADD, R1, PATH - ASKED);
+  call(c, BPF_FUNC_probe_read_user_str);
+  jump(c, BPF_JSLT, R0, 2, done);
+  jump(c, BPF_JEQ, R0, MOST_PATH, done);
+  jump(c, BPF_JSGT, R8, 0, open_folder);
+  jump(c, BPF_JA, 0, 0, keyed);
+  mark(c, open_folder);
+  step(c, BPF_LDX | BPF_MEM | BPF_B, R1, FRAME, PATH, 0);
+  jump(c, BPF_JNE, R1, '/', done);
+  mark(c, keyed);
+  load(c, R1, R7, OF(call));
+  store_32(c, FRAME, ASKED, R1);
+  call(c, BPF_FUNC_get_current_pid_tgid);
+  with_value(c, BPF_RSH, R0, 32);
+  store_32(c, FRAME, ASKED + 4, R0);
+  key_of_path(c, R2);
+  map_address(c, R1, asked);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, fresh);
+  with_value(c, BPF_MOV, R1, 1);
+  store(c, R7, OF(repeated), R1);
+  jump(c, BPF_JA, 0, 0, done);
+  mark(c, fresh);
+  with(c, BPF_MOV, R3, FRAME);
+  with_value(c, BPF_ADD, R3, WORD);
+  key_of_path(c, R2);
+  map_address(c, R1, asked);
+  with_value(c, BPF_MOV, R4, BPF_ANY);
+  call(c, BPF_FUNC_map_update_elem);
+}
+
 /* sys_enter(registers, number) */
 static void write_enter(struct code *c) {
-  enum { KNOWN = 1, NATIVE };
+  enum { KNOWN = 1, NATIVE, TIMED, REPEATS };
   with(c, BPF_MOV, R6, R1);
   look_up_current(c, R7, OUT);
   load(c, R8, R7, OF(first));
@@ -188,6 +295,8 @@ static void write_enter(struct code *c) {
   with_value(c, BPF_AND, R1, CALLS_OF_ABI - 1);
   with(c, BPF_ADD, R1, R8);
   store(c, R7, OF(call), R1);
+  look_for_repeat(c, TIMED, REPEATS);
+  mark(c, TIMED);
   call(c, BPF_FUNC_ktime_get_ns);
   store(c, R7, OF(began_ns), R0);
   store_zero(c, R7, OF(away_ns));
@@ -232,6 +341,10 @@ static void close_window(struct code *c, unsigned first_label) {
   load(c, R2, R0, (int)offsetof(struct call_count, ns));
   with(c, BPF_ADD, R2, R8);
   store(c, R0, (int)offsetof(struct call_count, ns), R2);
+  load(c, R1, R7, OF(repeated));
+  load(c, R2, R0, (int)offsetof(struct call_count, repeats));
+  with(c, BPF_ADD, R2, R1);
+  store(c, R0, (int)offsetof(struct call_count, repeats), R2);
   load(c, R2, R0, (int)offsetof(struct call_count, least_ns));
   jump(c, BPF_JEQ, R2, 0, kept);
   jump_above(c, R8, R2, counted);
@@ -266,6 +379,48 @@ static void write_exit(struct code *c) {
   leave(c);
 }
 
+/* Removes the thread whose number is at KEY. */
+static void forget(struct code *c) {
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY);
+  map_address(c, R1, threads);
+  call(c, BPF_FUNC_map_delete_elem);
+}
+
+/* Adds what the thread in R7 took since sched_process_exit, up to the time in R8, to the call that it ended by, which is
+ * counted already; its memory is given back in that time. */
+static void close_end(struct code *c, unsigned next, unsigned first_label) {
+  const unsigned left = first_label, gone = first_label + 1;
+  load(c, R1, R7, OF(first));
+  jump(c, BPF_JNE, R1, ENDING, left);
+  load(c, R9, R6, 8);
+  read_field(c, R9, offsets.exit_state, WORD);
+  load_32(c, R1, FRAME, WORD);
+  jump(c, BPF_JEQ, R1, 0, left);
+  with(c, BPF_MOV, R9, R8);
+  load(c, R1, R7, OF(began_ns));
+  with(c, BPF_SUB, R9, R1);
+  load(c, R1, R7, OF(away_ns));
+  with(c, BPF_SUB, R9, R1);
+  jump(c, BPF_JSLT, R9, 0, gone);
+  load(c, R1, R7, OF(call));
+  with_value(c, BPF_MUL, R1, SIZES);
+  store_32(c, FRAME, KEY_2, R1);
+  with(c, BPF_MOV, R2, FRAME);
+  with_value(c, BPF_ADD, R2, KEY_2);
+  map_address(c, R1, calls);
+  call(c, BPF_FUNC_map_lookup_elem);
+  jump(c, BPF_JEQ, R0, 0, gone);
+  load(c, R1, R0, (int)offsetof(struct call_count, ns));
+  with(c, BPF_ADD, R1, R9);
+  store(c, R0, (int)offsetof(struct call_count, ns), R1);
+  mark(c, gone);
+  forget(c);
+  jump(c, BPF_JA, 0, 0, next);
+  mark(c, left);
+  store(c, R7, OF(left_ns), R8);
+}
+
 /* sched_switch(preempted, from, to): runs on the stack of `from`. */
 static void write_switch(struct code *c) {
   enum { NEXT = 1 };
@@ -273,7 +428,7 @@ static void write_switch(struct code *c) {
   call(c, BPF_FUNC_ktime_get_ns);
   with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, NEXT);
-  store(c, R7, OF(left_ns), R8);
+  close_end(c, NEXT, 2);
   mark(c, NEXT);
   load(c, R9, R6, 16);
   read_field(c, R9, offsets.pid, KEY);
@@ -336,23 +491,28 @@ static void write_exec(struct code *c) {
   leave(c);
 }
 
-/* sched_process_exit(task): no sys_exit ends the window of exit_group. */
+/* sched_process_exit(task): no sys_exit ends the window of exit_group. From Linux 6.16 on memory is given back after
+ * it, which the last sched_switch ends. */
 static void write_end(struct code *c) {
-  enum { REMOVE = 14 };
+  enum { IN_CALL = 14, UNFOLLOWED };
   call(c, BPF_FUNC_ktime_get_ns);
   with(c, BPF_MOV, R8, R0);
-  look_up_current(c, R7, REMOVE);
+  look_up_current(c, R7, UNFOLLOWED);
   add_one(c, EXITS, 1);
+  load(c, R1, R7, OF(began_ns));
+  jump(c, BPF_JNE, R1, 0, IN_CALL);
+  forget(c);
+  jump(c, BPF_JA, 0, 0, UNFOLLOWED);
+  mark(c, IN_CALL);
   with_value(c, BPF_MOV, R9, 0);
   close_window(c, 2);
   mark(c, OUT);
-  call(c, BPF_FUNC_get_current_pid_tgid);
-  store_32(c, FRAME, KEY, R0);
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, KEY);
-  map_address(c, R1, threads);
-  call(c, BPF_FUNC_map_delete_elem);
-  mark(c, REMOVE);
+  with_value(c, BPF_MOV, R1, ENDING);
+  store(c, R7, OF(first), R1);
+  call(c, BPF_FUNC_ktime_get_ns);
+  store(c, R7, OF(began_ns), R0);
+  store_zero(c, R7, OF(away_ns));
+  mark(c, UNFOLLOWED);
   leave(c);
 }
 
@@ -520,6 +680,14 @@ static const char *open_program(unsigned i) {
   return attach(programs[i].tracepoint, program) < 0 ? refused(programs[i].tracepoint) : NULL;
 }
 
+static bool put(int map, uint32_t key, const void *value) {
+  union bpf_attr attr = {0};
+  attr.map_fd = (uint32_t)map;
+  attr.key = (uintptr_t)&key;
+  attr.value = (uintptr_t)value;
+  return bpf(BPF_MAP_UPDATE_ELEM, &attr) == 0;
+}
+
 const char *kernel_open(void) {
   const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
   setrlimit(RLIMIT_MEMLOCK, &all); /* maps count against it before Linux 5.11 */
@@ -527,7 +695,10 @@ const char *kernel_open(void) {
   if (threads < 0) return refused("BPF maps");
   calls = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct call_count), CALLS * SIZES);
   events = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(uint64_t), EVENTS);
-  if (calls < 0 || events < 0) return refused("BPF maps");
+  paths = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(uint32_t), CALLS);
+  asked = make_map(BPF_MAP_TYPE_LRU_HASH, MOST_PATH + PATH - ASKED, sizeof(uint64_t), MOST_ASKED);
+  if (calls < 0 || events < 0 || paths < 0 || asked < 0) return refused("BPF maps");
+  for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) put(paths, queries[i].number, &queries[i].path);
   if (!find_offsets())
     return "this kernel has no BTF (/sys/kernel/btf/vmlinux), which the offsets of its fields are read from";
 #ifndef __x86_64__
@@ -541,13 +712,8 @@ const char *kernel_open(void) {
 }
 
 const char *kernel_follow(pid_t thread) {
-  struct thread fresh = {.first = (uint64_t)UNKNOWN};
-  const uint32_t key = (uint32_t)thread;
-  union bpf_attr attr = {0};
-  attr.map_fd = (uint32_t)threads;
-  attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)&fresh;
-  return bpf(BPF_MAP_UPDATE_ELEM, &attr) < 0 ? refused("following the command") : NULL;
+  const struct thread fresh = {.first = (uint64_t)UNKNOWN};
+  return put(threads, (uint32_t)thread, &fresh) ? NULL : refused("following the command");
 }
 
 /* ---- what was counted ---- */
@@ -576,7 +742,18 @@ static void add_call(struct call_count *to, const struct call_count *from) {
   to->ns += from->ns;
   to->bytes += from->bytes;
   to->errors += from->errors;
+  to->repeats += from->repeats;
   if (from->count && (!to->least_ns || from->least_ns < to->least_ns)) to->least_ns = from->least_ns;
+}
+
+/* Waits for ended threads to be gone from their CPUs, since a process is reaped before; not for those that go on. */
+static void await_ends(void) {
+  enum { TRIES = 100, TRY_US = 500 };
+  uint32_t key = 0;
+  union bpf_attr attr = {0};
+  attr.map_fd = (uint32_t)threads;
+  attr.next_key = (uintptr_t)&key;
+  for (unsigned i = 0; i < TRIES && bpf(BPF_MAP_GET_NEXT_KEY, &attr) == 0; i++) usleep(TRY_US);
 }
 
 bool kernel_read(struct counts *counts) {
@@ -584,6 +761,7 @@ bool kernel_read(struct counts *counts) {
   struct call_count *of_cpus = calloc(cpus, sizeof *of_cpus);
   uint64_t *numbers = calloc(cpus, sizeof *numbers);
   bool known = of_cpus && numbers;
+  await_ends();
   for (uint32_t i = 0; known && i < CALLS * SIZES; i++) {
     known = read_element(calls, i, of_cpus);
     for (unsigned cpu = 0; known && cpu < cpus; cpu++) add_call(&counts->calls[i / SIZES][i % SIZES], &of_cpus[cpu]);

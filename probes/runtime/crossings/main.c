@@ -114,23 +114,32 @@ static void store_to_shared_pages(size_t pages) {
 
 /* A process that ends at once, by vfork(2): its price does not grow with the memory of the one that starts it. */
 static void spawn(size_t processes) {
-  begin_loop();
   for (size_t i = 0; i < processes; i++) {
     const pid_t child = vfork();
     if (child == 0) _exit(0);
     if (child < 0 || waitpid(child, NULL, 0) != child) _exit(1);
   }
-  end_loop();
+}
+
+/* Processes that end at once, by fork(2), of a process with many pages. */
+static void fork_with_pages(size_t processes) {
+  enum { PAGES = 4096 };
+  const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+  volatile char *region = mapped(PAGES * page_bytes, -1);
+  for (size_t i = 0; i < PAGES; i++) region[i * page_bytes] = 1;
+  for (size_t i = 0; i < processes; i++) {
+    const pid_t child = fork();
+    if (child == 0) syscall(SYS_exit_group, 0);
+    if (child < 0 || waitpid(child, NULL, 0) != child) _exit(1);
+  }
 }
 
 static const struct {
   const char *name;
   void (*run)(size_t times);
-} loops[] = {{"-calls-", make_calls},
-             {"-stores-", store_to_pages},
-             {"-loads-", load_file_pages},
-             {"-copies-", store_to_shared_pages},
-             {"-spawns-", spawn}};
+} loops[] = {{"-calls-", make_calls},      {"-stores-", store_to_pages},
+             {"-loads-", load_file_pages}, {"-copies-", store_to_shared_pages},
+             {"-spawns-", spawn},          {"-forks-", fork_with_pages}};
 
 static int become(void *argument) {
   const struct command *command = argument;
@@ -237,8 +246,9 @@ static void put_calls(FILE *to, const struct counts *counts) {
       if (!call->count) continue;
       fprintf(to, "%s{\"number\":%u,\"is_32\":%s,\"name\":\"%s\",\"size\":%u,\"count\":%" PRIu64, before,
               i % CALLS_OF_ABI, i < CALLS_OF_ABI ? "false" : "true", name ? name : "", size, call->count);
-      fprintf(to, ",\"ns\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"least_ns\":%" PRIu64 "}",
-              call->ns, call->bytes, call->errors, call->least_ns);
+      fprintf(to, ",\"ns\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"least_ns\":%" PRIu64, call->ns,
+              call->bytes, call->errors, call->least_ns);
+      fprintf(to, ",\"repeats\":%" PRIu64 "}", call->repeats);
       before = ",";
     }
   fprintf(to, "]");

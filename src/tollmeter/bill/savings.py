@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import ceil
 
+from tollmeter.bill.calibration import FORKS
 from tollmeter.bill.crossings import SIZES, Crossings
 from tollmeter.bill.items import READS, WRITES, Bill
 from tollmeter.model import Charge, Record
@@ -17,7 +18,7 @@ PAGE = 4096
 _LEAST_SHARE = 0.01
 """Of the CPU time: a smaller saving is within what two runs differ by."""
 _SMALL = SIZES.index("below 4 KiB")
-_SIGNALS = 64
+_SIGNALS, _BATCH = 64, 64
 _MAPPED_AGAIN, _LOADED = 100, 10
 """Pairs of mmap and munmap in one program, and programs that are executed, from which on it is a loop: a loader maps
 fewer, and a shell starts fewer by hand."""
@@ -94,14 +95,43 @@ def _mapping_churn(bill: Bill, _: Crossings) -> Iterator[Saving]:
 
 
 def _forks(bill: Bill, _: Crossings) -> Iterator[Saving]:
-    """A process that executes another program at once needs no copy of the page tables."""
-    forks, spawn_ns = _item(bill, "fork", "clone", "clone3"), bill.calibration.spawn_ns
-    if not forks or not spawn_ns or bill.events.get("execs", 0) < forks.count // 2:
+    """A process that executes another program at once needs no copy of the page tables, which it gives back at once."""
+    forks, by = _item(bill, *FORKS), bill.calibration
+    if not forks or not by.spawn_ns or bill.events.get("execs", 0) < forks.count // 2:
         return
-    each = (forks.each_ns or 0.0) - spawn_ns
-    ns, text = forks.count * each, f"{forks.count:,} x ({forks.each_ns or 0.0:,.0f} - {spawn_ns:,.0f}) ns"
+    copy_ns = max(0.0, (forks.each_ns or 0.0) - by.spawn_ns)
+    least = forks.count * copy_ns
+    text = (
+        f"{forks.count:,} x ({forks.each_ns or 0.0:,.0f} - {by.spawn_ns:,.0f}) ns, and {by.given_back:.2f} times that"
+    )
     what = "start programs by vfork or posix_spawn, which copy no page tables"
-    yield Saving(what, forks.count, forks.count, ns, ns, text)
+    arithmetic = f"{text} to give them back"
+    yield Saving(what, forks.count, forks.count, least * (1 + by.given_back), least, arithmetic)
+
+
+def _asked_again(bill: Bill, counted: Crossings) -> Iterator[Saving]:
+    """Questions about a path that the same process has asked before. Its answer may have changed meanwhile."""
+    for call in counted.calls:
+        item = _item(bill, call.name)
+        if item and call.repeats:
+            each = item.each_ns or 0.0
+            ns, text = call.repeats * each, f"{call.repeats:,} of {call.count:,} x {each:.0f} ns, at most"
+            what = f"remember what {call.name} said of a path: the same process asks again"
+            least = call.repeats * min(each, bill.calibration.toll_ns)
+            yield Saving(what, call.count, call.count - call.repeats, ns, least, text)
+
+
+def _hand_over(bill: Bill, _: Crossings) -> Iterator[Saving]:
+    """Threads that wait for each other at every step."""
+    futexes = _item(bill, "futex")
+    if futexes and bill.events["voluntary"] >= futexes.count / 4:
+        gone = futexes.count - futexes.count // _BATCH
+        ns = gone * (futexes.each_ns or 0.0)
+        what = f"hand {_BATCH} pieces of work over at a time, not one"
+        text = f"{gone:,} x {futexes.each_ns or 0.0:.0f} ns"
+        yield Saving(
+            what, futexes.count, futexes.count - gone, ns, gone * min(ns / gone, bill.calibration.toll_ns), text
+        )
 
 
 def _loaders(bill: Bill, _: Crossings) -> Iterator[Saving]:
@@ -123,5 +153,6 @@ def _gone(item: Charge, what: str) -> Saving:
 
 
 _RULES: tuple[Callable[[Bill, Crossings], Iterator[Saving]], ...] = (
-    _small_transfers, _seek_and_read, _clock_reads, _signal_actions, _mapping_churn, _forks, _loaders,
+    _small_transfers, _seek_and_read, _clock_reads, _signal_actions, _mapping_churn, _forks, _asked_again, _hand_over,
+    _loaders,
 )  # fmt: skip
