@@ -16,7 +16,7 @@ from tollmeter.bill.savings import savings
 from tollmeter.report.tables import Table
 
 CALIBRATION = Calibration(
-    toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0, counting_ns=300.0,
+    toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0,
     spawn_ns=20_000.0, given_back=0.5,
 )  # fmt: skip
 
@@ -24,7 +24,7 @@ CALIBRATION = Calibration(
 def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0, repeats: int = 0) -> CallCount:
     return CallCount(
         number=0, is_32=False, name=name, size=size, count=count, ns=int(count * each_ns), bytes=count * each_bytes,
-        errors=0, least_ns=1, repeats=repeats,
+        errors=0, repeats=repeats,
     )  # fmt: skip
 
 

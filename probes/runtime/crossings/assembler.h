@@ -65,11 +65,6 @@ static inline void jump(struct code *c, unsigned condition, unsigned of, int val
   c->jump_to[c->jumps++] = label;
   step(c, BPF_JMP | condition | BPF_K, of, 0, 0, value);
 }
-static inline void jump_above(struct code *c, unsigned of, unsigned than, unsigned label) {
-  jump(c, BPF_JGT, of, 0, label);
-  c->steps[c->count - 1].code = BPF_JMP | BPF_JGT | BPF_X;
-  c->steps[c->count - 1].src_reg = (uint8_t)(than & 0xf);
-}
 static inline void leave(struct code *c) {
   with_value(c, BPF_MOV, R0, 0);
   step(c, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);

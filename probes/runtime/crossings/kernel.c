@@ -306,8 +306,7 @@ static void write_enter(struct code *c) {
 
 /* Closes the window of the thread in R7, at the time in R8, with the result in R9. */
 static void close_window(struct code *c, unsigned first_label) {
-  const unsigned counted = first_label, sized = first_label + 1, failed = first_label + 2, kept = first_label + 3,
-                 positive = first_label + 4, clamped = first_label + 5;
+  const unsigned sized = first_label, failed = first_label + 1, positive = first_label + 2, clamped = first_label + 3;
   static const int most[] = {63, 4095, 65535};
   load(c, R1, R7, OF(began_ns));
   jump(c, BPF_JEQ, R1, 0, OUT);
@@ -345,12 +344,6 @@ static void close_window(struct code *c, unsigned first_label) {
   load(c, R2, R0, (int)offsetof(struct call_count, repeats));
   with(c, BPF_ADD, R2, R1);
   store(c, R0, (int)offsetof(struct call_count, repeats), R2);
-  load(c, R2, R0, (int)offsetof(struct call_count, least_ns));
-  jump(c, BPF_JEQ, R2, 0, kept);
-  jump_above(c, R8, R2, counted);
-  mark(c, kept);
-  store(c, R0, (int)offsetof(struct call_count, least_ns), R8);
-  mark(c, counted);
   jump(c, BPF_JSLT, R9, 0, failed);
   /* A result that is an address is no number of bytes. */
   with(c, BPF_MOV, R1, R9);
@@ -494,7 +487,7 @@ static void write_exec(struct code *c) {
 /* sched_process_exit(task): no sys_exit ends the window of exit_group. From Linux 6.16 on memory is given back after
  * it, which the last sched_switch ends. */
 static void write_end(struct code *c) {
-  enum { IN_CALL = 14, UNFOLLOWED };
+  enum { IN_CALL = 12, UNFOLLOWED };
   call(c, BPF_FUNC_ktime_get_ns);
   with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, UNFOLLOWED);
@@ -743,7 +736,6 @@ static void add_call(struct call_count *to, const struct call_count *from) {
   to->bytes += from->bytes;
   to->errors += from->errors;
   to->repeats += from->repeats;
-  if (from->count && (!to->least_ns || from->least_ns < to->least_ns)) to->least_ns = from->least_ns;
 }
 
 /* Waits for ended threads to be gone from their CPUs, since a process is reaped before; not for those that go on. */

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
-from tollmeter.bill.calibration import Calibration, calibrations, least
+from tollmeter.bill.calibration import Calibration, calibrated, combined
 from tollmeter.bill.crossings import WAYS, Crossings, Way, crossings, of_process
-from tollmeter.bill.items import Bill, Usage, bill, estimated
+from tollmeter.bill.items import Bill, Usage, bill, estimated, items
 from tollmeter.bill.savings import Saving, savings
 from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
 from tollmeter.library import places
@@ -23,9 +24,8 @@ from tollmeter.toolchain.abis import find
 from tollmeter.toolchain.workload_build import bill_runner
 
 LEAST_RUNS, MOST_RUNS = 3, 20
-_COUNTED_RUNS, _LONG_NS = 3, 2_000_000_000
-"""The counted run of median time is kept, as the CPU time is the middle of the clean runs. A command of more than so
-much wall time is counted once."""
+_COUNTED_RUNS, _LONG_NS = 5, 2_000_000_000
+"""A command of more than so much wall time is counted once."""
 BUDGET_S = 10.0
 
 
@@ -46,15 +46,42 @@ def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[
     """A bill for each command. ways: to count, the best first. Raises Failure: 1 if a command fails, 5 if nothing can
     be started."""
     runner, timer = _executables()
-    clean = _clean_runs(timer, several, budget_s)
-    way, why, counted = _counted(runner, several, ways)
-    trials = calibrations(runner, way)
+    way, why, first = _first_counted(runner, several, ways)
+    is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
+    counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
+    trials: list[Calibration] = []
+
+    def count(turn: int) -> None:
+        """A calibration and counted runs beside the clean ones of this round: the core's state changes with time."""
+        if turn <= (1 if is_once else _COUNTED_RUNS):
+            trials.append(calibrated(runner, way, forks=any(crossed.events.get("forks") for crossed in first)))
+            for words, of_command in () if is_once else zip(several, counted, strict=True):
+                of_command.append(crossings(runner, way, words))
+
+    clean = _clean_runs(timer, several, budget_s, count)
+    calibration = combined(trials, [one for of_command in counted for one in of_command])
     made: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
-        one = bill(" ".join(words.words), runs, crossed[0], least(trials), way=way, why=why)
+        by_round = _middle_first(runs, crossed, calibration, way)
+        one = bill(" ".join(words.words), runs, by_round[0][0], by_round[0][1], way=way, why=why)
         saved = _saved(clean[0], runs) if made else None
-        made.append(Billed(one, savings(one, crossed[0]), tuple(runs), crossed, trials, saved))
+        counts, scaled = zip(*by_round, strict=True)
+        made.append(Billed(one, savings(one, counts[0]), tuple(runs), counts, scaled, saved))
     return tuple(made)
+
+
+def _middle_first(
+    runs: Sequence[Ran], counted: Sequence[Crossings], calibration: Calibration, way: Way
+) -> list[tuple[Crossings, Calibration]]:
+    """Counted runs with their calibrations, each for the state of the core that the clean runs had on the whole: by the
+    clean run beside it. First the one whose items have the middle sum."""
+    middle_ns = median(run.cpu_ns for run in runs)
+    scales = [middle_ns / max(1, run.cpu_ns) if len(counted) > 1 else 1.0 for run in runs]
+    rounds = [
+        (one, msgspec.structs.replace(calibration, scale=scale)) for one, scale in zip(counted, scales, strict=False)
+    ]
+    rounds.sort(key=lambda each: sum(item.ns or 0.0 for item in items(each[0], runs, each[1], way)))
+    return [rounds.pop(len(rounds) // 2), *rounds]
 
 
 def billed_process(process: int, seconds: float) -> Billed:
@@ -66,14 +93,14 @@ def billed_process(process: int, seconds: float) -> Billed:
     crossed = of_process(runner, process, seconds)
     if crossed.reason:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
-    trials = calibrations(runner, "kernel")
-    calibration = least(trials)
+    calibration = combined([calibrated(runner, "kernel")], [crossed])
     # Its own time: it was never run without being counted.
-    counting_ns = round(min(crossed.user_ns, crossed.count * calibration.counting_ns))
+    added_ns = max(0.0, crossed.counting_ns - calibration.toll_ns)
+    counting_ns = round(min(crossed.user_ns, crossed.count * added_ns))
     crossed = msgspec.structs.replace(crossed, user_ns=crossed.user_ns - counting_ns)
     name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
     one = bill(f"{name} (process {process})", [crossed], crossed, calibration, way="kernel")
-    return Billed(one, savings(one, crossed), (crossed,), (crossed,), trials)
+    return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
 
 
 def _executables() -> tuple[Path, Path]:
@@ -82,9 +109,12 @@ def _executables() -> tuple[Path, Path]:
     return bill_runner(places.ROOT, abi), executable(catalog)
 
 
-def _clean_runs(timer: Path, several: Sequence[Words], budget_s: float) -> list[list[Ran]]:
+def _clean_runs(
+    timer: Path, several: Sequence[Words], budget_s: float, beside: Callable[[int], None]
+) -> list[list[Ran]]:
     """Runs of each command without counting, forth in one round and back in the next (ABBA). The first run of each
-    warms caches, and is left out. Raises Failure (1) where a command fails."""
+    warms caches, and is left out. beside: called after each later round with its number; its time is no part of the
+    budget. Raises Failure (1) where a command fails."""
     runs: list[list[Ran]] = [[] for _ in several]
     began = time.monotonic()
     with Timer(timer, several, "", "") as process:
@@ -97,33 +127,24 @@ def _clean_runs(timer: Path, several: Sequence[Words], budget_s: float) -> list[
                 if turn:
                     runs[place].append(ran)
             elapsed = time.monotonic() - began
+            if turn:
+                beside(turn)
+                began = time.monotonic() - elapsed
             if turn >= LEAST_RUNS and elapsed * (turn + 2) / (turn + 1) > budget_s:
                 break
     return runs
 
 
-def _counted(
-    runner: Path, several: Sequence[Words], ways: Sequence[Way]
-) -> tuple[Way, str, list[tuple[Crossings, ...]]]:
-    """Counted runs of each, in the first way that the system permits; the reasons of those that it does not."""
+def _first_counted(runner: Path, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
+    """A counted run of each, in the first way that the system permits; the reasons of those that it does not."""
     reasons: list[str] = []
     for way in ways:
-        counted = [_middle_first(runner, way, words) for words in several]
-        reason = next((crossed.reason for crossed, *_ in counted if crossed.reason), "")
+        counted = [crossings(runner, way, words) for words in several]
+        reason = next((crossed.reason for crossed in counted if crossed.reason), "")
         if not reason:
             return way, "; ".join(reasons), counted
         reasons.append(reason)
     raise Failure(f"the command cannot be counted: {'; '.join(reasons)}", 5)
-
-
-def _middle_first(runner: Path, way: Way, words: Words) -> tuple[Crossings, ...]:
-    first = crossings(runner, way, words)
-    if first.reason or way != "kernel" or first.wall_ns > _LONG_NS:
-        return (first,)
-    several = [first, *(crossings(runner, way, words) for _ in range(_COUNTED_RUNS - 1))]
-    several.sort(key=lambda crossed: sum(call.ns for call in crossed.calls))
-    middle = several.pop(_COUNTED_RUNS // 2)
-    return (middle, *several)
 
 
 def _saved(first: Sequence[Ran], other: Sequence[Ran]) -> Estimate:

@@ -14,58 +14,52 @@ from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
 _CALLS, _PAGES, _SPAWNS = 200_000, 4_096, 50
-_TRIALS = 3
 FORKS = ("fork", "clone", "clone3")
 
 
 class Calibration(Record, frozen=True):
     """CPU times, ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns, copy_ns: a page
     fault at the first store to an anonymous page, at a load of a mapped file whose pages are in memory, and at a store
-    to a page of it. Where calls are timed, else 0: window_ns, the window of getppid; counting_ns, what counting adds to
-    a call; spawn_ns, what vfork costs the process that calls it; given_back, what a forked process pays to give its
-    copied page tables back, as a share of what the copy costs."""
+    to a page of it. Where calls are timed, else 0: spawn_ns, what vfork costs the process that calls it; given_back,
+    what a forked process pays to give its copied page tables back, as a share of what the copy costs;
+    window_ns, the window of getppid; scale, what a window is multiplied with for the usual state of the core."""
 
     toll_ns: float
     store_ns: float
     load_ns: float
     copy_ns: float
-    window_ns: float = 0.0
-    counting_ns: float = 0.0
     spawn_ns: float = 0.0
     given_back: float = 0.0
+    window_ns: float = 0.0
+    scale: float = 1.0
 
-    def cost_ns(self, window_ns: float) -> float:
-        """What a call costs that is not counted, from its window. Both ends of the window lie inside the tracepoints:
-        their distance for getppid says how much of the entry they miss and how much of the counting they contain."""
-        return max(0.0, window_ns - self.window_ns + self.toll_ns)
-
-
-def calibrations(runner: Path, way: Way) -> tuple[Calibration, ...]:
-    """Several short trials. Raises Failure as `crossings`."""
-    return tuple(_trial(runner, way) for _ in range(_TRIALS))
+    def cost_ns(self, count: int, windows_ns: float) -> float:
+        """What calls cost that are not counted, from the sum of their windows. Both ends of a window lie inside the
+        tracepoints: their distance for getppid says how much of the entry they miss and how much of the counting they
+        contain."""
+        return max(0.0, self.scale * windows_ns + count * (self.toll_ns - self.window_ns))
 
 
-def least(trials: Sequence[Calibration]) -> Calibration:
-    """Of each time the least, since interference only adds, and the middle of a share."""
+def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Calibration:
+    """Of both times of getppid the least, since interference only adds and their difference is small; of all others the
+    middle, since they are the price in the usual state of the core."""
     names = Calibration.__struct_fields__
-    made = {name: min(getattr(each, name) for each in trials) for name in names}
-    return msgspec.convert({**made, "given_back": median(each.given_back for each in trials)}, Calibration)
+    middle = {name: median(getattr(each, name) for each in trials) for name in names}
+    toll_ns, window_ns = min(each.toll_ns for each in trials), min(each.window_ns for each in counted)
+    return msgspec.convert({**middle, "toll_ns": toll_ns, "window_ns": window_ns}, Calibration)
 
 
-def _trial(runner: Path, way: Way) -> Calibration:
+def calibrated(runner: Path, way: Way, *, forks: bool = True) -> Calibration:
+    """One short trial. forks: whether processes are started. Raises Failure as `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
     store_ns, load_ns, copy_ns = (of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults)
-    if way != "kernel":
+    if way != "kernel" or not forks:
         return Calibration(toll_ns, store_ns, load_ns, copy_ns)
-    counted = _loop(runner, way, "calls", _CALLS)
-    spawns, forks = (_loop(runner, way, what, _SPAWNS) for what in ("spawns", "forks"))
-    spawn_ns, copied_ns = _window(spawns, "vfork"), _window(forks, *FORKS)
-    given_back = (_window(forks, "exit_group") - _window(spawns, "exit_group")) / max(1.0, copied_ns - spawn_ns)
-    return Calibration(
-        toll_ns, store_ns, load_ns, copy_ns, window_ns=_window(counted, "getppid"),
-        counting_ns=max(0.0, counted.loop_ns / _CALLS - toll_ns), spawn_ns=spawn_ns, given_back=max(0.0, given_back),
-    )  # fmt: skip
+    spawns, copies = (_loop(runner, way, what, _SPAWNS) for what in ("spawns", "forks"))
+    spawn_ns, copied_ns = _window(spawns, "vfork"), _window(copies, *FORKS)
+    given_back = (_window(copies, "exit_group") - _window(spawns, "exit_group")) / max(1.0, copied_ns - spawn_ns)
+    return Calibration(toll_ns, store_ns, load_ns, copy_ns, spawn_ns, max(0.0, given_back))
 
 
 def _window(counted: Crossings, *names: str) -> float:

@@ -35,13 +35,13 @@ class CallCount(Record, frozen=True):
     ns: int
     bytes: int
     errors: int
-    least_ns: int
     repeats: int = 0
 
 
 class Crossings(Record, frozen=True):
     """What one run crossed. reason: why it could not be counted; empty where it was. error: errno of a command that did
-    not start. status: as wait(2) reports it. loop_ns, loop_faults: of a loop of the runner's own, else 0."""
+    not start. status: as wait(2) reports it. loop_ns, loop_faults: of a loop of the runner's own, else 0.
+    window_ns, counting_ns: of getppid, counted by the same programs, its window and its CPU time; 0 if not timed."""
 
     reason: str
     error: int
@@ -57,6 +57,8 @@ class Crossings(Record, frozen=True):
     events: Mapping[str, int]
     loop_ns: int = 0
     loop_faults: int = 0
+    window_ns: float = 0.0
+    counting_ns: float = 0.0
 
     @property
     def cpu_ns(self) -> int:

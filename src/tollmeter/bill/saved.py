@@ -72,9 +72,7 @@ def _values(billed: Billed) -> Iterator[tuple[str, str, int, Gauges]]:
     one = billed.bill
     for number, run in enumerate(billed.clean):
         yield one.command, IN_ALL, number, {"cpu": run.cpu_ns, "crossings": one.crossings}
-    for number, trial in enumerate(billed.trials):
-        yield one.command, TOLL, number, {"cpu": trial.toll_ns, "crossings": 1}
-    # Each by a calibration of its own, whose scatter is a part of what is known of a price.
+    yield one.command, TOLL, 0, {"cpu": one.calibration.toll_ns, "crossings": 1}
     for number, (counted, trial) in enumerate(zip(billed.counted, billed.trials, strict=False)):
         for item in items(counted, billed.clean, trial, one.way):
             yield one.command, item.name, number, {"cpu": item.ns, "crossings": item.count}
