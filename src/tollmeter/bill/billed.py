@@ -53,7 +53,7 @@ def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[
 
     def count(turn: int) -> None:
         """A calibration and counted runs beside the clean ones of this round: the core's state changes with time."""
-        if turn <= (1 if is_once else _COUNTED_RUNS):
+        if turn <= _COUNTED_RUNS:
             trials.append(calibrated(runner, way, forks=any(crossed.events.get("forks") for crossed in first)))
             for words, of_command in () if is_once else zip(several, counted, strict=True):
                 of_command.append(crossings(runner, way, words))
