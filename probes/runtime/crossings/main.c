@@ -194,8 +194,7 @@ static bool run_followed(struct command *command, struct answer *answer, const c
   return !*reason;
 }
 
-/* Each load of the programs lies elsewhere in memory, and the window of one system call differs by 100 ns with that. So
- * the shortest call is counted by the same programs first, and taken off the counts of the command. */
+/* The shortest call, counted by the very programs that then count the command, and taken off its counts. */
 static struct answer shortest;
 
 static const char *open_and_calibrate(void) {
