@@ -59,6 +59,13 @@ def test_the_items_never_exceed_the_cpu_time() -> None:
     assert made.kernel_ns == pytest.approx(made.cpu.value) and made.capped
 
 
+def test_a_saving_never_exceeds_the_cpu_time() -> None:
+    counted = crossed([call("clock_gettime", 1000, 400_050.0)])
+    made = billed(counted)
+    (saving,) = savings(made, counted)
+    assert 0.99 * made.cpu.value < saving.ns <= made.cpu.value
+
+
 def test_a_call_that_is_not_timed_is_priced_as_the_shortest_and_says_at_least() -> None:
     made = billed(crossed([call("read", 1000, 0.0)]), "notified")
     (item,) = (item for item in made.items if item.name == "read")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import ceil
 
+import msgspec
+
 from tollmeter.bill.calibration import FORKS
 from tollmeter.bill.crossings import SIZES, Crossings
 from tollmeter.bill.items import READS, WRITES, Bill
@@ -37,9 +39,11 @@ class Saving(Record, frozen=True):
 
 
 def savings(bill: Bill, counted: Crossings) -> tuple[Saving, ...]:
-    """Largest first."""
+    """Largest first. Where the items add up to more than the CPU time, savings are cut as their sum is."""
+    fits = bill.kernel_ns / max(1.0, sum(item.ns or 0.0 for item in bill.items))
     found = (saving for rule in _RULES for saving in rule(bill, counted))
-    worth = [saving for saving in found if saving.ns >= _LEAST_SHARE * bill.cpu.value]
+    cut = (msgspec.structs.replace(each, ns=fits * each.ns, least_ns=fits * each.least_ns) for each in found)
+    worth = [saving for saving in cut if saving.ns >= _LEAST_SHARE * bill.cpu.value]
     return tuple(sorted(worth, key=lambda saving: -saving.ns))
 
 
