@@ -232,11 +232,12 @@ def test_an_emulated_chart_has_neither_the_systems_caches_nor_a_ladder() -> None
     assert "ladder-qemu_user-instructions" not in emulated
 
 
-def test_several_abis_stand_in_panels_on_shared_axes() -> None:
-    chart = by_name(example_runs.healthy)["latency-by-abi"]
+@pytest.mark.parametrize("name", ["latency-by-abi", "bandwidth-by-abi"])
+def test_several_abis_stand_in_panels_on_shared_axes(name: str) -> None:
+    chart = by_name(example_runs.healthy)[name]
     assert {point["panel"] for point in points_of(chart)} == {"x86_64", "ia32"}
     assert "facet" in chart.spec and "resolve" not in chart.spec
-    assert "latency-by-abi" not in by_name(example_runs.healthy, ("x86_64",))
+    assert name not in by_name(example_runs.healthy, ("x86_64",))
 
 
 def test_any_line_can_be_chosen_for_the_others_to_be_over() -> None:
