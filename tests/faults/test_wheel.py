@@ -62,7 +62,7 @@ def _whole(built: Path, tree: Path) -> Path:
     shutil.copytree(built, tree)
     for name in ("src", "suites", "emulator", "packaging", "requirements"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "THIRD-PARTY.md"):
         shutil.copy2(ROOT / name, tree)
     return tree
 

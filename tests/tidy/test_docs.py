@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from tidy.house import ROOT, files, hold, text, under
 from tollmeter.cli.verbs import VERBS
 from tollmeter.toolchain.accepting import meanings
+from tollmeter.version import VERSION
 
 START = "README.md"
 STRUCTURE = "docs/architecture.md"
@@ -207,3 +208,9 @@ def test_every_field_of_a_probe_is_in_the_table_of_fields() -> None:
     told = set(re.findall(r"`(\w+)`", re.sub(r"^(\|[^|]*\|).*$", r"\1", table[0], flags=re.MULTILINE)))
     hold(f"{MEANINGS} does not name the field .{name} of toll.h: say what holds without it" for name in named - told)
     hold(f"{MEANINGS} names .{name}, which is no field in toll.h" for name in told - named - {"toll_probe"})
+
+
+def test_the_version_of_the_sources_is_that_of_the_packages() -> None:
+    """pyproject.toml reads it from the source; Debian and the citation repeat it."""
+    assert text("debian/changelog").startswith(f"tollmeter ({VERSION}) ")
+    assert f"\nversion: {VERSION}\n" in text("CITATION.cff")
