@@ -120,6 +120,8 @@ def test_a_sweep_ends_where_its_scale_says() -> None:
     large = msgspec.structs.replace(MACHINE, caches=(Cache(level=3, kind="unified", size_bytes=96 * MIB),))
     assert values.sweep(SIZE, large)[-1] == 384 * MIB
     cpus = Parameter(name="n", kind="count", summary="", start=1, stop=2, stop_scale="cpus")
+    allowed = msgspec.structs.replace(MACHINE, allowed_cpus=(0, 2, 3))
+    assert values.read(cpus, "1xCPUS", allowed) == (3,) and values.portable(cpus, "1xCPUS") == "1xCPUS"
     assert values.sweep(cpus, MACHINE) == (1, 2, 4, 8)
 
 
