@@ -14,7 +14,7 @@ from tollmeter.model import Failure
 from tollmeter.root import ROOT
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import build_header, compiler_of
-from tollmeter.toolchain.header_layout import chosen, declared_in, read_types, source_of
+from tollmeter.toolchain.header_layout import declared_in, including, read_types, types_named
 from tollmeter.toolchain.type_layout import differences, differing_first, double_order, read_layout, table
 
 SOURCE = Path(__file__).parents[2] / "abis" / "layout.c"
@@ -92,7 +92,7 @@ def header_facts(folder: Path, abi: str) -> dict[str, dict[str, str]]:
     header, made = folder / "packet.h", folder / abi
     header.write_text(HEADER)
     known = abis.find(ROOT).abis[abi]
-    build_header(known, compiler_of(known), source_of(header), made)
+    build_header(known, compiler_of(known), including(header), made)
     assert declared_in(made, header) == {"struct packet", "record"}
     return read_types(made)
 
@@ -109,7 +109,7 @@ def test_a_header_s_fields_are_where_the_compiler_puts_them(tmp_path: Path) -> N
     packet = facts["struct packet"]
     assert [packet[f"struct packet.{name}"].split()[0] for name in PLACES] == said
     assert packet["struct packet.rest"].endswith(":3 (9 bits)") and packet["struct packet.tail"].endswith(" (0)")
-    assert chosen(facts, "packet") == ["struct packet", "packet"]
+    assert types_named(facts, "packet") == ["struct packet", "packet"]
 
 
 def test_a_header_s_structures_break_files_where_abis_differ(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tollmeter.protocol import clean
 from tollmeter.root import IS_CHECKOUT, typed
 from tollmeter.toolchain import abis
 from tollmeter.toolchain.build import build_header, build_layout, find_compiler, probe_names
-from tollmeter.toolchain.header_layout import SYSTEM, SYSTEM_TYPES, chosen, declared_in, read_types, source_of
+from tollmeter.toolchain.header_layout import SYSTEM, SYSTEM_TYPES, declared_in, including, read_types, types_named
 from tollmeter.toolchain.packages import brought
 from tollmeter.toolchain.type_layout import Fact, differing_first, double_order, read_layout, table
 
@@ -151,7 +151,7 @@ def _facts(abi: Abi, compiler: str, header: Path | None, kind: str | None) -> di
         if header is None:
             build_layout(ROOT, abi, compiler, path)
             facts = read_layout(path)
-        build_header(abi, compiler, SYSTEM if header is None else source_of(header), path)
+        build_header(abi, compiler, SYSTEM if header is None else including(header), path)
         types = read_types(path)
         names = SYSTEM_TYPES if header is None else _asked_types(path, types, header, kind)
         return facts | {name: value for each in names for name, value in types.get(each, {}).items()}
@@ -162,7 +162,7 @@ def _asked_types(path: Path, types: Mapping[str, object], header: Path, kind: st
     if kind is None:
         own = declared_in(path, header)
         return sorted(own) or [name for name in types if "__" not in name]
-    if not (names := chosen(types, kind)):
+    if not (names := types_named(types, kind)):
         check_known("type", kind, sorted(types), f"in {header.name}")
     return names
 

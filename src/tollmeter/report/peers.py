@@ -14,7 +14,7 @@ from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Column, Line, Table
 
 
-class Measured(NamedTuple):
+class PeerNumber(NamedTuple):
     """One number of one machine with its interval; a rate's unit is B/s."""
 
     value: float
@@ -38,7 +38,7 @@ def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
     return Table(columns, lines) if lines else None
 
 
-def _line(name: str, here: Measured, others: Sequence[Measured]) -> Line:
+def _line(name: str, here: PeerNumber, others: Sequence[PeerNumber]) -> Line:
     """A machine is faster or slower where its interval has no value in common with this one's."""
     above = sum(one.low > here.high for one in others)
     below = sum(one.high < here.low for one in others)
@@ -54,7 +54,7 @@ def _toll_key(toll: Toll) -> tuple[object, ...]:
     return toll.probe, toll.metric, toll.abi, tuple(sorted(toll.parameters.items()))
 
 
-def _numbers(index: Index) -> Iterator[tuple[tuple[object, ...], tuple[str, Measured]]]:
+def _numbers(index: Index) -> Iterator[tuple[tuple[object, ...], tuple[str, PeerNumber]]]:
     """By what makes two machines' numbers the same one. A number without an interval is compared with nothing."""
     for level in index.hierarchy:
         latency = (level.latency_ns, level.latency_low, level.latency_high)
@@ -63,7 +63,10 @@ def _numbers(index: Index) -> Iterator[tuple[tuple[object, ...], tuple[str, Meas
                                            ("read", "B/s", rate, reading_of_level(level))):  # fmt: skip
             value, low, high = bounds
             if value and low and high and not level.few_samples:
-                yield ("level", level.level, what), (f"{level.level} {what}", Measured(value, low, high, unit, figure))
+                yield (
+                    ("level", level.level, what),
+                    (f"{level.level} {what}", PeerNumber(value, low, high, unit, figure)),
+                )
     for toll in index.tolls:
         if toll.value and toll.low and toll.high and toll.visits >= LEAST_VISITS:
-            yield _toll_key(toll), (toll.toll, Measured(toll.value, toll.low, toll.high, toll.unit, of_toll(toll)))
+            yield _toll_key(toll), (toll.toll, PeerNumber(toll.value, toll.low, toll.high, toll.unit, of_toll(toll)))

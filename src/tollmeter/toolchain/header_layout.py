@@ -16,7 +16,7 @@ SYSTEM = "\n".join(f"#include <{header}>" for header in ("signal.h", "sys/epoll.
 SYSTEM_TYPES = ("struct epoll_event", "struct sigaction", "struct stat", "struct timespec")
 
 
-def source_of(header: Path) -> str:
+def including(header: Path) -> str:
     """The C file that includes a header: a file, else one of the system's."""
     return f'#include "{header.resolve()}"\n' if header.is_file() else f"#include <{header}>\n"
 
@@ -29,7 +29,7 @@ def read_types(path: Path) -> dict[str, dict[str, str]]:
         return {name: dict(_facts(name, _bare(die))) for unit in units for name, die in _types(unit)}
 
 
-def chosen(types: Collection[str], kind: str) -> list[str]:
+def types_named(types: Collection[str], kind: str) -> list[str]:
     """Those that a person may mean: `stat` is `struct stat`, or a type of that name."""
     return [name for name in types if kind in (name, name.partition(" ")[2])]
 
