@@ -94,7 +94,17 @@ def test_points_against_each_other_without_a_ratio_end_with_1_and_a_reason(
 ) -> None:
     """A second is too short for 80 visits of 64 MiB on any machine."""
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
-    words = ["memory.latency", "size=64MiB", "pages=small", "--against", "size=32MiB", "--budget", "1s", "--quiet", "--beside"]
+    words = [
+        "memory.latency",
+        "size=64MiB",
+        "pages=small",
+        "--against",
+        "size=32MiB",
+        "--budget",
+        "1s",
+        "--quiet",
+        "--beside",
+    ]
     code = main(["run", *words, "--out", str(tmp_path / "run")])
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("This run did not produce the requested numbers: ")
