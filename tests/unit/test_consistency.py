@@ -269,6 +269,33 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "more time lost than went by": (in_visit("witness", delay_ns=10**10), "lost no more time"),
     "samples that are all equal": (equal, "samples differ"),
     "a copied visit": (copied, "the same times"),
+    "every loop beside samples faster than around visits": (
+        lambda told: [
+            record.update({name: round(1.4 * record[name]) for name in ("control_hz", "control_before_hz")})
+            for stream in visits(told)
+            for record in of("witness", stream)
+        ], "as fast as beside their samples",
+    ),
+    "additions that wait for each other, and others slower": (
+        lambda told: [
+            record.update({name: record[name] // 20 for name in ("width_hz", "width_before_hz", "width_between_hz")})
+            for stream in visits(told)
+            for record in of("witness", stream)
+        ], "additions a cycle",
+    ),
+    "a million page faults in a millisecond": (in_visit("witness", minor_faults=10**6), "faults and context switches"),
+    "a virtual clock of Linux": (
+        lambda told: [record.update(kind="virtual") for record in of("clock", visits(told)[5])], "is one of hardware",
+    ),
+    "a visit in a fiftieth of its time": (
+        lambda told: [
+            record.update(at_ns=first + (record["at_ns"] - first) // 50, body=[ns // 50 for ns in record["body"]],
+                          control=[ns // 50 for ns in record.get("control", [])])
+            for stream in visits(told)[5:6]
+            for first in [next(of("sample", stream))["at_ns"]]
+            for record in of("sample", stream)
+        ], "two loops run between",
+    ),
     "additions of another core": (in_visit("control", adds=1), "rate of a core"),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
 }  # fmt: skip

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts, ranked
-from tollmeter.model import Build, ClockReading, Machine, Outcome, Point, Probe, Value
+from tollmeter.model import REAL_CLOCKS, Build, ClockReading, Machine, Outcome, Point, Probe, Value
 from tollmeter.model.topology import RELATION, numbers
 
 HERE = "local"
@@ -55,6 +55,14 @@ LONGEST_NS = 2.0**62
 MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
+MOST_APART_USUALLY = 1.2
+"""The same, in the median of a run."""
+LEAST_WIDTH = 0.5
+"""Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
+LEAST_EVENT_CYCLES = 100
+"""Of a page fault or a context switch."""
+LEAST_BURSTS_NS = 15_000
+"""Between two samples: two loops of 10 us run there."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
 SLACK_S = 0.2
@@ -223,7 +231,27 @@ def _is_translated(machine: Machine) -> bool:
     )
 
 
-OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory, _clock, _duration, _numbered)
+def _paced(told: Recorded) -> Iterator[str]:
+    """Both loops ran on one core, in the median of the run: one visit may be disturbed."""
+    if _is_translated(told.machine):
+        return
+    apart, widths = list[float](), list[float]()
+    for some in parts([visit for visit in told.outcomes if is_timed(visit) and visit.samples and visit.controls]):
+        taken = Taken([visit.samples for visit in some])
+        fastest, widest = (
+            np.maximum.reduceat(taken.column(name), taken.starts[:-1]) for name in ("control_hz", "width_hz")
+        )
+        around = np.array([max(visit.controls) for visit in some])
+        known = (fastest > 0) & (around > 0)
+        apart += (fastest[known] / around[known]).tolist()
+        widths += (widest / around)[known & (widest > 0)].tolist()
+    if len(apart) >= LEAST_BURSTS and not 1 / MOST_APART_USUALLY <= median(apart) <= MOST_APART_USUALLY:
+        yield "the control loop around the visits is as fast as beside their samples"
+    if len(widths) >= LEAST_BURSTS and not LEAST_WIDTH <= median(widths) <= MOST_PER_CYCLE:
+        yield f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"
+
+
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory, _clock, _paced, _duration, _numbered)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
@@ -305,8 +333,8 @@ def _clocked(told: Recorded) -> Places:
         if not is_here(visit) or visit.status != "ok" or not visit.samples:
             continue
         rate = max(visit.controls, default=told.machine.core_clock_hz or 0.0)
-        if visit.clock.kind == "none":
-            yield place, "samples are timed by a clock"
+        if visit.clock.kind == "none" or (visit.clock.source == LINUX_CLOCK and visit.clock.kind not in REAL_CLOCKS):
+            yield place, "samples are timed by a clock, and Linux's is one of hardware"
         elif rate and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
             yield place, "a control loop runs at the rate of a core"
         elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
@@ -379,6 +407,9 @@ def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     began = np.array([told.outcomes[place].at_ns for place in places])
     whole = taken.spread(np.where(began > 0, at[last] - began, NO_GAP).astype(float))
     ticks = (taken.column("steal_ticks") / taken.spread(cpus.astype(float)) - 2) * TICK_NS
+    events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(cpus.astype(float))
+    rate = taken.spread(np.array([max(told.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
+    has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     known = (gap != NO_GAP) & (at > 0)
     clocks = [told.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
@@ -386,9 +417,14 @@ def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
         ((np.maximum(lost, ticks) > whole) & known, "a sample lost no more time than went by"),
+        ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
+        ((gap - timed < LEAST_BURSTS_NS) & (timed <= gap) & known & has_loops, "two loops run between two samples"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)
+
+
+_EVENTS = ("minor_faults", "major_faults", "voluntary", "involuntary")
 
 
 def _timed(taken: Taken) -> Counts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tollmeter.model import Results, Value
 
@@ -49,6 +49,16 @@ class Lie(NamedTuple):
 
     def is_expected(self, sentence: str) -> bool:
         return re.search(self.expects, sentence) is not None
+
+
+class Untruth(NamedTuple):
+    """What one visit of a journal says otherwise than the rest. change: of each of its records, in place. expects:
+    words of the sentence that is then broken."""
+
+    name: str
+    planted: str
+    change: Callable[[dict[str, Any]], object]
+    expects: str
 
 
 HONEST: dict[str, dict[str, Value]] = {
@@ -223,4 +233,22 @@ IN_PROBES = (
         ((_INCLUDE, f"{_INCLUDE}#include <unistd.h>\n"), (_LOOP, f"{_LOOP}  close(STDOUT_FILENO);\n")), "exit status",
     ),
 )  # fmt: skip
-"""The others are told by the machine and by the journal: a busy neighbour, and a visit that was cut out."""
+"""The others are told by the machine and by the journal: a busy neighbour, contradictions, a visit that was cut out."""
+
+IN_JOURNALS = (
+    Untruth(
+        "fast clock", "a clock that is read in a tenth of a nanosecond",
+        lambda record: record["k"] == "clock" and record.update(cost_ns=0.1, resolution_ns=0.5),
+        "a reading of the clock",
+    ),
+    Untruth(
+        "long batches", "batches that take longer than the time between their samples",
+        lambda record: record["k"] == "sample" and record.update(body=[100 * ns for ns in record["body"]]),
+        "lie between its beginning",
+    ),
+    Untruth(
+        "other CPU", "samples on a CPU that the visit is not pinned to",
+        lambda record: record["k"] == "witness" and record.update(cpu_before=4095, cpu_after=4095),
+        "to which it is pinned",
+    ),
+)  # fmt: skip

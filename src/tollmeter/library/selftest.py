@@ -17,16 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter import catalog, commands
 from tollmeter.conduct import Stopping
 from tollmeter.judgement.verdict import discarded_share
 from tollmeter.library.derive import open_run
-from tollmeter.library.lies import HONEST, IN_PROBES, Lie, finding_named
+from tollmeter.library.lies import HONEST, IN_JOURNALS, IN_PROBES, Lie, Untruth, finding_named
 from tollmeter.library.measure import measured, unseen
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import Prepared, machine_of, plan_of
 from tollmeter.model import Abi, Failure, Priority, Results, Select, Suite
 from tollmeter.numbers.units import in_percent
+from tollmeter.protocol import seal
 from tollmeter.root import ROOT
 from tollmeter.store.journal import NAME, streams
 from tollmeter.store.request import Request
@@ -72,6 +75,8 @@ def selftest(stopping: Stopping) -> Iterator[Caught]:
             yield judged(lie, lying)
         busy = Path(scratch) / "busy"
         yield _beside_a_neighbour(tree, busy, stopping)
+        for untruth in IN_JOURNALS:
+            yield _contradicted(untruth, busy)
         yield _cut(busy)
 
 
@@ -197,6 +202,24 @@ def _neighbour(cpu: int) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             os.kill(int(started.stdout), signal.SIGKILL)
+
+
+def _contradicted(untruth: Untruth, folder: Path) -> Caught:
+    """Of a copy of the journal in which one visit says something else, with right checksums."""
+    path = folder / NAME
+    content = path.read_bytes()
+    try:
+        visit = next(stream for stream in streams(folder) if stream.is_visit and b'{"k":"sample"' in stream.text)
+        records = [msgspec.json.decode(line.text) for line in visit.lines[:-1]]
+        for record in records:
+            untruth.change(record)
+        told = seal([{key: value for key, value in record.items() if key not in "nc"} for record in records])
+        path.write_bytes(content.replace(visit.text, told, 1))
+        by = next(iter(open_run(folder).index.run.contradictions), None)
+    finally:
+        path.write_bytes(content)
+    outcome = PASSED if by is None else CAUGHT if untruth.expects in by else OTHERWISE
+    return Caught(untruth.name, untruth.planted, outcome, by or "nothing")
 
 
 def _cut(folder: Path) -> Caught:
