@@ -229,7 +229,8 @@ class Schedule:
             return self._due_interleaved(left_s)
         due = [point for point in self.points if not self.is_done(point)]
         due = self._shown_first(self._claims_first(due, left_s), left_s)
-        fresh = [point for point in due if not self._seen.get(point)] + self._due_for_review(left_s)
+        fresh = [point for point in due if not self._seen.get(point) or self._rank(point) != UNCLAIMED]
+        fresh += self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
         return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
 
@@ -263,8 +264,11 @@ class Schedule:
         return [point for point in lacking if ranks[point] == first] or points
 
     def _rank(self, point: Point) -> int:
+        """As `claim_rank`; where a claim is of a cache's end, so is each point of the curve that bends there."""
         if point not in self._ranks:
-            self._ranks[point] = claim_rank(self._plan.suite, point)
+            rank, means = claim_rank(self._plan.suite, point), {m.means for m in self._plan.probes[point.probe].metrics}
+            bends = any(claim.bend and not claim.bend.rate for claim in self._plan.suite.published)
+            self._ranks[point] = 0 if bends and "latency-of-size" in means else rank
         return self._ranks[point]
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
@@ -278,7 +282,9 @@ class Schedule:
         for first in (*claims, shown):
             spare_s = left_s / self._slowness(left_s) - self._to_intervals_s(set(points).difference(first))
             soon = [point for point in first if self._lacks_interval(point)]
-            soon = soon or [point for point in first if self._wish(point).to_settle_s() <= spare_s]
+            # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
+            fit = first if first is not shown else [p for p in first if self._wish(p).to_settle_s() <= spare_s]
+            soon = soon or fit
             if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
                 return soon
         waiting = [point for point in large if not self._seen.get(point)]

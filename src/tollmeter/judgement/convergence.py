@@ -55,10 +55,12 @@ def visits_wanted(
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
     """Whether one visit is enough: a count has no noise. In a guest whose clock counts too, a program runs for the
-    kernel's accounting, which repeats (numbers.row_of.is_counted)."""
+    kernel's accounting, which repeats, and on a bare board nothing else does (numbers.row_of.is_counted)."""
     kinds = {outcome.clock.kind for outcome in outcomes if outcome.status == "ok"}
-    accounted = any(metric.means == "resident-peak" for metric in probe.metrics)
-    return "instructions" in kinds or ("virtual" in kinds and accounted)
+    repeats = any(metric.means == "resident-peak" for metric in probe.metrics) or any(
+        outcome.point.target.startswith("bare:") for outcome in outcomes
+    )
+    return "instructions" in kinds or ("virtual" in kinds and repeats)
 
 
 def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, by_scatter: bool) -> float:

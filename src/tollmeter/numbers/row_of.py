@@ -155,9 +155,11 @@ def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
 
 
 def is_counted(row: Row) -> bool:
-    """Whether one visit says all of it: instructions that an emulator counts, and what the kernel of its guest counts
-    of memory and faults, which differs between visits by a page or two (decision 16)."""
-    return row.clock == "instructions" or (row.clock == "virtual" and row.unit in KERNEL_COUNTS)
+    """Whether one visit says all of it: instructions that an emulator counts, of a program or of a board without an
+    operating system, and what the kernel of its guest counts of memory and faults, which differs between visits by a
+    page or two (decision 16)."""
+    of_all = row.unit in KERNEL_COUNTS or row.target.startswith("bare:")
+    return row.clock == "instructions" or (row.clock == "virtual" and of_all)
 
 
 def has_converged(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:

@@ -39,9 +39,11 @@ _BURSTS_S = 100e-6
 
 
 def visits_wanted(point: Point) -> int:
-    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; an emulated
-    clock has little."""
-    return 1 if is_counted(point) else LEAST_VISITS if is_emulated(point) else VISITS_WANTED
+    """The number of visits by which a run's time is planned: a count has no noise, so one visit suffices; the
+    emulated clock of a kernel has little."""
+    if is_counted(point) or point.target.startswith("bare:"):
+        return 1
+    return LEAST_VISITS if is_emulated(point) else VISITS_WANTED
 
 
 def is_counted(point: Point) -> bool:
