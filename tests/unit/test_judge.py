@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from machines import LATENCY
 from tollmeter.judgement.convergence import visits_wanted
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge
-from tollmeter.model import Outcome, Point, Sample, Suite, Witness
+from tollmeter.model import ClockReading, Outcome, Point, Sample, Suite, Witness
 from tollmeter.numbers import known
 from tollmeter.numbers.known import Known, Learned
-from tollmeter.numbers.rows import known_of
+from tollmeter.numbers.rows import known_of, rows
 
 
 def judging() -> AnalysisJudge:
@@ -37,6 +39,17 @@ def test_points_converge_by_their_interval() -> None:
     assert judge.visits_wanted(visits(4096, 100), LATENCY) <= 3
     assert judge.visits_wanted(visits(4096, 100, count=2), LATENCY) > 2
     assert judge.visits_wanted(visits(4096, 100, spread=0.3), LATENCY) > 3
+
+
+def test_what_a_bare_board_counts_repeats_and_is_visited_once() -> None:
+    """All points of eabi-2007 were visited three times: 155 s for 54 of 261 points."""
+    (once,) = visits(4096, 100, count=1)
+    for target, is_enough in (("bare:vexpress-a9", True), ("guest:virt", False)):
+        point = msgspec.structs.replace(once.point, target=target)
+        there = msgspec.structs.replace(once, point=point, clock=ClockReading(kind="virtual", cost_ns=0))
+        assert (judging().visits_wanted([there], LATENCY) <= 1) is is_enough
+        (row,) = rows([there], {LATENCY.probe: LATENCY})
+        assert has_interval(row) is is_enough
 
 
 def test_a_bent_curve_wants_points_at_its_bend_and_a_straight_one_none() -> None:
