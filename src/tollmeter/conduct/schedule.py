@@ -264,11 +264,8 @@ class Schedule:
         return [point for point in lacking if ranks[point] == first] or points
 
     def _rank(self, point: Point) -> int:
-        """As `claim_rank`; where a claim is of a cache's end, so is each point of the curve that bends there."""
         if point not in self._ranks:
-            rank, means = claim_rank(self._plan.suite, point), {m.means for m in self._plan.probes[point.probe].metrics}
-            bends = any(claim.bend and not claim.bend.rate for claim in self._plan.suite.published)
-            self._ranks[point] = 0 if bends and "latency-of-size" in means else rank
+            self._ranks[point] = claim_rank(self._plan.suite, point)
         return self._ranks[point]
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
