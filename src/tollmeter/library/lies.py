@@ -243,7 +243,7 @@ IN_JOURNALS = (
     ),
     Untruth(
         "long batches", "batches that take longer than the time between their samples",
-        lambda record: record["k"] == "sample" and record.update(body=[100 * ns for ns in record["body"]]),
+        lambda record: record["k"] == "sample" and record.update(body=[4 * ns for ns in record["body"]]),
         "lie between its beginning",
     ),
     Untruth(

@@ -215,7 +215,8 @@ def _contradicted(untruth: Untruth, folder: Path) -> Caught:
             untruth.change(record)
         told = seal([{key: value for key, value in record.items() if key not in "nc"} for record in records])
         path.write_bytes(content.replace(visit.text, told, 1))
-        by = next(iter(open_run(folder).index.run.contradictions), None)
+        told_of = open_run(folder).index.run.contradictions
+        by = next((one for one in told_of if untruth.expects in one), next(iter(told_of), None))
     finally:
         path.write_bytes(content)
     outcome = PASSED if by is None else CAUGHT if untruth.expects in by else OTHERWISE
