@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, Judged, judged
+from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
 from tollmeter.library.derive import derived_table, open_index
 from tollmeter.library.places import find_run
 from tollmeter.model import Index, Row
@@ -139,7 +139,7 @@ def count_planted(run: str, first: int, seeds: int) -> None:
                   f" {typical:.1%} in the middle", flush=True)  # fmt: skip
 
 
-def _small_fleet(rows: Sequence[Row], last: int, seed: int, part: str, cost: float) -> Judged:
+def _small_fleet(rows: Sequence[Row], last: int, seed: int, part: str, cost: float) -> JudgedNode:
     chance = np.random.default_rng(seed)
     about = [FleetRow(row.probe, row.metric, row.parameters, row.abi, row.target, row.unit, row.better) for row in rows]
     timed, rates = (np.array([getattr(one, name) for one in about]) for name in ("is_time", "is_rate"))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from tollmeter.protocol import Line
+from tollmeter.protocol import RecordLine
 from tollmeter.store.index import NAME as INDEX
 from tollmeter.store.journal import NAME, streams
 
@@ -33,7 +33,7 @@ SEALED = b',"c":"00000000"}'
 MEGABYTE = 1 << 20
 
 
-def seeded(line: Line, number: int, turn: int) -> bytes:
+def seeded(line: RecordLine, number: int, turn: int) -> bytes:
     """The visit's own record, of a later visit."""
     told = msgspec.json.decode(line.text)
     told.pop("c")
@@ -43,7 +43,7 @@ def seeded(line: Line, number: int, turn: int) -> bytes:
     return b'%s,"c":"%08x"}\n' % (body, zlib.crc32(body))
 
 
-def grown(visits: Iterable[tuple[Line, ...]], size: int) -> Iterator[bytes]:
+def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes]:
     """Streams of visits until that many bytes are made."""
     kept, made, turn, number = list(visits), 0, 0, 0
     while made < size:

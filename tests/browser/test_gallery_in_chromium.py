@@ -14,12 +14,12 @@ from browser.browser import WATCH
 from tollmeter.library.comparing import publish
 from tollmeter.report.gallery import single_page, write_site
 from tollmeter.report.numbers import size_of_level
-from tollmeter.store.published import Loaded, Published
+from tollmeter.store.published import Loaded, PublishedRun
 
 pytestmark = pytest.mark.browser
 
 
-def machines() -> list[Published]:
+def machines() -> list[PublishedRun]:
     first, second = (
         replace(publish(results), load=tuple(Loaded("reads", 1e9 * at, 90.0 + at**2) for at in range(5)))
         for results in (example_runs.small(), example_runs.another_machine())

@@ -13,7 +13,7 @@ import stands
 from tollmeter.model import Outcome
 from tollmeter.protocol import outcome
 from tollmeter.targets.local import _LOADER, X32_LOADER, is_loaded, native_command, serves_x32
-from tollmeter.targets.profiling_visit import Asked, profiled
+from tollmeter.targets.profiling_visit import ProfileRequest, profiled
 from tollmeter.toolchain.abis import make_beside, read_abis
 from tollmeter.toolchain.build import build_abi, find_compiler
 
@@ -112,6 +112,6 @@ def batches_ns(told: Outcome) -> float:
 def test_a_probe_is_profiled_under_the_loader() -> None:
     probe = "datamodel.pointer_chase"
     build_abi(stands.ROOT, X32, str(find_compiler(X32)), [probe])
-    done = profiled("local", [str(stands.ROOT / "build/x32" / probe), "nodes=1024"], Asked(50), Path())
+    done = profiled("local", [str(stands.ROOT / "build/x32" / probe), "nodes=1024"], ProfileRequest(50), Path())
     assert done.ended.status == 0
     assert b'"k":"profile"' in done.ended.output

@@ -19,7 +19,7 @@ from tollmeter.catalog import Executable
 from tollmeter.library.profiling import ProfilePoint, take_all
 from tollmeter.model import Abi, Build, Outcome, Point, Value
 from tollmeter.protocol import outcome
-from tollmeter.targets.profiling_visit import Asked
+from tollmeter.targets.profiling_visit import ProfileRequest
 from waiting import LONG_S
 
 NO_BUILD = Build(probe="", abi="", compiler="", flags="")
@@ -255,7 +255,7 @@ def test_a_profile_finds_the_routine_that_copies_by_either_sampler(own_abi_name:
     )
     for by_signal in (False, True):
         made = Executable(path=str(path), probe=describe(own_abi_name, "alignment.copy"), build=NO_BUILD)
-        found = take_all([ProfilePoint(point, made)], Asked(300, by_signal))[0]
+        found = take_all([ProfilePoint(point, made)], ProfileRequest(300, by_signal))[0]
         assert found.reason is None and found.part("copy_bytes") > 0.5, found
 
 
@@ -266,7 +266,7 @@ def test_what_is_compared_while_the_watch_stands_still_is_not_in_the_profile(own
     values = (("copy", "halfwords"), ("checksum", "halfwords"), ("fault", "none"))
     point = Point(probe=probe, abi=own_abi_name, target="local", parameters=values)
     made = Executable(path=str(executable(own_abi_name, probe)), probe=describe(own_abi_name, probe), build=NO_BUILD)
-    found = take_all([ProfilePoint(point, made)], Asked(400))[0]
+    found = take_all([ProfilePoint(point, made)], ProfileRequest(400))[0]
     compared = sum(share.hits for share in found.shares if "memcmp" in share.function or "memset" in share.function)
     assert found.reason is None and compared < found.hits / 100, found
 

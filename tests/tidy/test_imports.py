@@ -190,3 +190,13 @@ def test_the_rule_bites() -> None:
     ):
         assert list(complaints("src/tollmeter/protocol/a.py", source, table))
     assert list(complaints("src/tollmeter/unheard.py", "", table))
+
+
+def test_a_public_class_name_stands_for_one_thing() -> None:
+    places: dict[str, set[str]] = {}
+    for name in under(PACKAGE, ".py"):
+        for node in ast.walk(ast.parse(text(name))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, set()).add(name)
+    assert len(places) > 200
+    hold(f"{name} is defined in {' and '.join(sorted(where))}" for name, where in places.items() if len(where) > 1)

@@ -15,7 +15,7 @@ from made import metric, probe, program, row
 from tollmeter.model import Program, Results, Row, Select, Suite
 from tollmeter.report.charts import charts
 from tollmeter.report.programs import attribution_table, in_words, named, why_not
-from tollmeter.studies.attribution import Attribution, Part, PartName, attributed, largest
+from tollmeter.studies.attribution import AttributedPart, Attribution, PartName, attributed, largest
 
 KIB, MIB = 1 << 10, 1 << 20
 PROGRAM = program("solve")
@@ -242,7 +242,7 @@ def test_a_part_says_which_way_it_goes_with_the_digits_that_are_known(parts: Seq
     """It read `it would save 3.58 µs: −267 ns in instructions`, and 0.000001 ns."""
     names: tuple[PartName, ...] = ("instructions", "caches", "faults", "unexplained")
     whole = None not in parts
-    told = [Part(name=name, ns=ns) for name, ns in zip(names, (*parts, 0.0 if whole else None), strict=True)]
+    told = [AttributedPart(name=name, ns=ns) for name, ns in zip(names, (*parts, 0.0 if whole else None), strict=True)]
     one = Attribution(probe="any.program", parameters={}, abis=("x86_64", "x32"), target="local", first_ns=34_900.0,
                       second_ns=34_900.0 - sum(ns or 0.0 for ns in parts) if whole else None, memory=0.67,
                       levels=(), parts=tuple(told))  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 from made import outcome, sample
 from rigs import Rig
 from streams import whole
-from tollmeter.conduct.beside import Beside
+from tollmeter.conduct.beside import ReviewThread
 from tollmeter.model import Outcome, Select, Visit
 from waiting import LONG_S
 
@@ -51,7 +51,7 @@ def test_visits_go_on_while_a_review_is_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("contended", "is_beside"), [(VISIT, True), (WAITED, False)])
 def test_a_review_that_makes_visits_wait_is_made_between_them(contended: Outcome, is_beside: bool) -> None:
     """As where the host's CPU is the sibling of the measured one."""
-    several = Beside[int](is_allowed=True)
+    several = ReviewThread[int](is_allowed=True)
     may_end = threading.Event()
     for _ in range(40):
         several.add(VISIT)

@@ -28,7 +28,7 @@ from tollmeter.store.export import (
     samples_table,
     written,
 )
-from tollmeter.store.parquet import Stretch, Table, column_types
+from tollmeter.store.parquet import ParquetTable, Stretch, column_types
 
 ROW = Row(
     probe="memory.latency", revision=1, abi="x86_64", target="local", clock="hardware",
@@ -50,15 +50,15 @@ INDEX = Index(
 )  # fmt: skip
 
 
-def whole_of(table: Table, form: str, *about: Mapping[str, str]) -> bytes:
+def whole_of(table: ParquetTable, form: str, *about: Mapping[str, str]) -> bytes:
     return b"".join(written(table, form, *about))
 
 
-def rows() -> Table:
+def rows() -> ParquetTable:
     return derived_tables(INDEX)["rows"]
 
 
-def samples() -> Table:
+def samples() -> ParquetTable:
     taken = outcome(whole())
     seen = [replace(one.witness, control_before_hz=3.9e9 + 0.5, width_hz=1.5e10 + 0.25) for one in taken.samples]
     taken = replace(
@@ -69,11 +69,11 @@ def samples() -> Table:
     return samples_table([taken], [other, ours], lambda some: [reasons[: len(told.samples)] for told in some])
 
 
-def no_samples() -> Table:
+def no_samples() -> ParquetTable:
     return samples_table([], [], lambda _: [])
 
 
-def samples_without_a_control() -> Table:
+def samples_without_a_control() -> ParquetTable:
     """Times that float64 does not hold, of a system that does not tell its steal time."""
     taken = outcome(whole())
     seen = replace(taken.samples[1], control=None, at_ns=(1 << 60) + 1)
@@ -136,7 +136,7 @@ def test_parquet_made_of_several_parts_holds_all_of_them(tmp_path: Path, monkeyp
 def test_a_table_that_parquet_cannot_hold_is_refused_with_a_sentence() -> None:
     large = [Stretch({"visit": 1 << 70}, {})]
     with pytest.raises(Failure, match="cannot be written as Parquet") as caught:
-        whole_of(Table(("visit",), large), "parquet")
+        whole_of(ParquetTable(("visit",), large), "parquet")
     assert caught.value.exit_code == 5
 
 

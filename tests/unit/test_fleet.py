@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from example_runs import healthy, with_index
 from tollmeter.cli.compare import TRIPPED
 from tollmeter.cli.main import main
-from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, Judged, judged
+from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet_collecting import judged_machines as report
 from tollmeter.library.gating import read_limits
@@ -41,7 +41,7 @@ def row(probe: str, size: int) -> FleetRow:
     return FleetRow(probe, "load", {"size": size, "pages": "huge"}, "x86_64", "local", unit, better, "whole")
 
 
-def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> Judged:
+def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int = 1) -> JudgedNode:
     """Each node is slower or faster by 0.7 % as a whole, each row of it by 1 %, and each interval is ±2 %."""
     chance = np.random.default_rng(seed)
     rows = [row(probe, size) for probe in PROBES for size in range(sizes)]
@@ -53,7 +53,7 @@ def fleet(nodes: int, plant: Plant = lambda _: None, sizes: int = 20, seed: int 
     return judged(HardwareModel("one model", [f"node{at}" for at in range(nodes)], rows, values, halves))
 
 
-def names(found: Judged) -> set[str]:
+def names(found: JudgedNode) -> set[str]:
     return {node for named in found.named for node in named.nodes}
 
 
@@ -111,7 +111,7 @@ def test_a_single_row_is_named_with_its_parameters() -> None:
 
 
 def test_a_node_with_a_wide_interval_of_its_own_is_not_named() -> None:
-    def judge(half: float) -> Judged:
+    def judge(half: float) -> JudgedNode:
         made = fleet(200).model
         values = np.random.default_rng(2).normal(3, 0.01, (60, 200)).astype(np.float32)
         values[:, 7] += 0.06
@@ -146,7 +146,7 @@ def recorded() -> dict[str, Any]:
 
 def equal_nodes(
     recorded: dict[str, Any], seed: int, plant: Callable[[FleetRow, HardwareModel], bool], by: float = 0
-) -> Judged:
+) -> JudgedNode:
     """22 nodes with the rows of a recorded run. A node is slower or faster by 0.5 % as a whole and by 0.5 % in each
     probe, and each row errs by as much as the recorded one does. by: how much slower node 5 is in some of its rows."""
     chance, nodes, found = np.random.default_rng(seed), 22, recorded["rows"]

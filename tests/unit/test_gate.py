@@ -19,7 +19,7 @@ from example_runs import with_index
 from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
-from tollmeter.judgement.gate import Decision, Judged, decide, of_change
+from tollmeter.judgement.gate import Decision, GateRow, decide, of_change
 from tollmeter.library.gating import Limits, gated, read_limits
 from tollmeter.model import Failure, Row, Surroundings
 from tollmeter.numbers.rows import row_key
@@ -31,8 +31,8 @@ from tollmeter.store.journal import Journal, read
 
 def judged(
     log_ratio: float, error: float = 0.01, freedom: float = 30, limit: float = 0.05, name: str = "row"
-) -> Judged:
-    return Judged(name=name, log_ratio=log_ratio, error=error, freedom=freedom, limit=limit)
+) -> GateRow:
+    return GateRow(name=name, log_ratio=log_ratio, error=error, freedom=freedom, limit=limit)
 
 
 def outcomes(decision: Decision) -> list[str]:
@@ -89,7 +89,7 @@ def test_what_cannot_be_judged_takes_no_part() -> None:
     assert outcomes(decision) == [*["inconclusive"] * 9, "slower"], "one row is judged, and not ten"
 
 
-def of_rows_judged(old: Row, new: Row) -> Judged:
+def of_rows_judged(old: Row, new: Row) -> GateRow:
     (change,) = of_rows({row_key(old): old}, {row_key(new): new}, None, 0.01).changes
     return of_change(change, "row", 0.05)
 

@@ -22,7 +22,7 @@ from tollmeter.library.profiling import (
 )
 from tollmeter.model import Build, Failure, Point, Probe, Profile, Work
 from tollmeter.store.request import kept
-from tollmeter.targets.profiling_visit import Asked as Sampling
+from tollmeter.targets.profiling_visit import ProfileRequest
 
 CLOCK_HZ = 4e9
 WHOLE: Look = (CLOCK_HZ, 4 * CLOCK_HZ)
@@ -53,7 +53,7 @@ class Machine:
     def __init__(self, neighbour: Sequence[int]) -> None:
         self.neighbour, self.asked = set(neighbour), list[tuple[str, int]]()
 
-    def sampled(self, wanted: ProfilePoint, sampling: Sampling) -> Slice:
+    def sampled(self, wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
         self.asked.append((str(wanted.point.parameters), sampling.ms))
         there = len(self.asked) - 1 in self.neighbour
         hits = {OUTER: 700, INNER: 300} if there else {OUTER: 500, INNER: 500}
@@ -63,7 +63,7 @@ class Machine:
 
 def taken(monkeypatch: pytest.MonkeyPatch, machine: Machine, points: int = 3) -> list[Profile]:
     monkeypatch.setattr(profiling, "sampled", machine.sampled)
-    found = InterleavedProfiles(asked_for(points), Sampling(TURNS * SLICE_MS))
+    found = InterleavedProfiles(asked_for(points), ProfileRequest(TURNS * SLICE_MS))
     found.take(lambda _: None)
     return found.profiles()
 
@@ -115,13 +115,13 @@ def test_points_that_lack_slices_of_the_state_get_more_turns_and_what_stays_mixe
 def test_a_failed_profile_is_reported_for_its_point_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(())
 
-    def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
+    def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
         if ("way", 1) in wanted.point.parameters:
             raise Failure("no timer here")
         return machine.sampled(wanted, sampling)
 
     monkeypatch.setattr(profiling, "sampled", sampled)
-    found = InterleavedProfiles(asked_for(3), Sampling(500))
+    found = InterleavedProfiles(asked_for(3), ProfileRequest(500))
     found.take(lambda _: None)
     assert [one.reason for one in found.profiles()] == [None, "no timer here", None]
 
@@ -143,7 +143,7 @@ def test_a_count_is_taken_once_and_briefly_and_is_exact(monkeypatch: pytest.Monk
 def test_an_interrupted_profile_keeps_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     machine = Machine(())
 
-    def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
+    def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
         if len(machine.asked) == 4:
             raise KeyboardInterrupt
         return machine.sampled(wanted, sampling)
@@ -159,7 +159,7 @@ def test_no_slice_is_begun_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPa
     """Beside a busy program one turn of fifteen points took 15 s."""
     machine = Machine(())
     monkeypatch.setattr(profiling, "sampled", machine.sampled)
-    found = InterleavedProfiles(asked_for(3), Sampling(TURNS * SLICE_MS))
+    found = InterleavedProfiles(asked_for(3), ProfileRequest(TURNS * SLICE_MS))
     found.take(lambda _: None, lambda: SPENT if len(machine.asked) >= 2 else None)
     assert len(machine.asked) == 2
     assert [profile.reason for profile in found.profiles()] == [None, None, SPENT]

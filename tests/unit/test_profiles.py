@@ -19,7 +19,7 @@ from tollmeter.protocol import seal
 from tollmeter.report.profiles import beside_table, profile_table, side_by_side, source_of, verdict
 from tollmeter.store.request import KEPT, keep, kept
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiling_visit import Asked, ProfiledVisit, profiled
+from tollmeter.targets.profiling_visit import ProfiledVisit, ProfileRequest, profiled
 from tollmeter.toolchain.symbols import UNKNOWN, KernelSymbols, Symbols
 from waiting import LONG_S
 
@@ -158,7 +158,7 @@ def told(monkeypatch: pytest.MonkeyPatch, program: Path, *records: dict[str, obj
     built = Executable(
         path=str(program), probe=probe, build=Build(probe="any.probe", abi="x86_64", compiler="", flags="")
     )
-    return take_all([ProfilePoint(Point(probe="any.probe", abi="x86_64", target="local"), built)], Asked(1))[0]
+    return take_all([ProfilePoint(Point(probe="any.probe", abi="x86_64", target="local"), built)], ProfileRequest(1))[0]
 
 
 def test_records_of_one_profile_are_one(monkeypatch: pytest.MonkeyPatch, program: Path) -> None:
@@ -217,7 +217,7 @@ def test_what_was_skipped_says_why(monkeypatch: pytest.MonkeyPatch, program: Pat
 
 def test_where_no_sampler_is_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="has no sampler"):
-        profiled("guest:x32", ["any"], Asked(1), tmp_path)
+        profiled("guest:x32", ["any"], ProfileRequest(1), tmp_path)
 
 
 def test_profiles_are_kept_beside_the_journal(tmp_path: Path) -> None:

@@ -303,14 +303,14 @@ def profile(
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
     from tollmeter.library.profiling import points_of, take_all
-    from tollmeter.targets.profiling_visit import Asked
+    from tollmeter.targets.profiling_visit import ProfileRequest
 
     check_known("format", form, ("table", "json"))
     check_known("sampler", by, BY)
     took = seconds(lasting or LASTING)
     if not LEAST_S <= took <= MOST_S:
         raise Failure(f"--for {lasting}: expected {LEAST_S:g} to {MOST_S:g} s")
-    asked = Asked(round(1000 * took), by == "signal")
+    asked = ProfileRequest(round(1000 * took), by == "signal")
     profiles = take_all(points_of(words, names(abi), names(target)), asked)
     if form == "json":
         write_json(profiles)

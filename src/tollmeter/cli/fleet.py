@@ -17,7 +17,7 @@ from tollmeter.model import Failure
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
-    from tollmeter.judgement.fleet import Judged
+    from tollmeter.judgement.fleet import JudgedNode
     from tollmeter.library.fleet_collecting import NodeState
 
 FORMATS = ("table", "json", "html", "drain")
@@ -58,7 +58,7 @@ def report(
         raise Failure(f"beyond its limit: {broken[0]}", TRIPPED)
 
 
-def _print(models: list[Judged], *, whole: bool) -> None:
+def _print(models: list[JudgedNode], *, whole: bool) -> None:
     from tollmeter.report.fleet import blocks
 
     print_blocks(blocks(models, whole=whole))
@@ -92,11 +92,11 @@ def submit(
 ) -> None:
     """Submit a bundle to Slurm: one exclusive job for each node. With --hosts, measure over ssh and wait."""
     from tollmeter.library import fleet_jobs
-    from tollmeter.library.bundling import Asked
+    from tollmeter.library.bundling import BundleRequest
 
     first = next((at for at, word in enumerate(words or ()) if word.startswith("-")), len(words or ()))
     own = [f"--{name}={value}" for name, value in zip(_OWN, (account, constraint), strict=True) if value]
-    asked = Asked(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
+    asked = BundleRequest(tuple((words or [])[:first]), ",".join(abi) if abi else None, budget, precision)
     wishes = fleet_jobs.Wishes(partition, nodes, limit, (*own, *(words or [])[first:]))
     if hosts:
         if shown or partition or nodes or limit or wishes.more:

@@ -139,10 +139,10 @@ def bundle(
     budget: Annotated[str | None, typer.Option(help=f"wall time there: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
 ) -> None:
-    from tollmeter.library.bundling import Asked, bundled
+    from tollmeter.library.bundling import BundleRequest, bundled
     from tollmeter.report.numbers import count
 
-    made = bundled(Asked(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
+    made = bundled(BundleRequest(tuple(words or ()), ",".join(abi) if abi else None, budget, precision), out)
     write(made.content, out)
     if made.is_script:
         out.chmod(0o755)

@@ -269,7 +269,7 @@ def history(
 def _write_history(series: Sequence[RowSeries], form: str) -> None:
     from tollmeter.judgement.row_series import machine_key
     from tollmeter.report.history import lines, otava_lines
-    from tollmeter.store.parquet import Stretch, Table
+    from tollmeter.store.parquet import ParquetTable, Stretch
 
     if form == "otava-csv":
         machines = {machine_key(row_series.machine) for row_series in series}
@@ -281,7 +281,7 @@ def _write_history(series: Sequence[RowSeries], form: str) -> None:
         )
     else:
         table = list(lines(series))
-    made = Table(tuple(table[0]), [Stretch(line, {}) for line in table])
+    made = ParquetTable(tuple(table[0]), [Stretch(line, {}) for line in table])
     write(written(made, "csv" if form == "otava-csv" else form))
 
 

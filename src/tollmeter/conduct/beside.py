@@ -21,7 +21,7 @@ _TURN_S = 0.001
 """For which the interpreter lets the review go on when a visit has ended; 5 ms by default, at each system call."""
 
 
-class Beside(Generic[T]):
+class ReviewThread(Generic[T]):
     """One review at a time. The host's CPU may be the sibling of the measured one, as on guests whose hypervisor moves
     their CPUs: then visits beside a review are contended more often than others."""
 

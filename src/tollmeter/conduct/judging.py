@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tollmeter.conduct.beside import Beside
+from tollmeter.conduct.beside import ReviewThread
 from tollmeter.conduct.stage import Judge
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point
@@ -31,7 +31,7 @@ class Judging:
         self._unread: list[Outcome] = []
         self._wanted: dict[Point, float] = {}
         self._wide: dict[Point, tuple[int, Sequence[tuple[int, ...]]]] = {}
-        self._beside = Beside[dict[Point, float]](is_allowed=beside and not plan.is_of_pairs)
+        self._beside = ReviewThread[dict[Point, float]](is_allowed=beside and not plan.is_of_pairs)
 
     def add(self, outcome: Outcome) -> None:
         """Adds a new visit."""

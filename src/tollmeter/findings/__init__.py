@@ -89,7 +89,7 @@ def carried(
 # ---- what rules share ------------------------------------------------------------------------------------------------
 
 
-class Claim(NamedTuple):
+class FindingText(NamedTuple):
     """remedy, severity, name: where they differ from the rule's own."""
 
     words: str
@@ -101,10 +101,10 @@ class Claim(NamedTuple):
 
 def rule(
     name: str, severity: Severity = "warning", remedy: str = ""
-) -> Callable[[Callable[[Results], Iterator[Claim]]], Rule]:
+) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
     """Registers a rule under its function's name; name, severity, remedy: of its findings."""
 
-    def registered(claims: Callable[[Results], Iterator[Claim]]) -> Rule:
+    def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)
         def find(results: Results) -> Iterator[Finding]:
             for claim in claims(results):

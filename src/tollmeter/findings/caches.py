@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tollmeter.findings import (
-    Claim,
+    FindingText,
     counted,
     inferences,
     is_refuted,
@@ -37,7 +37,7 @@ LEAST_CONTRADICTION = 2.5
 
 
 @rule("memory.cache_disagrees")
-def caches_disagree(results: Results) -> Iterator[Claim]:
+def caches_disagree(results: Results) -> Iterator[FindingText]:
     """The measured size of a cache differs clearly from the size that the system reports.
 
     The level's 95 % interval, or range of latency and reading, ends beyond tolerance of the system's size. Less than
@@ -54,7 +54,7 @@ def caches_disagree(results: Results) -> Iterator[Claim]:
         why = "other CPUs use the rest, or it is partitioned (resctrl)"
         why = why if less else "the firmware or hypervisor reports a wrong size"
         remedy = f"{why}: plan for the size that was measured"
-        yield Claim(f"{level.level} serves {serves} that the system reports", evidence, remedy)
+        yield FindingText(f"{level.level} serves {serves} that the system reports", evidence, remedy)
 
 
 @rule(
@@ -62,7 +62,7 @@ def caches_disagree(results: Results) -> Iterator[Claim]:
     "note",
     "nothing here checks the measured sizes: add cache-size to the board's device tree, or take them from its manual",
 )
-def cache_sizes_are_unknown(results: Results) -> Iterator[Claim]:
+def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
     """The system lists caches without their sizes, so sizes of buffers were chosen without them.
 
     No source states a size: sysfs, CPUID, the device tree, /proc/cpuinfo."""
@@ -70,14 +70,14 @@ def cache_sizes_are_unknown(results: Results) -> Iterator[Claim]:
     if several:
         levels = ", ".join(dict.fromkeys(f"L{cache.level}" for cache in several))
         evidence = [counted("caches without a size", len(several))]
-        yield Claim(f"the system reports caches without sizes: {levels}", evidence)
+        yield FindingText(f"the system reports caches without sizes: {levels}", evidence)
 
 
 @rule(
     "memory.line_disagrees",
     remedy="the firmware or hypervisor reports another cache: pad and block for the measured one",
 )
-def geometry_disagrees(results: Results) -> Iterator[Claim]:
+def geometry_disagrees(results: Results) -> Iterator[FindingText]:
     """The measured line size or associativity of a cache differs from the value that the system reports.
 
     The 95 % interval excludes the system's value."""
@@ -91,7 +91,7 @@ def geometry_disagrees(results: Results) -> Iterator[Claim]:
             yield from _disagreement("memory.ways_disagree", f"the {ways.name}", ways, cache.ways)
 
 
-def _disagreement(name: str, what: str, measured: Inference, reported: int | None) -> Iterator[Claim]:
+def _disagreement(name: str, what: str, measured: Inference, reported: int | None) -> Iterator[FindingText]:
     if not isinstance(measured.value, float) or measured.low is None or measured.high is None or not reported:
         return
     if not measured.low <= reported <= measured.high:
@@ -100,21 +100,23 @@ def _disagreement(name: str, what: str, measured: Inference, reported: int | Non
             Evidence(what=f"{what}, by the system", value=reported, unit=measured.unit or ""),
         ]
         words = f"{what}: measured {measured.value:.0f}, reported by the system {reported}"
-        yield Claim(words, evidence, name=name)
+        yield FindingText(words, evidence, name=name)
 
 
 @rule(
     "memory.cache_writes_through",
     remedy="look for a page attribute, boot setting or errata work-around that turns write-back off",
 )
-def cache_writes_through(results: Results) -> Iterator[Claim]:
+def cache_writes_through(results: Results) -> Iterator[FindingText]:
     """The first-level cache writes through: a store that hits costs as much as a store that misses.
 
     The tests of the write policy resolve it."""
     share = value_of(inferences(results, "store_that_fits"))
     if share is not None and is_refuted(results, "write_back"):
         lines = f"a store that hits the first-level cache takes {in_percent(share)} of the time of one that misses"
-        yield Claim(f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)])
+        yield FindingText(
+            f"{lines}: the cache writes through", [ratio("store that fits over store that does not", share)]
+        )
 
 
 @rule(
@@ -122,18 +124,18 @@ def cache_writes_through(results: Results) -> Iterator[Claim]:
     "note",
     "touch what is soon read again before writing it; turn write-allocation on where it is a setting",
 )
-def stores_do_not_allocate(results: Results) -> Iterator[Claim]:
+def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
     """A store that misses does not allocate its line, so the next load of that line misses too.
 
     A chase through lines just stored to takes as long as one through others, if that is resolved."""
     times = value_of(inferences(results, "reload_after_store"))
     if times is not None and is_refuted(results, "write_allocate"):
         words = "a store that misses does not fetch its line: loads of data just written miss as well"
-        yield Claim(words, [ratio("chase through lines just stored to, over one through others", times)])
+        yield FindingText(words, [ratio("chase through lines just stored to, over one through others", times)])
 
 
 @rule("memory.latency_is_out_of_line")
-def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
+def latency_is_out_of_line(results: Results) -> Iterator[FindingText]:
     """The latency of a memory level is higher than that of any known product.
 
     The lower end of its interval counts."""
@@ -155,14 +157,14 @@ def latency_is_out_of_line(results: Results) -> Iterator[Claim]:
         remedy = "look for a lowered cache or ring clock, and for other workloads on the same core"
         if level.level == "memory":
             remedy = "see where the memory lies (numactl --hardware) and how fast its modules run (dmidecode -t memory)"
-        yield Claim(f"{words} ({short(most, 'ns')})", evidence, remedy)
+        yield FindingText(f"{words} ({short(most, 'ns')})", evidence, remedy)
 
 
 @rule(
     "memory.prefetcher_is_absent",
     remedy="turn the hardware prefetchers on in the firmware (or MSR 0x1A4 on Intel); else prefetch in the program",
 )
-def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
+def prefetcher_is_absent(results: Results) -> Iterator[FindingText]:
     """Sequential memory access is not clearly faster than random access: no prefetcher is active.
 
     At the largest size beyond 4 MiB, a walk line by line forward is not 1.5 times as fast as one at random. The ends of
@@ -179,11 +181,11 @@ def prefetcher_is_absent(results: Results) -> Iterator[Claim]:
     best = (random.high or 0.0) / (forward.low or 1.0)
     if best < LEAST_PREFETCH_GAIN:
         words = f"sequential access is at most {best:.2f} times as fast as random access: no prefetcher is active"
-        yield Claim(words, [of_row(forward), of_row(random)])
+        yield FindingText(words, [of_row(forward), of_row(random)])
 
 
 @rule("memory.prefetcher_is_one_sided", "note")
-def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
+def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
     """The prefetcher follows a stride in one direction and not in the other.
 
     One direction is known to gain and the other is known not to."""
@@ -196,14 +198,14 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[Claim]:
             for way, gain in zip((*works, *fails), gains_of, strict=True)
         ]
         words = f"walks {works[0]} are prefetched, walks {fails[0]} are not"
-        yield Claim(words, evidence, f"let loops over much memory run {works[0]}")
+        yield FindingText(words, evidence, f"let loops over much memory run {works[0]}")
 
 
 @rule(
     "memory.reading_is_slow",
     remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
 )
-def reading_is_slow(results: Results) -> Iterator[Claim]:
+def reading_is_slow(results: Results) -> Iterator[FindingText]:
     """Read bandwidth is far below what the load ports or the misses in flight allow.
 
     It is under 40 % of the level's yardstick: load ports for L1d, lines under way elsewhere. A level that was not
@@ -221,11 +223,11 @@ def reading_is_slow(results: Results) -> Iterator[Claim]:
             Evidence(what=by, value=rate, unit="B/s"),
         ]
         of_rate = f"{in_percent(share)} of the {rate / 1e9:.0f} GB/s that {by} allow"
-        yield Claim(f"reading from {limit.level} reaches {of_rate}", evidence)
+        yield FindingText(f"reading from {limit.level} reaches {of_rate}", evidence)
 
 
 @rule("memory.walk_is_not_random", "error", "take neither number before it is known which of the two walks is random")
-def walk_is_not_random(results: Results) -> Iterator[Claim]:
+def walk_is_not_random(results: Results) -> Iterator[FindingText]:
     """A random walk is faster than other rows permit, so its order is not random.
 
     A load of the random walk takes less than 40 % of what a single chain, or a walk with a stride in random order,
@@ -238,7 +240,7 @@ def walk_is_not_random(results: Results) -> Iterator[Claim]:
         if slower:
             other = max(slower, key=lambda other: number(other, "size"))
             here, there = (short(walk.median or 0.0, walk.unit) for walk in (row, other))
-            yield Claim(
+            yield FindingText(
                 f"two probes disagree about one load from {number(other, 'size') >> 10} KiB: {here} and {there}. "
                 "A walk in the order of its addresses is prefetched, and looks like this",
                 [of_row(row), of_row(other)],

@@ -9,7 +9,7 @@ import numpy as np
 
 from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
-from tollmeter.findings import Claim, counted, is_separate, of_row, own_rows, ratio, rule
+from tollmeter.findings import FindingText, counted, is_separate, of_row, own_rows, ratio, rule
 from tollmeter.model import Evidence, Outcome, Results
 from tollmeter.model.topology import kind_of
 from tollmeter.numbers.meanings import native_outcomes
@@ -31,7 +31,7 @@ LEAST_OF_MAXIMUM = 0.8
 
 
 @rule("kernel.clock_is_slow")
-def clock_is_slow(results: Results) -> Iterator[Claim]:
+def clock_is_slow(results: Results) -> Iterator[FindingText]:
     """Reading the clock needs a system call, or a slow device, where most machines read it in user space.
 
     Reading it costs more than 60 % of a system call, or the clock source is known to be slow."""
@@ -44,11 +44,11 @@ def clock_is_slow(results: Results) -> Iterator[Claim]:
         share = (read.median or 0.0) / (entry.median or 1.0)
         if share > SLOW_SHARE:
             words = f"reading the clock costs {in_percent(share)} of a system call"
-            yield Claim(words, [of_row(read), of_row(entry)], remedy)
+            yield FindingText(words, [of_row(read), of_row(entry)], remedy)
             return
     if source in SLOW_SOURCES:
         words = f"the clock source is {source}, which is read from a device"
-        yield Claim(words, [Evidence(what="clocksource", value=source)], remedy)
+        yield FindingText(words, [Evidence(what="clocksource", value=source)], remedy)
 
 
 @rule(
@@ -56,7 +56,7 @@ def clock_is_slow(results: Results) -> Iterator[Claim]:
     "error",
     "compare both clocks with a third one; times measured without this line have the same error",
 )
-def clock_is_wrong(results: Results) -> Iterator[Claim]:
+def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
 
     The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %."""
@@ -74,7 +74,7 @@ def clock_is_wrong(results: Results) -> Iterator[Claim]:
             in_percent(abs(end - 1), 2)
             for end in (times.value, *sorted((times.low, times.high), key=lambda end: abs(end - 1)))
         )
-        yield Claim(
+        yield FindingText(
             f"the clock of {inner} runs {off} {'fast' if times.value > 1 else 'slow'} "
             f"({least} to {most}) by the clock at the other end of {line}",
             [ratio("own time over the line's", times.value), counted("visits with marks", len(visits))],
@@ -84,7 +84,7 @@ def clock_is_wrong(results: Results) -> Iterator[Claim]:
 @rule("machine.control_loop_is_noisy",
       remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
 )  # fmt: skip
-def control_loop_is_noisy(results: Results) -> Iterator[Claim]:
+def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
     """The rate of the control loop varies, so all numbers of the run are disturbed.
 
     The middle half of all rates is wider than 3 % of their median."""
@@ -101,14 +101,14 @@ def control_loop_is_noisy(results: Results) -> Iterator[Claim]:
         ]
         scatter = in_percent(spread, 1)
         words = f"the control loop's rate scatters by {scatter}: other workloads or power management disturb the core"
-        yield Claim(words, evidence)
+        yield FindingText(words, evidence)
 
 
 @rule(
     "machine.frequency_is_not_steady",
     remedy="fix the frequency (governor performance, boost off) or let the machine warm up, and compare in cycles",
 )
-def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
+def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
     """The core clock changed during the run.
 
     The interval of the ratio of the control loop's rates, last third over first third, is more than 3 % off 1."""
@@ -121,7 +121,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
     times = hodges_lehmann_ratio(rates[:third], rates[-third:])
     if times.high < 1 - LEAST_DRIFT or times.low > 1 + LEAST_DRIFT:
         off, direction = in_percent(abs(times.value - 1), 1), "faster" if times.value > 1 else "slower"
-        yield Claim(
+        yield FindingText(
             f"the core ran {off} {direction} at the end of the run than at its beginning",
             [
                 ratio("core clock, last third of the run over its first", times.value),
@@ -135,7 +135,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[Claim]:
     "machine.clock_is_below_maximum",
     remedy="set the governor to performance and allow boost; if it stays, look for a power limit or heat (turbostat)",
 )
-def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
+def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
     """The core ran far below the highest clock that cpufreq states for it.
 
     The measured clock is less than 80 % of it: a core keeps more of its highest clock while others are busy."""
@@ -153,7 +153,9 @@ def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
         ]  # fmt: skip
         share = in_percent(measured_hz / stated_hz)
         ghz, most_ghz = measured_hz / 1e9, stated_hz / 1e9
-        yield Claim(f"the core ran at {ghz:.2f} GHz, {share} of the {most_ghz:.2f} GHz that cpufreq states", evidence)
+        yield FindingText(
+            f"the core ran at {ghz:.2f} GHz, {share} of the {most_ghz:.2f} GHz that cpufreq states", evidence
+        )
 
 
 @rule(
@@ -161,7 +163,7 @@ def clock_is_below_maximum(results: Results) -> Iterator[Claim]:
     "note",
     "keep such traps out of hot paths in this guest; without a hypervisor they cost what their siblings do",
 )
-def trap_is_intercepted(results: Results) -> Iterator[Claim]:
+def trap_is_intercepted(results: Results) -> Iterator[FindingText]:
     """A trap costs far more than similar traps, because the hypervisor intercepts it before the kernel.
 
     It costs more than twice the median trap, on a machine that names its hypervisor."""
@@ -175,4 +177,4 @@ def trap_is_intercepted(results: Results) -> Iterator[Claim]:
             kind, other = (in_words(row.parameters.get("trap", row.probe)) for row in (trap, usual))
             more_us = ((trap.median or 0.0) - (usual.median or 0.0)) / 1000
             words = f"{kind} costs {more_us:.1f} µs more than {other}: the hypervisor ({hypervisor}) intercepts it"
-            yield Claim(words, [of_row(trap), of_row(usual)])
+            yield FindingText(words, [of_row(trap), of_row(usual)])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from tollmeter.experiment.evidence import stolen_time, unseen
-from tollmeter.findings import Claim, counted, native_rows, of_row, own_rows, ratio, rule
+from tollmeter.findings import FindingText, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Results, Row, Severity
 from tollmeter.numbers.meanings import native_outcomes
@@ -36,18 +36,18 @@ UNKNOWN_WITHOUT = {
 
 
 @rule("machine.another_run_measures", remedy="measure again without --beside, which waits for the other's end")
-def another_run_measures(results: Results) -> Iterator[Claim]:
+def another_run_measures(results: Results) -> Iterator[FindingText]:
     """A second run of Tollmeter measured at the same time.
 
     It needs --beside."""
     seen = results.index.run.surroundings
     if seen and seen.company:
         words = "another run measured on this machine at the same time: each run disturbed the other"
-        yield Claim(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
+        yield FindingText(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
 
 
 @rule("machine.other_programs_work")
-def other_programs_work(results: Results) -> Iterator[Claim]:
+def other_programs_work(results: Results) -> Iterator[FindingText]:
     """Other programs used the measured CPUs.
 
     They took more than a fifth of the CPUs' time; in a run that is too short to count that, tasks waited for a CPU for
@@ -58,18 +58,18 @@ def other_programs_work(results: Results) -> Iterator[Claim]:
     if seen.others is not None and seen.others > MOST_OTHERS:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
         evidence = ratio("CPU time of others, of all there was", seen.others)
-        yield Claim(words, [evidence], "end them, or measure on CPUs that they do not use (--cpus)")
+        yield FindingText(words, [evidence], "end them, or measure on CPUs that they do not use (--cpus)")
     elif seen.others is None and seen.pressure is not None and seen.pressure > MOST_OTHERS:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
         evidence = ratio("time in which some task waited for a CPU", seen.pressure)
-        yield Claim(words, [evidence], "end other programs, or measure on CPUs that they do not use (--cpus)")
+        yield FindingText(words, [evidence], "end other programs, or measure on CPUs that they do not use (--cpus)")
 
 
 @rule(
     "machine.core_is_shared",
     remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
 )
-def core_is_shared(results: Results) -> Iterator[Claim]:
+def core_is_shared(results: Results) -> Iterator[FindingText]:
     """Another workload ran on the sibling hyperthread of the measured core.
 
     It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
@@ -88,7 +88,7 @@ def core_is_shared(results: Results) -> Iterator[Claim]:
     if both:
         row, cost = max(both, key=lambda pair: pair[1])
         evidence += [of_row(row), ratio("the same on a contended core", 1 + cost)]
-    yield Claim(f"the sibling hyperthread is busy for {in_percent(share)} of the time{usual}", evidence)
+    yield FindingText(f"the sibling hyperthread is busy for {in_percent(share)} of the time{usual}", evidence)
 
 
 def _contended_cost(row: Row) -> float | None:
@@ -101,7 +101,7 @@ def _contended_cost(row: Row) -> float | None:
 
 
 @rule("machine.time_is_stolen", remedy="measure again at a quieter hour, or ask for dedicated CPUs")
-def time_is_stolen(results: Results) -> Iterator[Claim]:
+def time_is_stolen(results: Results) -> Iterator[FindingText]:
     """The hypervisor gave a measured CPU to another guest.
 
     It took more than 1 % of the time of all samples on the machine's own clock."""
@@ -113,14 +113,14 @@ def time_is_stolen(results: Results) -> Iterator[Claim]:
             counted("samples hit", stolen.samples_hit),
         ]
         words = f"the hypervisor gave {in_percent(stolen.share, 1)} of the measured time to other guests"
-        yield Claim(words, evidence)
+        yield FindingText(words, evidence)
 
 
 @rule(
     "machine.cpu_time_is_limited",
     remedy="measure where there is no quota: what waits for the next period is in the numbers",
 )
-def cpu_time_is_limited(results: Results) -> Iterator[Claim]:
+def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the CPU time of the run.
 
     Its quota is below the CPUs that were measured on, or the run was stopped for it."""
@@ -134,11 +134,11 @@ def cpu_time_is_limited(results: Results) -> Iterator[Claim]:
         counted("CPUs at a time (cpu.max)", seen.quota),
         Evidence(what="stopped for it", value=1e9 * seen.throttled_s, unit="ns"),
     ]
-    yield Claim(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
+    yield FindingText(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
 
 
 @rule("machine.run_is_held_back", remedy="start it without nice and chrt")
-def run_is_held_back(results: Results) -> Iterator[Claim]:
+def run_is_held_back(results: Results) -> Iterator[FindingText]:
     """The run had a niceness or scheduling policy that differs from the default.
 
     It affects probes without real-time priority: those that wait for other processes."""
@@ -149,14 +149,14 @@ def run_is_held_back(results: Results) -> Iterator[Claim]:
     how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
     evidence = [counted("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
     words = f"the run was scheduled {how}: a probe that waits for a CPU waits as that decides"
-    yield Claim(words, evidence, name="" if seen.nice >= 0 else "machine.run_is_preferred")
+    yield FindingText(words, evidence, name="" if seen.nice >= 0 else "machine.run_is_preferred")
 
 
 @rule(
     "machine.system_calls_are_filtered",
     remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
 )
-def system_calls_are_filtered(results: Results) -> Iterator[Claim]:
+def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
     """Seccomp filters, such as those of containers, apply to each system call of a probe.
 
     It is a problem where system calls were timed."""
@@ -165,13 +165,13 @@ def system_calls_are_filtered(results: Results) -> Iterator[Claim]:
         several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
         evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters)]
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
-        yield Claim(
+        yield FindingText(
             f"each system call passed {several}: its time includes that of the filter", evidence, severity=severity
         )
 
 
 @rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer")
-def probes_are_traced(results: Results) -> Iterator[Claim]:
+def probes_are_traced(results: Results) -> Iterator[FindingText]:
     """A tracer stops the probes at each system call.
 
     It is a problem where system calls were timed."""
@@ -179,13 +179,13 @@ def probes_are_traced(results: Results) -> Iterator[Claim]:
     if seen and seen.traced:
         words = "a tracer was attached to the probes: each system call and signal waits for it"
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
-        yield Claim(words, [Evidence(what="tracer (TracerPid)", value="attached")], severity=severity)
+        yield FindingText(words, [Evidence(what="tracer (TracerPid)", value="attached")], severity=severity)
 
 
 @rule(
     "machine.probe_leaves_processes", "error", "run the probes one by one to find the one that calls setsid or daemon"
 )
-def probe_leaves_processes(results: Results) -> Iterator[Claim]:
+def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
     """A probe started processes that were still running after it ended.
 
     It is unknown which visits they disturbed."""
@@ -195,21 +195,21 @@ def probe_leaves_processes(results: Results) -> Iterator[Claim]:
         words = (
             f"a probe left {several} behind, outside its own session, which went on beside whatever was measured next"
         )
-        yield Claim(words, [counted("processes ended with the run", seen.left_behind)])
+        yield FindingText(words, [counted("processes ended with the run", seen.left_behind)])
 
 
 @rule("run.journal_contradicts_itself", "error", "measure again; if the journal came from elsewhere, ask for it again")
-def journal_contradicts_itself(results: Results) -> Iterator[Claim]:
+def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
     """Records of one journal say different things about one machine, clock or visit.
 
     What breaks a rule of docs/measuring.md has no numbers."""
     if broken := results.index.run.contradictions:
         words = f"the journal contradicts itself in {len(broken)} ways, and what does so has no numbers"
-        yield Claim(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_QUOTED]])
+        yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_QUOTED]])
 
 
 @rule("machine.evidence_is_missing")
-def evidence_is_missing(results: Results) -> Iterator[Claim]:
+def evidence_is_missing(results: Results) -> Iterator[FindingText]:
     """Samples have no evidence, so it is unknown whether they were disturbed.
 
     The system refused evidence about samples, or evidence about what intercepts system calls."""
@@ -217,12 +217,12 @@ def evidence_is_missing(results: Results) -> Iterator[Claim]:
     if files := unread(seen, results.index.rows) if seen is not None else ():
         listed, unknown = ", ".join(files), " and ".join(UNKNOWN_WITHOUT.get(name, name) for name in files)
         evidence = Evidence(what="not readable", value=listed)
-        yield Claim(
+        yield FindingText(
             f"{listed} was not read or not recorded: {unknown} is unknown", [evidence], f"let the run read {listed}"
         )
     if share := results.index.run.unseen_share:
         lacks = {what for outcome in results.outcomes for what in unseen(outcome, results.probes[outcome.point.probe])}
-        yield Claim(
+        yield FindingText(
             f"{in_percent(share)} of the samples have no evidence of {' or '.join(sorted(lacks))}: their "
             "disturbances are unknown, and their intervals are wider",
             [ratio("samples that lack evidence", share)],
@@ -235,7 +235,7 @@ def evidence_is_missing(results: Results) -> Iterator[Claim]:
     "note",
     "look for the source: other programs (top), interrupts (/proc/interrupts), or other guests of the host",
 )
-def noise_has_a_source(results: Results) -> Iterator[Claim]:
+def noise_has_a_source(results: Results) -> Iterator[FindingText]:
     """A busy loop is interrupted; the interval between interruptions suggests the source.
 
     Detours take more than a thousandth of the time."""
@@ -253,14 +253,14 @@ def noise_has_a_source(results: Results) -> Iterator[Claim]:
                 source, remedy = f"the timer's tick, {hz} a second", TICK_REMEDY
                 break
     words = f"detours take {in_percent(share.median or 0.0, 2)} of a busy loop's time; likely source: {source}"
-    yield Claim(words, [of_row(row) for row in (share, period, regular) if row is not None], remedy)
+    yield FindingText(words, [of_row(row) for row in (share, period, regular) if row is not None], remedy)
 
 
 @rule(
     "command.output_changes",
     remedy="make each run do the same work (--prepare, a fixed seed), or check its output with --verify",
 )
-def output_changes(results: Results) -> Iterator[Claim]:
+def output_changes(results: Results) -> Iterator[FindingText]:
     """The output of a timed command differs between its runs.
 
     Its runs may have done different work."""
@@ -272,4 +272,4 @@ def output_changes(results: Results) -> Iterator[Claim]:
     for name, hashes in outputs.items():
         if different := sum(digest != hashes[0] for digest in hashes):
             words = f"{name} printed different output than in its first run, in {different} of {len(hashes)} runs"
-            yield Claim(words, [counted("runs with other output", different)])
+            yield FindingText(words, [counted("runs with other output", different)])

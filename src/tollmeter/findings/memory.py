@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import Claim, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
+from tollmeter.findings import FindingText, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row
 from tollmeter.numbers.units import in_percent
@@ -27,7 +27,7 @@ BEYOND_CACHE = 4.0
     "memory.huge_pages_are_unused",
     remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
 )
-def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
+def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
     """Huge pages are switched off, and address translation takes a large part of each memory access.
 
     The kernel's setting is `never`, and a miss in the last translation buffer costs 10 % of a memory access."""
@@ -39,7 +39,7 @@ def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
     if missed and (missed[-1].low or 0.0) >= LEAST_GAIN * memory:
         cost = float(missed[-1].value or 0)
         pages = float(inferences(results, "translations", pages="small")[-1].value or 0)
-        yield Claim(
+        yield FindingText(
             f"huge pages are switched off, and beyond {pages:.0f} pages a load pays {cost:.1f} ns for translation",
             [
                 Evidence(what="cost of a translation that no buffer holds", value=cost, unit="ns"),
@@ -53,7 +53,7 @@ def huge_pages_are_unused(results: Results) -> Iterator[Claim]:
     "note",
     "echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
 )
-def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
+def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
     """Huge pages would reduce memory latency, and the system does not use them by default.
 
     At the largest size that was walked on both kinds of page, huge ones save more than 10 %."""
@@ -69,7 +69,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
     saved = 1 - (huge.median or 0.0) / (small.median or 1.0)
     if saved > LEAST_GAIN and is_separate(huge, small):
         walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
-        yield Claim(f"huge pages would cut {walk} by {in_percent(saved)}", [of_row(small), of_row(huge)])
+        yield FindingText(f"huge pages would cut {walk} by {in_percent(saved)}", [of_row(small), of_row(huge)])
 
 
 @rule(
@@ -77,7 +77,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[Claim]:
     "note",
     "keep traffic under the knee where latency matters: fewer writers, non-temporal stores, limits",
 )
-def latency_rises_under_load(results: Results) -> Iterator[Claim]:
+def latency_rises_under_load(results: Results) -> Iterator[FindingText]:
     """Memory latency at least doubles under the traffic of this machine's own CPUs.
 
     Of the mix of reads and writes that lengthens a load most, the lower end of the interval is beyond twice."""
@@ -98,7 +98,7 @@ def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     if knee is not None:
         evidence.append(Evidence(what="traffic at the knee", value=knee, unit="B/s"))
         words += f", with the knee at {knee / 1e9:.1f} GB/s"
-    yield Claim(words, evidence)
+    yield FindingText(words, evidence)
 
 
 @rule(
@@ -106,7 +106,7 @@ def latency_rises_under_load(results: Results) -> Iterator[Claim]:
     "note",
     "bind threads and memory to one node (numactl --cpunodebind --membind), touch memory where it is used",
 )
-def remote_memory_is_slow(results: Results) -> Iterator[Claim]:
+def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
     """Memory of a remote node has a clearly higher latency than local memory.
 
     Of the slowest pair of nodes, the lower end of remote over local is beyond 1.5."""
@@ -116,11 +116,11 @@ def remote_memory_is_slow(results: Results) -> Iterator[Claim]:
         words = (
             f"memory of node {home} has {slowest.ratio.value:.1f} times the latency of local memory from node {node}"
         )
-        yield Claim(words, [of_row(slowest.far), of_row(slowest.near)])
+        yield FindingText(words, [of_row(slowest.far), of_row(slowest.near)])
 
 
 @rule("memory.cpus_share_a_core")
-def scaling_is_poor(results: Results) -> Iterator[Claim]:
+def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     """CPUs slow each other down in their own caches, or several CPUs together are slower than one alone.
 
     Inside the first cache: an efficiency under 80 %. Anywhere else: less together than one CPU alone. The upper end of
@@ -133,13 +133,13 @@ def scaling_is_poor(results: Results) -> Iterator[Claim]:
     shared = [s for s in shares if _size(s) > inside > 0 and (s.high or 0.0) * _instances(s) < 1]
     for share in sorted(private, key=lambda share: float(share.value or 0))[:1]:
         reach = f"reach {in_percent(float(share.value or 0))} of {_instances(share)} times the rate of one CPU"
-        yield Claim(
+        yield FindingText(
             f"{_instances(share)} CPUs, each in its own cache, {reach}", [_efficiency(share)],
             "they are threads of one core, or limited in clock or time: count cores (lscpu -e), look at quotas",
         )  # fmt: skip
     for share in sorted(shared, key=lambda share: float(share.value or 0) * _instances(share))[:1]:
         get = f"together reach {in_percent(float(share.value or 0) * _instances(share))} of the rate of one CPU"
-        yield Claim(
+        yield FindingText(
             f"{_instances(share)} CPUs with {_size(share) >> 10} KiB each {get}", [_efficiency(share)],
             "run fewer at once, or look for what they take from each other: cache, memory channels, quota",
             name="memory.more_cpus_get_less",
@@ -165,7 +165,7 @@ def _efficiency(share: Inference) -> Evidence:
     "note",
     "receive packets 2 bytes later so that the IP header is aligned, or copy by unaligned words",
 )
-def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
+def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
     """Copies are much slower if source and destination have different alignment.
 
     A routine's copy of the same bytes is at some offset more than 2.5 times slower than at its best."""
@@ -182,7 +182,7 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[Claim]:
         subject = "this C library's memcpy" if library else f"the copy routine {routine}"
         times = (best.median or 0.0) / (worst.median or 0.0)
         words = f"{subject} is {times:.1f} times slower if source and destination have different alignment"
-        yield Claim(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
+        yield FindingText(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
 
 
 def _least_ratio(worst: Row, best: Row) -> float:
@@ -191,7 +191,7 @@ def _least_ratio(worst: Row, best: Row) -> float:
 
 
 @rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one")
-def access_is_slow(results: Results) -> Iterator[Claim]:
+def access_is_slow(results: Results) -> Iterator[FindingText]:
     """A load or store off its alignment, inside one line, is much slower than an aligned one.
 
     Scalar and vector registers apart, it takes twice as long or more; where it takes longer than a system call of the
@@ -209,7 +209,7 @@ def access_is_slow(results: Results) -> Iterator[Claim]:
         times = (row.median or 0.0) / (aligned.median or 1.0)
         verdict = "emulated" if is_emulated else "slow"
         words = f"a misaligned {kind} {row.parameters['op']} is {verdict}: {times:.1f} times as long as an aligned one"
-        yield Claim(words, [of_row(aligned), of_row(row)])
+        yield FindingText(words, [of_row(aligned), of_row(row)])
 
 
 @rule(
@@ -217,7 +217,7 @@ def access_is_slow(results: Results) -> Iterator[Claim]:
     "note",
     "ask the host for the topology that it runs the machine on; place threads by measured distances",
 )
-def cores_share_no_cache(results: Results) -> Iterator[Claim]:
+def cores_share_no_cache(results: Results) -> Iterator[FindingText]:
     """Two CPUs that the system puts behind one last-level cache exchange lines as if they were not.
 
     By the faster method, the lower end of one way is beyond four times a load from that cache: a hypervisor moved one
@@ -230,7 +230,7 @@ def cores_share_no_cache(results: Results) -> Iterator[Claim]:
     ]
     fastest = min(said, key=lambda row: row.median or 0.0, default=None)
     if fastest is not None and (fastest.low or 0.0) / 2 > BEYOND_CACHE * levels[-2].latency_ns:
-        yield Claim(
+        yield FindingText(
             f"two CPUs of one last-level cache exchange a line in {fastest.median:.0f} ns, and a load from that cache "
             f"takes {levels[-2].latency_ns:.0f} ns: the pair is not what the topology says",
             [of_row(fastest), Evidence(what=f"latency of {levels[-2].level}", value=levels[-2].latency_ns, unit="ns")],

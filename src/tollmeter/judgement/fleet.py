@@ -152,7 +152,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedNode:
     """Nodes that are ill in the same way; the effects of the first, the largest first. costs: of the largest effect on
     each node."""
 
@@ -162,25 +162,25 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedNode:
     """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' mean, as a
     logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row in words."""
 
     model: HardwareModel
     spread: Spread
     costs: Floats
-    named: tuple[Named, ...]
+    named: tuple[NamedNode, ...]
     broken: tuple[tuple[str, str], ...] = ()
 
 
-def judged(model: HardwareModel) -> Judged:
+def judged(model: HardwareModel) -> JudgedNode:
     """Takes the model's values over: they are costs apart from the peers' mean when it returns."""
     signs = np.array([-1 if row.is_rate else 1 for row in model.rows], np.float32)
     spread, costs = spreads(model.values), model.values
     costs -= spread.centre[:, None]
     costs *= signs[:, None]
     effects = [] if len(model.nodes) < LEAST_NODES else [*_effects(model, costs, spread)]
-    return Judged(model, spread, costs, _alike(model, effects))
+    return JudgedNode(model, spread, costs, _alike(model, effects))
 
 
 def spreads(matrix: Floats) -> Spread:
@@ -328,7 +328,7 @@ def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats)
     return max(0.0, float(np.median(own[known]) ** 2 - np.median(usual[known]) ** 2)) / NORMAL**2
 
 
-def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[Named, ...]:
+def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[NamedNode, ...]:
     """Nodes with the same large effects together, the most ill first."""
     of_nodes: dict[int, list[Effect]] = {}
     for node, effect in effects_found:
@@ -342,7 +342,9 @@ def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) ->
             tuple(sorted({(effect.level, effect.name, effect.cost > 0) for effect in large})) + rows, []
         ).append((node, effects))
     named = [
-        Named(tuple(model.nodes[node] for node, _ in some), tuple(some[0][1]), tuple(each[0].cost for _, each in some))
+        NamedNode(
+            tuple(model.nodes[node] for node, _ in some), tuple(some[0][1]), tuple(each[0].cost for _, each in some)
+        )
         for some in groups.values()
     ]
     return tuple(sorted(named, key=lambda group: -max(map(abs, group.costs))))

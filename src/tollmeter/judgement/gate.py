@@ -33,7 +33,7 @@ _NO_CHANGE = 10
 Outcome = Literal["slower", "within", "inconclusive"]
 
 
-class Judged(Record, frozen=True):
+class GateRow(Record, frozen=True):
     """One ratio of costs, new over old, in logarithms. error: its standard error; freedom: how well that is known, in
     degrees of freedom. limit: how much slower it may be, as a share. reason: why it cannot be judged, empty where it
     can."""
@@ -51,7 +51,7 @@ class Decided(Record, frozen=True):
     alarm in the build at which it fails. least: the smallest ratio less 1 that would fail, as sure as this one is;
     infinite where none would."""
 
-    judged: Judged
+    judged: GateRow
     outcome: Outcome
     p_value: float
     adjusted: float
@@ -74,7 +74,7 @@ class Decision(Record, frozen=True):
         return not self.of("slower")
 
 
-def decide(rows: Sequence[Judged], budget: float = FALSE_ALARMS) -> Decision:
+def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
     """A row fails where Holm's adjusted p-value is within the budget. It is within its limit where the upper end of its
     95 % interval is."""
     known = [row for row in rows if not row.reason]
@@ -102,7 +102,7 @@ def decide(rows: Sequence[Judged], budget: float = FALSE_ALARMS) -> Decision:
     return Decision(rows=tuple(decided), budget=budget)
 
 
-def _p_value(row: Judged) -> float:
+def _p_value(row: GateRow) -> float:
     """One-sided: that the row is slower by no more than its limit."""
     beyond = row.log_ratio - log1p(row.limit)
     if not row.error:
@@ -126,20 +126,20 @@ def tail_reach(freedom: float, share: float) -> float:
 # ---- rows of stored runs --------------------------------------------------------------------------------------------
 
 
-def of_change(change: Change, name: str, limit: float) -> Judged:
+def of_change(change: Change, name: str, limit: float) -> GateRow:
     sign = -1 if change.new.unit in RATES or change.new.better == "more" else 1
     reason = _why_not(change)
     error, freedom = (0.0, 1.0) if reason else ratio_error(change.old, change.new, RUNS_FREEDOM)
-    return Judged(
+    return GateRow(
         name=name, log_ratio=sign * log(change.ratio.value), error=error, freedom=freedom, limit=limit, reason=reason
     )
 
 
-def of_pair(pair: Opposed, name: str, limit: float) -> Judged:
+def of_pair(pair: Opposed, name: str, limit: float) -> GateRow:
     """Of a pair that was measured interleaved, whose interval is Student's over its blocks."""
     freedom = max(1.0, pair.blocks - 1.0)
     error = log(pair.high / pair.low) / 2 / student_reach(freedom)
-    return Judged(name=name, log_ratio=log(pair.ratio), error=error, freedom=freedom, limit=limit)
+    return GateRow(name=name, log_ratio=log(pair.ratio), error=error, freedom=freedom, limit=limit)
 
 
 def _why_not(change: Change) -> str:

@@ -42,14 +42,14 @@ class Source(NamedTuple):
     builds: Callable[[], Mapping[tuple[str, str], Build]]
 
 
-class Reading(NamedTuple):
+class SeriesPoint(NamedTuple):
     """One row of one run."""
 
     source: Source
     row: Row
 
 
-class Step(NamedTuple):
+class SeriesStep(NamedTuple):
     """A change of level. place: of the first reading of the new level. change: of the levels before and after it.
     differences: between the runs before and at that place, a sentence's part each."""
 
@@ -62,9 +62,9 @@ class RowSeries(NamedTuple):
     """The readings of one row, the oldest first. in_cycles: whether they are compared in cycles of the core. left_out:
     runs of the machine that have the row without an interval."""
 
-    readings: tuple[Reading, ...]
+    readings: tuple[SeriesPoint, ...]
     in_cycles: bool
-    steps: tuple[Step, ...]
+    steps: tuple[SeriesStep, ...]
     left_out: int
 
     @property
@@ -82,10 +82,10 @@ def machine_key(machine: Machine) -> MachineKey:
     return machine.host, machine.cpu, machine.hypervisor or ""
 
 
-def row_series(readings: Iterable[Reading]) -> list[RowSeries]:
+def row_series(readings: Iterable[SeriesPoint]) -> list[RowSeries]:
     """All series of these readings, in the order in which their first rows come. A row without an interval, or of too
     few visits or layouts for one, is left out."""
-    groups: dict[tuple[Any, ...], list[Reading]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], list[SeriesPoint]] = defaultdict(list)
     left_out: Counter[tuple[Any, ...]] = Counter()
     for reading in readings:
         row = reading.row
@@ -99,7 +99,7 @@ def row_series(readings: Iterable[Reading]) -> list[RowSeries]:
     return [_series(group, left_out[key[:-1]]) for key, group in groups.items()]
 
 
-def _series(several: Sequence[Reading], left_out: int) -> RowSeries:
+def _series(several: Sequence[SeriesPoint], left_out: int) -> RowSeries:
     readings = sorted(several, key=lambda reading: reading.source.started)
     in_cycles = all(reading.row.clock_hz for reading in readings)
     places = change_points(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
@@ -111,21 +111,21 @@ def _series(several: Sequence[Reading], left_out: int) -> RowSeries:
         places = confirmed
 
 
-def _logs(readings: Sequence[Reading], in_cycles: bool) -> list[float]:
+def _logs(readings: Sequence[SeriesPoint], in_cycles: bool) -> list[float]:
     return [log(reading.row.median or 1.0) + (_log_of_clock(reading) if in_cycles else 0.0) for reading in readings]
 
 
-def _log_of_clock(reading: Reading) -> float:
+def _log_of_clock(reading: SeriesPoint) -> float:
     """Turns the logarithm of a time into one of cycles, and of a rate into one a cycle; 0 for other units."""
     sign = 1 if reading.row.unit == "ns" else -1 if reading.row.unit in RATES else 0
     return sign * log((_clock_hz(reading) or NS_PER_SECOND) / NS_PER_SECOND)
 
 
-def _clock_hz(reading: Reading) -> float | None:
+def _clock_hz(reading: SeriesPoint) -> float | None:
     return reading.row.clock_hz or reading.source.machine.core_clock_hz
 
 
-def cycles(reading: Reading) -> float | None:
+def cycles(reading: SeriesPoint) -> float | None:
     """Of a time: the cycles of the core that it takes."""
     row, clock_hz = reading.row, _clock_hz(reading)
     return row.median * clock_hz / NS_PER_SECOND if row.unit == "ns" and row.median and clock_hz else None
@@ -137,16 +137,16 @@ def _error(row: Row) -> float:
     return max(_LEAST_ERROR, log(row.high / row.low) / 2 / NORMAL)
 
 
-def _steps(readings: Sequence[Reading], places: Sequence[int], in_cycles: bool) -> list[Step]:
+def _steps(readings: Sequence[SeriesPoint], places: Sequence[int], in_cycles: bool) -> list[SeriesStep]:
     scattered = scatter(_logs(readings, in_cycles), [_error(reading.row) for reading in readings])
     parts = [readings[begin:end] for begin, end in pairwise([0, *places, len(readings)])]
     return [
-        Step(place, _change(*pair, scattered), tuple(differences(readings[place - 1], readings[place])))
+        SeriesStep(place, _change(*pair, scattered), tuple(differences(readings[place - 1], readings[place])))
         for place, pair in zip(places, pairwise(parts), strict=True)
     ]
 
 
-def _change(before: Sequence[Reading], after: Sequence[Reading], scattered: float) -> Change:
+def _change(before: Sequence[SeriesPoint], after: Sequence[SeriesPoint], scattered: float) -> Change:
     """By the rule for two runs, each of which has the level of several."""
     old, new = _level_row(before, scattered), _level_row(after, scattered)
     clocks = [_middle([reading.source.machine.core_clock_hz for reading in part]) for part in (before, after)]
@@ -154,13 +154,13 @@ def _change(before: Sequence[Reading], after: Sequence[Reading], scattered: floa
     return of_rows({row_key(old): old}, {row_key(old): new}, clock_ratio, LEAST_CHANGE).changes[0]
 
 
-def _level_row(part: Sequence[Reading], scattered: float) -> Row:
+def _level_row(part: Sequence[SeriesPoint], scattered: float) -> Row:
     """A row with the level of several: of one that follows the core's clock at the median clock."""
     clock_hz = _middle([reading.row.clock_hz for reading in part])
     middle, error = level(_logs(part, clock_hz is not None), [_error(reading.row) for reading in part], scattered)
     row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)
     if clock_hz:
-        middle -= _log_of_clock(Reading(part[-1].source, row))
+        middle -= _log_of_clock(SeriesPoint(part[-1].source, row))
     half = NORMAL * error
     return msgspec.structs.replace(row, median=exp(middle), low=exp(middle - half), high=exp(middle + half))
 
@@ -171,7 +171,7 @@ def _middle(clocks: Sequence[float | None]) -> float | None:
     return median(known) if known and len(known) == len(clocks) else None
 
 
-def differences(old: Reading, new: Reading) -> list[str]:
+def differences(old: SeriesPoint, new: SeriesPoint) -> list[str]:
     """What may explain a change: the kernel and every fact of the machine that both runs have, how the probe was built,
     and Tollmeter itself."""
     facts = facts_that_differ(old.source.machine, new.source.machine)
@@ -182,7 +182,7 @@ def differences(old: Reading, new: Reading) -> list[str]:
     ]
 
 
-def _of_build(old: Reading, new: Reading) -> list[tuple[str, str, str]]:
+def _of_build(old: SeriesPoint, new: SeriesPoint) -> list[tuple[str, str, str]]:
     """The compiler and its flags; the executable where both are the same."""
     builds = [reading.source.builds().get((reading.row.probe, reading.row.abi)) for reading in (old, new)]
     if builds[0] is None or builds[1] is None:

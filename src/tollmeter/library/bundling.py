@@ -52,7 +52,7 @@ _RUNNER = "toll-runner"
 _EVERY = "*"
 
 
-class Asked(NamedTuple):
+class BundleRequest(NamedTuple):
     """What a bundle is to hold, as it was typed. preset: of xz."""
 
     words: tuple[str, ...]
@@ -78,7 +78,7 @@ class _Section(NamedTuple):
     machines: tuple[str, ...]
 
 
-def bundled(asked: Asked, out: Path) -> Bundled:
+def bundled(asked: BundleRequest, out: Path) -> Bundled:
     """The bundle: an archive where its name ends with .tar.xz or .tar.gz, else a script that unpacks itself.
 
     Raises Failure: 2 for an unknown name or a suite that needs the host, 5 where an ABI cannot be built."""
@@ -101,7 +101,7 @@ def bundled(asked: Asked, out: Path) -> Bundled:
     return Bundled(_content(out, files, folders, asked.preset), not _is_archive(out), probes)
 
 
-def planned_s(asked: Asked) -> float:
+def planned_s(asked: BundleRequest) -> float:
     """The budget, before anything is built. Raises Failure (2)."""
     named = parsed(asked.words)[1]
     suite = places.suites().get(named[0].name) if len(named) == 1 else None
@@ -120,11 +120,11 @@ def _machines(abi: Abi) -> tuple[str, ...]:
     return tuple(platform.machine() if name == "*" else name for name in abi.runs_on)
 
 
-def _precision(asked: Asked) -> float:
+def _precision(asked: BundleRequest) -> float:
     return share(asked.precision) if asked.precision else usual_precision(())
 
 
-def _records(asked: Asked, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
+def _records(asked: BundleRequest, suite: Suite, catalog: Catalog, abis: Sequence[str]) -> dict[str, bytes]:
     """What the runner seals into the journal's first stream: `request`, and `head` with probes and builds."""
     probes = catalog.probes()
     request = {

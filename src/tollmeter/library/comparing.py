@@ -32,7 +32,7 @@ from tollmeter.report.charts.memory import beside
 from tollmeter.report.ci_formats import VisitLine, go_name
 from tollmeter.report.compared_rows import Compared, key_without, run_name
 from tollmeter.store.journal import NAME
-from tollmeter.store.published import Loaded, Pair, Published, read_published, redacted
+from tollmeter.store.published import Loaded, PublishedPair, PublishedRun, read_published, redacted
 from tollmeter.store.request import read_request
 from tollmeter.studies.attribution import prices_of
 
@@ -185,16 +185,16 @@ def _of_point(group: list[Outcome], results: Results, known: Known) -> Iterator[
 # ---- redacted runs --------------------------------------------------------------------------------------------------
 
 
-def publish(results: Results) -> Published:
+def publish(results: Results) -> PublishedRun:
     """The run without what names its owner."""
-    pairs: dict[tuple[int, int], Pair] = {}
+    pairs: dict[tuple[int, int], PublishedPair] = {}
     loads: list[Loaded] = []
     for bench in benches(results)[:1]:
         for each in bench.own(bench.meaning(*CORES.means)):
             for row in by_pair(bench, each):
                 cpus = cpus_of(row)
                 if cpus and row.median and row.unit == "ns":
-                    pairs.setdefault(cpus, Pair(*cpus, row.median))
+                    pairs.setdefault(cpus, PublishedPair(*cpus, row.median))
         for row, traffic in beside(bench):
             if row.median and traffic.median and row.unit == "ns":
                 loads.append(Loaded(str(row.parameters.get("mix", "traffic")), traffic.median, row.median))
@@ -210,7 +210,7 @@ def _files_of(name: str) -> list[str]:
     return [*map(str, files)] or [name]
 
 
-def published(names: Sequence[str]) -> Iterator[Published]:
+def published(names: Sequence[str]) -> Iterator[PublishedRun]:
     """Of runs, of files that `toll publish` wrote and of folders of these, one at a time; a machine's file that is
     given twice comes once. What cannot be read is named and left out. Raises Failure where nothing can be read."""
     seen: set[str] = set()

@@ -34,7 +34,7 @@ from tollmeter.store import index
 from tollmeter.store.export import derived_tables, of_run, samples_table, write_tables
 from tollmeter.store.history import Remembered, machine_key, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
-from tollmeter.store.parquet import Table
+from tollmeter.store.parquet import ParquetTable
 from tollmeter.store.request import Request, kept, places_of, read_request
 
 if TYPE_CHECKING:
@@ -279,12 +279,12 @@ def _rows_remembered(results: Results) -> dict[str, Cost]:
 TABLES = ("rows", "samples", "tolls", "findings", "machines")
 
 
-def derived_table(name: str, index: Index) -> Table:
+def derived_table(name: str, index: Index) -> ParquetTable:
     """One of TABLES but the samples, with whose it is."""
     return of_run(derived_tables(index)[name], index)
 
 
-def raw_samples(results: Results) -> Table:
+def raw_samples(results: Results) -> ParquetTable:
     """Every sample of a run with its witness, and why it is set aside where it is."""
     from tollmeter.experiment.evidence import reasons_of
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 
 from tollmeter.files import own_folder, read_regular
-from tollmeter.judgement.fleet import FleetRow, HardwareModel, Judged, judged
+from tollmeter.judgement.fleet import FleetRow, HardwareModel, JudgedNode, judged
 from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
@@ -53,7 +53,7 @@ _LOG_BYTES = 1 << 16
 _MOST_FAILURES = 3
 
 
-class Attempt(NamedTuple):
+class CollectAttempt(NamedTuple):
     """capture: its journal, or None. trouble: why a journal cannot be read."""
 
     folder: Path
@@ -71,7 +71,7 @@ class NodeState(NamedTuple):
 
     node: str
     state: str
-    attempt: Attempt | None
+    attempt: CollectAttempt | None
     remarks: tuple[str, ...]
     run: Path | None = None
 
@@ -134,7 +134,7 @@ def _with_run(state: NodeState, run: Path) -> NodeState:
 # ---- attempts -------------------------------------------------------------------------------------------------------
 
 
-def _attempts(folder: Path) -> list[Attempt]:
+def _attempts(folder: Path) -> list[CollectAttempt]:
     """Of a node, in the order in which Slurm started them."""
     try:
         names = [name for name in os.listdir(folder) if _ATTEMPT.fullmatch(name)]  # noqa: PTH208  a name is enough
@@ -148,16 +148,16 @@ def _attempts(folder: Path) -> list[Attempt]:
                 capture = captured(folder / name / JOURNAL)
             except Failure as failure:
                 trouble = failure.sentence
-        attempts.append(Attempt(folder / name, capture, trouble))
+        attempts.append(CollectAttempt(folder / name, capture, trouble))
     return attempts
 
 
-def _counting(attempts: list[Attempt]) -> Attempt | None:
+def _counting(attempts: list[CollectAttempt]) -> CollectAttempt | None:
     complete = (one for one in attempts if one.capture is not None and one.capture.session.status in _COMPLETE)
     return next(complete, None)
 
 
-def _other_versions(attempts: Mapping[str, Attempt]) -> dict[str, list[str]]:
+def _other_versions(attempts: Mapping[str, CollectAttempt]) -> dict[str, list[str]]:
     """Of the nodes whose executables or Tollmeter are not those of most nodes."""
     versions = {}
     for node, attempt in attempts.items():
@@ -198,7 +198,7 @@ def _scheduler(submission: Submission) -> _Scheduler:
 
 
 def _measured(
-    node: str, attempt: Attempt, submission: Submission, attempts: list[Attempt], remarks: list[str]
+    node: str, attempt: CollectAttempt, submission: Submission, attempts: list[CollectAttempt], remarks: list[str]
 ) -> NodeState:
     """remarks: that it measured with another bundle."""
     assert attempt.capture is not None
@@ -221,7 +221,7 @@ def _skew(folder: Path, requested: Mapping[str, object], submitted: float) -> It
 
 
 def _unmeasured(
-    node: str, submission: Submission, attempts: list[Attempt], scheduler: _Scheduler, full: list[str]
+    node: str, submission: Submission, attempts: list[CollectAttempt], scheduler: _Scheduler, full: list[str]
 ) -> NodeState:
     """Without a complete journal. full: that the disk is."""
     best = max(attempts, key=lambda attempt: attempt.visits, default=None)
@@ -267,7 +267,7 @@ def _condition(node: slurm.Node) -> str:
     return f"the node is {node.state}{f' ({node.reason})' if node.reason else ''}"
 
 
-def _silence(attempt: Attempt | None) -> Iterator[str]:
+def _silence(attempt: CollectAttempt | None) -> Iterator[str]:
     if attempt is None:
         return
     with contextlib.suppress(OSError):
@@ -279,7 +279,7 @@ def _silence(attempt: Attempt | None) -> Iterator[str]:
 # ---- machines beside their peers ------------------------------------------------------------------------------------
 
 
-def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[Judged]:
+def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[JudgedNode]:
     """One answer for each hardware model, the largest first. names: one dataset, or runs; unreadable ones are left out.
     bounds: absolute limits of rows. Raises Failure: 2 for neither, 5 where nothing is readable, 6 where no row can be
     judged."""
@@ -300,7 +300,7 @@ def judged_machines(names: Sequence[str], bounds: Sequence[Bound] = ()) -> list[
         return _judged(read_fleet(Path(scratch)), bounds)
 
 
-def _judged(fleet: Fleet, bounds: Sequence[Bound]) -> list[Judged]:
+def _judged(fleet: Fleet, bounds: Sequence[Bound]) -> list[JudgedNode]:
     if not len(fleet.rows):
         raise Failure("no row has an interval of enough visits on any machine", NOTHING)
     rows = [_fleet_row(cells) for cells in fleet.rows]

@@ -26,7 +26,7 @@ import msgspec
 
 from tollmeter import commands
 from tollmeter.files import plain, read_regular, write_whole
-from tollmeter.library.bundling import FAST, Asked, bundled, planned_s
+from tollmeter.library.bundling import FAST, BundleRequest, bundled, planned_s
 from tollmeter.model import Failure
 from tollmeter.notices import notify
 from tollmeter.root import typed
@@ -74,7 +74,7 @@ class Wishes(NamedTuple):
     more: tuple[str, ...] = ()
 
 
-def job_script(asked: Asked, folder: Path, wishes: Wishes, name: str) -> str:
+def job_script(asked: BundleRequest, folder: Path, wishes: Wishes, name: str) -> str:
     """Raises Failure (2) for an option that would end its line."""
     minutes = math.ceil((planned_s(asked) + MARGIN_S) / 60)
     options = ["--nodes=1", "--exclusive", "--output=/dev/null", "--signal=B:INT@30"]
@@ -93,7 +93,7 @@ def new_name() -> str:
     return f"toll-{secrets.token_hex(4)}"
 
 
-def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
+def submit(asked: BundleRequest, folder: Path, wishes: Wishes) -> Submission:
     """Raises Failure: 2 where the folder is not empty, or sbatch refuses every node, 5 where there is no Slurm."""
     nodes = _chosen(wishes)
     submission = Submission(new_name(), asked.words, VERSION, time.time(), nodes)
@@ -114,7 +114,7 @@ def submit(asked: Asked, folder: Path, wishes: Wishes) -> Submission:
     return submission
 
 
-def prepare(asked: Asked, folder: Path, submission: Submission) -> None:
+def prepare(asked: BundleRequest, folder: Path, submission: Submission) -> None:
     """The folder with the payload. Raises Failure: 2 where the folder is not empty, 5 where it cannot be written."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise Failure(f"{folder} is not empty: each submission has a folder of its own")
@@ -186,7 +186,7 @@ def hosts_of(file: Path) -> tuple[str, ...]:
     return hosts
 
 
-def measure_hosts(asked: Asked, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
+def measure_hosts(asked: BundleRequest, folder: Path, hosts: Sequence[str], at_once: int) -> Submission:
     """Ends when every host has ended. Raises Failure: 2 where the folder is not empty, 5 where nothing can be built."""
     submission = Submission(new_name(), asked.words, VERSION, time.time(), tuple(map(plain, hosts)))
     prepare(asked, folder, submission)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import expm1
 from pathlib import Path
 
-from tollmeter.judgement.fleet import LEAST_NODES, Judged
+from tollmeter.judgement.fleet import LEAST_NODES, JudgedNode
 from tollmeter.library.derive import add_to_dataset, open_run
 from tollmeter.library.fleet_collecting import judged_machines
 from tollmeter.library.gating import Limits, gated
@@ -127,7 +127,7 @@ def _beside_peers(folder: Path, dataset: str, _: Limits) -> tuple[list[str], lis
     return _of_own(own, models)
 
 
-def _of_own(own: str, models: Sequence[Judged]) -> tuple[list[str], list[str]]:
+def _of_own(own: str, models: Sequence[JudgedNode]) -> tuple[list[str], list[str]]:
     model = next(judged for judged in models if own in judged.model.nodes)
     if len(model.model.nodes) < LEAST_NODES:
         return [], [

@@ -27,11 +27,10 @@ from tollmeter.model import KERNEL, Failure, Point, Profile, Record, Select, Sha
 from tollmeter.numbers.known import Place
 from tollmeter.plan.effort import is_counted
 from tollmeter.plan.points import Ground, check_abis, resolve
-from tollmeter.protocol import Damaged, Line, find_lines
+from tollmeter.protocol import Damaged, RecordLine, find_lines
 from tollmeter.store.request import keep
 from tollmeter.targets.child import Ended
-from tollmeter.targets.profiling_visit import Asked as Sampling
-from tollmeter.targets.profiling_visit import profiled
+from tollmeter.targets.profiling_visit import ProfileRequest, profiled
 from tollmeter.toolchain.abis import open_here
 from tollmeter.toolchain.symbols import KernelSymbols, Met, Symbols
 
@@ -112,7 +111,7 @@ class ProfilePoint(NamedTuple):
         return [self.executable.path, *(f"{name}={value}" for name, value in self.point.parameters)]
 
 
-def sampled(wanted: ProfilePoint, sampling: Sampling) -> Slice:
+def sampled(wanted: ProfilePoint, sampling: ProfileRequest) -> Slice:
     """Raises Failure with a reason where there is none, OSError where the executable cannot be started."""
     target = wanted.point.target
     if target.startswith("qemu-user:"):
@@ -135,7 +134,7 @@ def read_profile(ended: Ended) -> tuple[Sampled, Work]:
     return records[-1], _read(lines, "visit", _ProfiledVisit)[0].work
 
 
-def _read(lines: Sequence[Line], kind: str, form: type[T]) -> list[T]:
+def _read(lines: Sequence[RecordLine], kind: str, form: type[T]) -> list[T]:
     return [msgspec.json.decode(line.text, type=form) for line in lines if line.kind == kind]
 
 
@@ -152,7 +151,7 @@ class _Point:
     parts: list[float | None] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    def add(self, sampling: Sampling) -> None:
+    def add(self, sampling: ProfileRequest) -> None:
         try:
             self.slices.append(sampled(self.wanted, sampling))
         except (Failure, OSError) as error:
@@ -162,7 +161,9 @@ class _Point:
 class InterleavedProfiles:
     """sampling: for how long each point. widths: of the whole core, as earlier runs saw it."""
 
-    def __init__(self, wanted: Sequence[ProfilePoint], sampling: Sampling, widths: Mapping[Place, float] = {}) -> None:
+    def __init__(
+        self, wanted: Sequence[ProfilePoint], sampling: ProfileRequest, widths: Mapping[Place, float] = {}
+    ) -> None:
         self._points, self._widths = [_Point(point) for point in wanted], widths
         self._counted = [point for point in self._points if is_counted(point.wanted.point)]
         self._sampled = [point for point in self._points if not is_counted(point.wanted.point)]
@@ -305,14 +306,14 @@ def profile_suite(
 ) -> None:
     """Takes the profiles of a suite and stores them in the run's folder; after a Ctrl-C stores those that are taken.
     seconds: of each. report: called with the progress. widths: of the uncontended core, from earlier runs."""
-    turns = InterleavedProfiles(wanted, Sampling(round(1000 * seconds)), widths)
+    turns = InterleavedProfiles(wanted, ProfileRequest(round(1000 * seconds)), widths)
     try:
         turns.take(report, over)
     finally:
         keep(folder, Profile, turns.profiles())
 
 
-def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile]:
+def take_all(wanted: Sequence[ProfilePoint], sampling: ProfileRequest) -> list[Profile]:
     """A profile of each. What went wrong with one is its reason, and keeps no other from being taken."""
     turns = InterleavedProfiles(wanted, sampling)
     turns.take(lambda _: None)
@@ -322,4 +323,4 @@ def take_all(wanted: Sequence[ProfilePoint], sampling: Sampling) -> list[Profile
 def lines_of(words: Sequence[str]) -> Met:
     """How often each line of a probe's sources ran, at typical values unless the words name others. Raises Failure."""
     wanted = points_of(words, (), ())[0]
-    return Symbols(Path(wanted.executable.path)).met(sampled(wanted, Sampling(1000)).hits)
+    return Symbols(Path(wanted.executable.path)).met(sampled(wanted, ProfileRequest(1000)).hits)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.row_series import Reading, Source
+from tollmeter.judgement.row_series import SeriesPoint, Source
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.library.row_words import EVERY, is_named, named_rows, no_row
@@ -34,7 +34,7 @@ class History(NamedTuple):
     usual: without words the rows of the youngest run's first screen, in its order."""
 
     runs: int
-    readings: tuple[Reading, ...]
+    readings: tuple[SeriesPoint, ...]
     labels: dict[Key, str]
     usual: tuple[Key, ...] = ()
 
@@ -61,7 +61,7 @@ def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
     if not excerpts:
         raise Failure("none of the runs can be read", 5)
     readings = tuple(
-        Reading(source, row)
+        SeriesPoint(source, row)
         for source, excerpt in excerpts
         for row in (*excerpt.rows, *_level_rows(excerpt.levels))
         if not selected or is_named(row.probe, row.parameters, selected, source.machine)

@@ -54,7 +54,7 @@ while time.monotonic() < end and os.path.exists("/proc/{parent}"):
 """
 
 
-class Caught(NamedTuple):
+class CaughtPlant(NamedTuple):
     """name, planted: of the lie. outcome: `caught` for its own reason, `caught otherwise`, `passed` or `not measured`.
     by: the sentence."""
 
@@ -64,7 +64,7 @@ class Caught(NamedTuple):
     by: str
 
 
-def selftest(stopping: Stopping) -> Iterator[Caught]:
+def selftest(stopping: Stopping) -> Iterator[CaughtPlant]:
     """Each result as it is known. Raises Failure: 5 if nothing can be built, 1 if honest probes are caught."""
     with tempfile.TemporaryDirectory(prefix="toll-selftest.") as scratch:
         tree = Path(scratch) / "tree"
@@ -80,14 +80,14 @@ def selftest(stopping: Stopping) -> Iterator[Caught]:
         yield _cut(busy)
 
 
-def judged(lie: Lie, results: Results) -> Caught:
+def judged(lie: Lie, results: Results) -> CaughtPlant:
     """results: of a run that measured it."""
     caught = lie.seen(results)
     if not caught.measured:
-        return Caught(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
+        return CaughtPlant(lie.name, lie.planted, NOT_MEASURED, caught.by or "")
     if caught.by is None:
-        return Caught(lie.name, lie.planted, PASSED, "nothing")
-    return Caught(lie.name, lie.planted, CAUGHT if lie.is_expected(caught.by) else OTHERWISE, caught.by)
+        return CaughtPlant(lie.name, lie.planted, PASSED, "nothing")
+    return CaughtPlant(lie.name, lie.planted, CAUGHT if lie.is_expected(caught.by) else OTHERWISE, caught.by)
 
 
 # ---- planting -------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def _check_honest(results: Results) -> None:
             raise Failure(f"{probe} was caught, and does not lie: {ill.reason}", 1)
 
 
-def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
+def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> CaughtPlant:
     """A program on every CPU, which takes it in turns with the loop: the samples in which it ran are discarded. Without
     a clock of the scheduler's delays the finding names them."""
     with contextlib.ExitStack() as stack:
@@ -188,7 +188,7 @@ def _beside_a_neighbour(tree: Path, folder: Path, stopping: Stopping) -> Caught:
     share = discarded_share(results.index.rows)
     by = f"{in_percent(share)} of the samples were discarded" if share > _MOST_DISCARDED else None
     by = by or finding_named(results, "machine.other_programs_work")
-    return Caught(name, planted, CAUGHT if by else PASSED, by or "nothing")
+    return CaughtPlant(name, planted, CAUGHT if by else PASSED, by or "nothing")
 
 
 @contextlib.contextmanager
@@ -204,7 +204,7 @@ def _neighbour(cpu: int) -> Iterator[None]:
             os.kill(int(started.stdout), signal.SIGKILL)
 
 
-def _contradicted(untruth: Untruth, folder: Path) -> Caught:
+def _contradicted(untruth: Untruth, folder: Path) -> CaughtPlant:
     """Of a copy of the journal in which one visit says something else, with right checksums."""
     path = folder / NAME
     content = path.read_bytes()
@@ -220,10 +220,10 @@ def _contradicted(untruth: Untruth, folder: Path) -> Caught:
     finally:
         path.write_bytes(content)
     outcome = PASSED if by is None else CAUGHT if untruth.expects in by else OTHERWISE
-    return Caught(untruth.name, untruth.planted, outcome, by or "nothing")
+    return CaughtPlant(untruth.name, untruth.planted, outcome, by or "nothing")
 
 
-def _cut(folder: Path) -> Caught:
+def _cut(folder: Path) -> CaughtPlant:
     """Takes the second visit out of the journal that was just written."""
     path = folder / NAME
     content = path.read_bytes()
@@ -234,5 +234,5 @@ def _cut(folder: Path) -> Caught:
         open_run(folder)
     except Failure as failure:
         by = failure.sentence.rpartition(": ")[2]
-        return Caught(name, planted, CAUGHT if "precede it" in by else OTHERWISE, by)
-    return Caught(name, planted, PASSED, "nothing")
+        return CaughtPlant(name, planted, CAUGHT if "precede it" in by else OTHERWISE, by)
+    return CaughtPlant(name, planted, PASSED, "nothing")

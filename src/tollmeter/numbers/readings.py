@@ -45,7 +45,7 @@ def is_time(unit: str) -> bool:
     return unit == "ns" or unit in RATES
 
 
-class Columns(NamedTuple):
+class ReadingColumns(NamedTuple):
     """Of visits that were read together. Of their usable samples, times in ns: one row a sample, columns t(n) and
     t(2n). states: of the core during each sample. slowed: its clock as a share of the visit's. waited: how often the
     worker gave up its CPU in each sample, discarded ones included."""
@@ -66,7 +66,7 @@ class Reading(NamedTuple):
 
     outcome: Outcome
     clock_hz: float | None
-    columns: Columns
+    columns: ReadingColumns
     samples: tuple[int, int]
     waits_of: tuple[int, int]
     has_control: bool
@@ -134,7 +134,7 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
     slowed = np.where(clock > 0, sample_clocks(used, clocks).mean(axis=1) / np.where(clock > 0, clock, 1.0), 1.0)
     control_iterations = np.where(own > 0, own, iterations)
     parts = (slowed, iterations, body, control_iterations, control, seen, every.column("voluntary"))
-    columns = Columns(*map(_in_little_room, parts))
+    columns = ReadingColumns(*map(_in_little_room, parts))
     is_aside = against > 0
     why = tuple([REASONS[place] or "" for place in against[is_aside].tolist()])
     aside_ends = np.cumsum(every.of_visits(is_aside)).tolist()

@@ -38,7 +38,7 @@ class Damaged(Failure):
         super().__init__(sentence, exit_code=5)
 
 
-class Line(NamedTuple):
+class RecordLine(NamedTuple):
     """One record whose checksum holds; its payload is not read yet. text: without the newline."""
 
     kind: str
@@ -46,7 +46,7 @@ class Line(NamedTuple):
     text: bytes
 
 
-def read_line(text: bytes) -> Line:
+def read_line(text: bytes) -> RecordLine:
     """The record that a whole line is. Raises Damaged with the reason."""
     if len(text) >= LONGEST_LINE:
         raise Damaged(f"longer than {LONGEST_LINE} bytes")
@@ -59,19 +59,19 @@ def read_line(text: bytes) -> Line:
         raise Damaged("a record without number and checksum")
     if zlib.crc32(text[:-_CHECKSUM_BYTES]) != int(seal.group(2), 16):
         raise Damaged("checksum does not match")
-    return Line(kind.group(1).decode(), int(seal.group(1)), text)
+    return RecordLine(kind.group(1).decode(), int(seal.group(1)), text)
 
 
-def read_next(text: bytes, number: int) -> Line:
+def read_next(text: bytes, number: int) -> RecordLine:
     """The same where it is known which record is due: one comparison finds that it is that one, and whole."""
     return _due(text, number) or read_line(text)
 
 
-def _due(text: bytes, number: int) -> Line | None:
+def _due(text: bytes, number: int) -> RecordLine | None:
     if text.endswith(b',"n":%d,"c":"%08x"}' % (number, zlib.crc32(text[:-_CHECKSUM_BYTES]))):
         kind = _KIND.match(text)
         if kind and len(text) < LONGEST_LINE:
-            return Line(kind[1].decode(), number, text)
+            return RecordLine(kind[1].decode(), number, text)
     return None
 
 
@@ -99,18 +99,18 @@ def _seals(count: int) -> tuple[bytes, tuple[int, ...]]:
     return b"".join(seals), tuple(-len(seal % 0) for seal in seals)
 
 
-def lines_of(stream: bytes) -> tuple[Line, ...]:
+def lines_of(stream: bytes) -> tuple[RecordLine, ...]:
     """The records of a whole stream, whose checksums were compared. Raises Damaged."""
     lines = []
     for number, text in enumerate(stream.splitlines()):
         kind = _KIND.match(text)
         if not kind:
             raise Damaged("not a record")
-        lines.append(Line(kind[1].decode(), number, text))
+        lines.append(RecordLine(kind[1].decode(), number, text))
     return tuple(lines)
 
 
-def joined_lines(text: bytes) -> list[Line]:
+def joined_lines(text: bytes) -> list[RecordLine]:
     """The whole records in a line whose newlines were lost; empty where one of them is no record."""
     ends = [seal.end() for seal in _SEAL.finditer(text)]
     begins = [text.find(_START, place) for place in (0, *ends)]
@@ -120,7 +120,7 @@ def joined_lines(text: bytes) -> list[Line]:
         return []
 
 
-def find_line(text: bytes) -> Line | None:
+def find_line(text: bytes) -> RecordLine | None:
     """The record inside a line that may have noise at either end, or None.
 
     A torn record in front of a whole one leaves two beginnings, of which the last is the whole one's."""
@@ -136,7 +136,7 @@ def find_line(text: bytes) -> Line | None:
     return None
 
 
-def find_lines(stream: bytes) -> Iterator[Line]:
+def find_lines(stream: bytes) -> Iterator[RecordLine]:
     """All records of a stream, in the order in which they stand there, whatever stands between them."""
     number = 0
     for text in stream.split(b"\n"):
@@ -146,7 +146,7 @@ def find_lines(stream: bytes) -> Iterator[Line]:
             yield line
 
 
-def sealed(record: Mapping[str, Any], number: int) -> Line:
+def sealed(record: Mapping[str, Any], number: int) -> RecordLine:
     """A record of the host's own. `k` must be its first key."""
     body = msgspec.json.encode({**record, "n": number})[:-1]
     text = b'%s,"c":"%08x"}' % (body, zlib.crc32(body))
@@ -159,11 +159,11 @@ def seal(records: Iterable[Mapping[str, Any]]) -> bytes:
     return joined([*lines, sealed({"k": "end", "records": len(lines)}, len(lines))])
 
 
-def joined(lines: Iterable[Line]) -> bytes:
+def joined(lines: Iterable[RecordLine]) -> bytes:
     return b"".join(line.text + b"\n" for line in lines)
 
 
-def check_order(lines: Iterable[Line]) -> None:
+def check_order(lines: Iterable[RecordLine]) -> None:
     """That the records are one whole stream: numbered from 0 without a gap, `end` last. Raises Damaged."""
     last = None
     for expected, line in enumerate(lines):

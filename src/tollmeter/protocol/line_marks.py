@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollmeter.model import Failure, Marks
-from tollmeter.protocol.framing import Damaged, Line, find_lines, joined, sealed
+from tollmeter.protocol.framing import Damaged, RecordLine, find_lines, joined, sealed
 
 MARK = 0x80
 _MOST_MARKS = 1 << 40
@@ -92,7 +92,7 @@ def retimed(stream: bytes, stamps: Sequence[Stamp], line: str) -> bytes:
     return joined(sealed(record, number) for number, record in enumerate([*timed, end]))
 
 
-def _payload(line: Line) -> dict[str, Any]:
+def _payload(line: RecordLine) -> dict[str, Any]:
     try:
         payload: dict[str, Any] = msgspec.json.decode(line.text)
     except (ValueError, RecursionError) as error:

@@ -37,7 +37,7 @@ from tollmeter.model import (
 )
 from tollmeter.model.former_names import has_former_names, present_metric, present_parameters, present_probe
 from tollmeter.model.measured import Count, Positive
-from tollmeter.protocol.framing import PROTOCOL, Damaged, Line, check_order, find_lines, lines_of
+from tollmeter.protocol.framing import PROTOCOL, Damaged, RecordLine, check_order, find_lines, lines_of
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
     return {**clean(table), **({"workload": commands} if "workload" in table else {})}
 
 
-def outcome(stream: bytes | Sequence[Line], among: Outcomes | None = None) -> Outcome:
+def outcome(stream: bytes | Sequence[RecordLine], among: Outcomes | None = None) -> Outcome:
     """The outcome of one visit. among: reads the visits of one run. Raises Damaged for anything but one whole visit."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
@@ -166,7 +166,7 @@ class Outcomes:
         self._columns: dict[str, Columns] = {}
         self._same: dict[Any, Any] = {}
 
-    def of(self, lines: Sequence[Line]) -> Outcome:
+    def of(self, lines: Sequence[RecordLine]) -> Outcome:
         """lines: a stream whose order was checked. Raises Damaged where it is no visit."""
         forms = ((line, _FORMS.get(line.kind)) for line in lines)
         return _outcome([_payload(line, form) if form else None for line, form in forms], self)
@@ -191,7 +191,7 @@ class Outcomes:
         return self._columns[place].add(taken, seen)
 
 
-def head(stream: bytes | Sequence[Line]) -> Head:
+def head(stream: bytes | Sequence[RecordLine]) -> Head:
     """The machine, clock, probes and builds that a stream reports. Raises Damaged."""
     lines = tuple(find_lines(stream)) if isinstance(stream, bytes) else stream
     check_order(lines)
@@ -235,7 +235,7 @@ def description(stream: bytes) -> tuple[Probe, Build]:
     raise Damaged("not the description of one probe")
 
 
-def _payloads(lines: Iterable[Line], kind: str, form: type[T]) -> list[T]:
+def _payloads(lines: Iterable[RecordLine], kind: str, form: type[T]) -> list[T]:
     return [_payload(line, form) for line in lines if line.kind == kind]
 
 
@@ -250,7 +250,7 @@ def _rate(control: _Control) -> float:
     return control.adds * 1e9 / control.ns
 
 
-def _payload(line: Line, form: type[T]) -> T:
+def _payload(line: RecordLine, form: type[T]) -> T:
     try:
         payload = msgspec.json.decode(line.text)
         payload = payload if _is_harmless(line.text) else clean(payload)

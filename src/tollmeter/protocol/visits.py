@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from tollmeter.model import Outcome, Status, Visit
 from tollmeter.model.topology import RELATION
-from tollmeter.protocol.framing import Damaged, Line, check_order, find_lines, joined, seal, sealed
+from tollmeter.protocol.framing import Damaged, RecordLine, check_order, find_lines, joined, seal, sealed
 from tollmeter.protocol.reading import outcome
 
 Trouble = tuple[Status, str]
@@ -74,9 +74,9 @@ def reported(visit: Visit, revision: int, records: Iterable[Mapping[str, Any]], 
     return seal([{**record, **fields}, *records])
 
 
-def _in_order(given: Iterable[Line]) -> list[Line]:
+def _in_order(given: Iterable[RecordLine]) -> list[RecordLine]:
     """The records from the first on, up to `end` or to the first gap."""
-    lines: list[Line] = []
+    lines: list[RecordLine] = []
     for line in given:
         if line.number != len(lines):
             break
@@ -86,7 +86,7 @@ def _in_order(given: Iterable[Line]) -> list[Line]:
     return lines
 
 
-def _answered(lines: Sequence[Line], visit: Visit) -> Outcome:
+def _answered(lines: Sequence[RecordLine], visit: Visit) -> Outcome:
     answer = outcome(lines)
     asked, point = visit.point, answer.point
     place = (point.probe, point.abi, point.target, point.values())
@@ -96,7 +96,7 @@ def _answered(lines: Sequence[Line], visit: Visit) -> Outcome:
     return answer
 
 
-def _cut(lines: Sequence[Line], visit: Visit, revision: int, trouble: Trouble) -> bytes:
+def _cut(lines: Sequence[RecordLine], visit: Visit, revision: int, trouble: Trouble) -> bytes:
     kept = [line for line in lines if line.kind != "end"]
     fail = sealed({"k": "fail", "status": trouble[0], "reason": trouble[1]}, len(kept))
     stream = [*kept, fail, sealed({"k": "end", "records": len(kept) + 1}, len(kept) + 1)]

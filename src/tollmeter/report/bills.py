@@ -19,7 +19,7 @@ _SHOWN = 12
 _LEAST_SHARE = 0.005
 
 
-class Kept(NamedTuple):
+class SavedBill(NamedTuple):
     """A command of a run folder: its CPU time, ns, and what it is made of."""
 
     command: str
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     charges: tuple[Charge, ...]
 
 
-def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Kept]:
+def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[SavedBill]:
     """Every bill of a run, most expensive charge first; none of a run that has none."""
     by_command: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in (row for row in rows if {COMMAND, ITEM} <= row.parameters.keys()):
@@ -37,7 +37,7 @@ def kept(rows: Iterable[Row], probes: Mapping[str, Probe]) -> list[Kept]:
     for command, items in by_command.items():
         cpu_ns, toll_ns = (items.pop(item, {}).get(BILLED, 0.0) for item in (IN_ALL, TOLL))
         charges = sorted(_charges(items, toll_ns), key=lambda charge: -(charge.ns or 0.0))
-        bills += [Kept(command, cpu_ns, tuple(charges))] if cpu_ns else []
+        bills += [SavedBill(command, cpu_ns, tuple(charges))] if cpu_ns else []
     return bills
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, Judged, Named, share_of
+from tollmeter.judgement.fleet import LEAST_NODES, Effect, FleetRow, HardwareModel, JudgedNode, NamedNode, share_of
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.numbers import Figure, count, percent, quantity
 from tollmeter.report.page import rendered
@@ -31,7 +31,7 @@ SCALE = 400
 Block = Table | str
 
 
-def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
+def blocks(models: Sequence[JudgedNode], *, whole: bool) -> Iterator[Block]:
     """All that is printed. whole: every row's distribution."""
     for judged in models:
         nodes, rows = len(judged.model.nodes), int((judged.spread.nodes > 1).sum())
@@ -44,7 +44,7 @@ def blocks(models: Sequence[Judged], *, whole: bool) -> Iterator[Block]:
             yield table
 
 
-def _tally(judged: Judged) -> str:
+def _tally(judged: JudgedNode) -> str:
     nodes, named = len(judged.model.nodes), sum(len(each.nodes) for each in judged.named)
     if nodes < LEAST_NODES:
         return f"No node is judged: that takes {LEAST_NODES} nodes of one model."
@@ -54,7 +54,7 @@ def _tally(judged: Judged) -> str:
 # ---- sentences ------------------------------------------------------------------------------------------------------
 
 
-def sentence(judged: Judged, named: Named) -> str:
+def sentence(judged: JudgedNode, named: NamedNode) -> str:
     """Which nodes, in what, by how much, and what of them is like their peers."""
     names, first, model = ", ".join(named.nodes[:MOST_NAMES]), named.effects[0], judged.model
     if len(named.nodes) > MOST_NAMES:
@@ -124,7 +124,7 @@ def row_name(row: FleetRow) -> str:
 # ---- distributions --------------------------------------------------------------------------------------------------
 
 
-def distribution(judged: Judged, most: int | None) -> Table | None:
+def distribution(judged: JudgedNode, most: int | None) -> Table | None:
     """Rows that several nodes have, those that differ most first."""
     spread = judged.spread
     places = [int(row) for row in np.argsort(-np.nan_to_num(spread.sd)) if spread.nodes[row] > 1][:most]
@@ -142,7 +142,7 @@ def distribution(judged: Judged, most: int | None) -> Table | None:
     return Table(columns, lines, title) if lines else None
 
 
-def _worst(judged: Judged, row: int) -> tuple[Figure | str, str]:
+def _worst(judged: JudgedNode, row: int) -> tuple[Figure | str, str]:
     """The value of the slowest node, or of the one that has most, and its name."""
     about, node = judged.model.rows[row], int(np.nanargmax(judged.costs[row]))
     cost = float(judged.costs[row, node])
@@ -153,7 +153,7 @@ def _worst(judged: Judged, row: int) -> tuple[Figure | str, str]:
 # ---- reasons to drain -----------------------------------------------------------------------------------------------
 
 
-def drain_reasons(models: Sequence[Judged]) -> bytes:
+def drain_reasons(models: Sequence[JudgedNode]) -> bytes:
     """A line for each named node: its host's name, and what differs in one line, as `scontrol update` takes it."""
     lines = [
         f"{_host(node)} toll: {'; '.join(reasons_of(judged, node))}\n"
@@ -165,7 +165,7 @@ def drain_reasons(models: Sequence[Judged]) -> bytes:
     return "".join(lines).encode()
 
 
-def reasons_of(judged: Judged, node: str) -> list[str]:
+def reasons_of(judged: JudgedNode, node: str) -> list[str]:
     """What differs on a node that is named; of several nodes that are ill in the same way, the largest effect."""
     for named in judged.named:
         if node in named.nodes:
@@ -188,7 +188,7 @@ def _reason(model: HardwareModel, effect: Effect) -> str:
 # ---- as JSON --------------------------------------------------------------------------------------------------------
 
 
-def as_json(models: Sequence[Judged]) -> bytes:
+def as_json(models: Sequence[JudgedNode]) -> bytes:
     return msgspec.json.format(msgspec.json.encode({
         "models": [{"model": judged.model.name, "nodes": len(judged.model.nodes), "rows": _rows(judged)}
                    for judged in models],
@@ -197,7 +197,7 @@ def as_json(models: Sequence[Judged]) -> bytes:
     })) + b"\n"  # fmt: skip
 
 
-def _rows(judged: Judged) -> list[dict[str, Any]]:
+def _rows(judged: JudgedNode) -> list[dict[str, Any]]:
     values = [np.exp(column).tolist() for column in (judged.spread.middle, judged.spread.low, judged.spread.high)]
     numbers = zip(judged.model.rows, judged.spread.nodes.tolist(), *values, judged.spread.sd.tolist(), strict=True)
     return [
@@ -207,7 +207,7 @@ def _rows(judged: Judged) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _named(judged: Judged, named: Named) -> dict[str, Any]:
+def _named(judged: JudgedNode, named: NamedNode) -> dict[str, Any]:
     return {
         "nodes": named.nodes, "said": sentence(judged, named), "model": judged.model.name,
         "reasons": ["; ".join(reasons_of(judged, node)) for node in named.nodes],
@@ -222,7 +222,7 @@ def _named(judged: Judged, named: Named) -> dict[str, Any]:
 # ---- the page -------------------------------------------------------------------------------------------------------
 
 
-def page(models: Sequence[Judged]) -> bytes:
+def page(models: Sequence[JudgedNode]) -> bytes:
     """One page that needs no other file."""
     words = {
         "nodes": sum(len(judged.model.nodes) for judged in models),
@@ -234,7 +234,7 @@ def page(models: Sequence[Judged]) -> bytes:
     return rendered("fleet.html", (), words, "fleet.css", own="fleet.js", data=maps).encode()
 
 
-def heat_map(judged: Judged) -> dict[str, Any]:
+def heat_map(judged: JudgedNode) -> dict[str, Any]:
     """Nodes, most affected first, and rows, or a line a probe. A cell: deviation from the peers; -128 is none."""
     ill = [node for named in judged.named for node in named.nodes]
     rank = {name: place for place, name in enumerate(ill)}
@@ -248,7 +248,7 @@ def heat_map(judged: Judged) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _lines(judged: Judged) -> tuple[list[str], Any]:
+def _lines(judged: JudgedNode) -> tuple[list[str], Any]:
     order = sorted(range(len(judged.model.rows)), key=lambda row: (judged.model.rows[row].probe, row))
     if judged.costs.size <= MOST_CELLS:
         return [row_name(judged.model.rows[row]) for row in order], judged.costs[order]

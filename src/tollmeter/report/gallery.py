@@ -16,14 +16,14 @@ from tollmeter.model import Failure, Index
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
-from tollmeter.store.published import Published
+from tollmeter.store.published import PublishedRun
 
 FOLDER = "machines"
 LISTED_TOLL = "system call"
 _OF_A_MACHINE = re.compile(r"[0-9a-f]{12}\.js")
 
 
-def write_site(machines: Iterable[Published], folder: Path) -> int:
+def write_site(machines: Iterable[PublishedRun], folder: Path) -> int:
     """Writes each machine as it comes, in place of the site that is there, and returns how many. Raises Failure (5)
     where it cannot be written."""
     listed: dict[str, dict[str, Any]] = {}
@@ -41,7 +41,7 @@ def write_site(machines: Iterable[Published], folder: Path) -> int:
     return len(listed)
 
 
-def single_page(machines: Sequence[Published], names: Sequence[str]) -> str:
+def single_page(machines: Sequence[PublishedRun], names: Sequence[str]) -> str:
     """The machines side by side in one page that needs no other file. names: of their runs."""
     named = zip(map(_whole, machines), names, strict=True)
     return _page([machine | {"name": f"{machine['name']}, {name}"} for machine, name in named], loads=False)
@@ -53,7 +53,7 @@ def _page(machines: Sequence[dict[str, Any]], *, loads: bool) -> str:
     return rendered("gallery.html", (), words, "gallery.css", own="gallery.js", data=data, loads=loads)
 
 
-def _summary(published: Published) -> dict[str, Any]:
+def _summary(published: PublishedRun) -> dict[str, Any]:
     run, machine = published.index.run, published.index.machine
     return {
         "id": published.id, "name": cpu_of(machine), "cpus": machine.cpus,
@@ -74,7 +74,7 @@ def numbers_of(index: Index) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _whole(published: Published) -> dict[str, Any]:
+def _whole(published: PublishedRun) -> dict[str, Any]:
     index = published.index
     return _summary(published) | {
         "facts": index.machine.facts,

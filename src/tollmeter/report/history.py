@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.row_series import Reading, RowSeries, Step, cycles, machine_key
+from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, machine_key
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
@@ -100,7 +100,7 @@ def _print_overview(series: Sequence[RowSeries], labels: Mapping[Key, str], cons
 
 def _shared_differences(series: Sequence[RowSeries]) -> dict[str, tuple[str, ...]]:
     """By day the differences that all changes of that day have, where there are several changes."""
-    by_day: dict[str, list[Step]] = {}
+    by_day: dict[str, list[SeriesStep]] = {}
     for each in series:
         for step in each.steps:
             by_day.setdefault(_day(each, step), []).append(step)
@@ -111,7 +111,7 @@ def _shared_differences(series: Sequence[RowSeries]) -> dict[str, tuple[str, ...
     return {day: differences for day, differences in shared.items() if differences}
 
 
-def _day(series: RowSeries, step: Step) -> str:
+def _day(series: RowSeries, step: SeriesStep) -> str:
     return series.readings[step.place].source.started.date().isoformat()
 
 
@@ -156,7 +156,7 @@ def _series_table(series: RowSeries) -> Table:
     return Table([*columns, Column("")], lines)
 
 
-def _change_text(series: RowSeries, step: Step, elsewhere: Sequence[str] = ()) -> str:
+def _change_text(series: RowSeries, step: SeriesStep, elsewhere: Sequence[str] = ()) -> str:
     """`× 1.21 ±1 % in cycles, slower: kernel 6.1 to 6.2`, or that no recorded fact differs. elsewhere: differences that
     are printed below the table."""
     ratio = step.change.ratio
@@ -193,7 +193,7 @@ def _blocks(series: RowSeries, width: int) -> str:
     return drawn
 
 
-def _compared_value(series: RowSeries, reading: Reading) -> float:
+def _compared_value(series: RowSeries, reading: SeriesPoint) -> float:
     return (cycles(reading) if series.in_cycles else None) or reading.row.median or 1.0
 
 

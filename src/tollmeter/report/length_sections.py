@@ -39,7 +39,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Series:
+class LengthSeries:
     """One way of one ABI, by length."""
 
     abi: str
@@ -60,7 +60,7 @@ class _Group:
     target: str
     clock: str
     precision: Value
-    series: tuple[Series, ...]
+    series: tuple[LengthSeries, ...]
     ways: tuple[str, ...]
 
     @property
@@ -138,7 +138,7 @@ def _group(results: Results, key: tuple[str, str, str, Value], rows: Sequence[Ro
         if clock != "instructions" or way != TRAPS:
             by_name.setdefault((row.abi, way), {})[number(row, AXIS)] = row
     ranked = sorted(by_name, key=lambda name: (name[0] != own, name[0], ways.index(name[1]) if name[1] in ways else 0))
-    series = tuple(Series(abi, way, by_name[abi, way]) for abi, way in ranked)
+    series = tuple(LengthSeries(abi, way, by_name[abi, way]) for abi, way in ranked)
     return _Group(results, probe, target, clock, precision, series, ways)
 
 
@@ -171,7 +171,7 @@ def _rate(row: Row | None) -> Cell:
 
 def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
     """What differs in one thing, a way or an ABI; and a sentence on ABIs that do not differ at any length."""
-    alike: dict[tuple[str, str], list[Series]] = {}
+    alike: dict[tuple[str, str], list[LengthSeries]] = {}
     for series in group.series:
         heads = (same[0] for same in alike.values())
         first = next((head for head in heads if head.way == series.way and _is_same(head, series)), series)
@@ -189,16 +189,16 @@ def _gains(group: _Group, chosen: Sequence[int]) -> tuple[Table | None, str]:
     return gains, f"The same within {SAME * 100:.0f} % at every N: {'; '.join(names)}." if names else ""
 
 
-def _ratios(left: Series, right: Series) -> dict[int, float]:
+def _ratios(left: LengthSeries, right: LengthSeries) -> dict[int, float]:
     return {n: times_as_fast(left.rows[n], right.rows[n]) for n in left.rows.keys() & right.rows.keys()}
 
 
-def _is_same(left: Series, right: Series) -> bool:
+def _is_same(left: LengthSeries, right: LengthSeries) -> bool:
     ratios = _ratios(left, right)
     return bool(ratios) and all(abs(ratio - 1) <= SAME for ratio in ratios.values())
 
 
-def _pairs(group: _Group, apart: Sequence[Series]) -> Iterator[tuple[Series, Series, str]]:
+def _pairs(group: _Group, apart: Sequence[LengthSeries]) -> Iterator[tuple[LengthSeries, LengthSeries, str]]:
     """Each way over the next slower one of its ABI, then each ABI over those after it, way by way. apart: of ABIs that
     are as fast as each other one way, the first."""
     for abi in dict.fromkeys(series.abi for series in group.series):

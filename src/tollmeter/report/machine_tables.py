@@ -202,12 +202,12 @@ MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class TablePart:
     """Parts of one shape, side by side. what: of one of them; cpus: of each, as lists; parts: within the first."""
 
     what: str
     cpus: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TablePart, ...] = ()
 
     @property
     def title(self) -> str:
@@ -225,7 +225,7 @@ Level = list[tuple[str, frozenset[int]]]
 """What each set of CPUs is, and its CPUs."""
 
 
-def parts_of(machine: Machine) -> tuple[Part, ...]:
+def parts_of(machine: Machine) -> tuple[TablePart, ...]:
     """The outermost parts, the coarsest first: of two of like size that which usually contains the other; empty where
     the system does not report them."""
     topology = machine.topology
@@ -248,7 +248,7 @@ def parts_of(machine: Machine) -> tuple[Part, ...]:
     return _within(frozenset(numbers(topology.online)), levels)
 
 
-def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
+def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[TablePart, ...]:
     """The parts of some CPUs, those of one shape together, in the order of their lowest CPUs; those that a level does
     not report are of the next one."""
     if not levels or not cpus:
@@ -259,7 +259,7 @@ def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
         if members & rest:
             sets.append((what, members & rest))
             rest -= members
-    alike: dict[tuple[object, ...], list[Part]] = {}
+    alike: dict[tuple[object, ...], list[TablePart]] = {}
     for what, members in sorted(sets, key=lambda named: min(named[1])):
         part = _part(what, members, levels[1:])
         alike.setdefault(_shape(part), []).append(part)
@@ -267,19 +267,19 @@ def _within(cpus: frozenset[int], levels: Sequence[Level]) -> tuple[Part, ...]:
     return (*folded, *_within(rest, levels[1:]))
 
 
-def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> Part:
+def _part(name: str, cpus: frozenset[int], finer: Sequence[Level]) -> TablePart:
     inner = _within(cpus, finer)
     if len(inner) == 1 and inner[0].cpus == (listed(cpus),):
         return replace(inner[0], what=f"{name}, {inner[0].what}")
     threads = f" of {len(cpus)} threads" if name == "core" and len(cpus) > 1 else ""
-    return Part(f"{name}{threads}", (listed(cpus),), inner)
+    return TablePart(f"{name}{threads}", (listed(cpus),), inner)
 
 
-def _shape(part: Part) -> tuple[object, ...]:
+def _shape(part: TablePart) -> tuple[object, ...]:
     return part.what, len(numbers(part.cpus[0])), tuple((len(inner.cpus), *_shape(inner)) for inner in part.parts)
 
 
-def lines(parts: Sequence[Part], indent: str = "") -> Iterator[str]:
+def lines(parts: Sequence[TablePart], indent: str = "") -> Iterator[str]:
     """A line for each part, its own parts below it."""
     for part in parts:
         yield f"{indent}{part.title}   {part.named}"

@@ -12,8 +12,8 @@ from tollmeter.numbers.meanings import HERE
 from tollmeter.report.numbers import DASH, MINUS, Figure, of_row, percent, plain, plus_minus, quantity, time, two_digits
 from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.report.tables import Block, Cell, Column, Line, Table
-from tollmeter.studies.attribution import Attribution, Part
-from tollmeter.studies.choices import Even, Pair, Ranked, break_evens, pairs, ranked
+from tollmeter.studies.attribution import AttributedPart, Attribution
+from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked
 from tollmeter.studies.matching_rows import VIRTUAL, Compared
 from tollmeter.studies.relatives import MULTIPLE
 
@@ -118,7 +118,7 @@ def _time(attribution: Attribution, ns: float | None) -> Cell:
     return f"~ {quantity(ns, 'ns')}" if attribution.thin and ns is not None else quantity(ns, "ns")
 
 
-def _saved(attribution: Attribution, part: Part) -> str:
+def _saved(attribution: Attribution, part: AttributedPart) -> str:
     if part.ns is None:
         return DASH
     amount = _amount(attribution, part.ns)
@@ -154,7 +154,7 @@ def in_words(attribution: Attribution) -> str:
     return f"{named(attribution)}: {memory}it {verb} {taken}: {', '.join(filter(None, (saved, tail)))}."
 
 
-def _part(attribution: Attribution, part: Part, costs: bool) -> str:
+def _part(attribution: Attribution, part: AttributedPart, costs: bool) -> str:
     """`3.8 µs in cache misses`, and `270 ns lost in instructions` where all in all something is saved."""
     ns, words = part.ns or 0.0, _WORDS.get(part.name, part.name)
     amount, against = _amount(attribution, ns), (ns > 0) == costs
@@ -226,7 +226,7 @@ def answer(results: Results, suite: Suite) -> list[Block]:
     return blocks
 
 
-def published(suite: Suite, pair: Pair) -> list[Table]:
+def published(suite: Suite, pair: AbiPair) -> list[Table]:
     """The study's shares beside ours; none where it has none."""
     if suite.beside is None or not suite.beside.shares:
         return []

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tollmeter.model import Results
-from tollmeter.store.parquet import Stretch, Table
+from tollmeter.store.parquet import ParquetTable, Stretch
 
 _OF_THE_RUN = ("probe", "executable_sha256", "run", "started", "host", "cpu", "kernel", "verdict")
 
@@ -22,7 +22,7 @@ class ProbeSamples(NamedTuple):
     rows: list[tuple[str, ...]]
 
 
-def by_probe(table: Table, results: Results) -> Iterator[ProbeSamples]:
+def by_probe(table: ParquetTable, results: Results) -> Iterator[ProbeSamples]:
     """table: `raw_samples`."""
     stretches: dict[str, list[Stretch]] = defaultdict(list)
     for stretch in table.stretches:

@@ -24,8 +24,8 @@ from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
     Head,
-    Line,
     Outcomes,
+    RecordLine,
     check_order,
     clean,
     find_line,
@@ -109,7 +109,7 @@ class _Reading:
         self._session = Session("interrupted", 0.0, "it ended without a message")
         self._reader, self._lost = Outcomes(), 0
 
-    def take(self, stream: bytes | tuple[Line, ...]) -> None:
+    def take(self, stream: bytes | tuple[RecordLine, ...]) -> None:
         """stream: bytes of one whole visit, or lines."""
         try:
             if isinstance(stream, bytes):
@@ -151,9 +151,9 @@ class _Reading:
         return Capture(self._first, self._head, len(self._seen), session, self._lost, self._failures)
 
 
-def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[Line, ...]]:
+def _streams(file: IO[bytes], path: Path) -> Iterator[bytes | tuple[RecordLine, ...]]:
     """Whole visits as bytes; else from each record of number 0 to its `end`, or to what stands in its place."""
-    held: list[Line] = []
+    held: list[RecordLine] = []
     number = lines = size = 0
     for piece in pieces(file):
         if not held and (records := records_of_visit(piece)):

@@ -20,7 +20,7 @@ from tollmeter.files import own_folder, plain
 from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness
 from tollmeter.model.samples import MAYBE, NONE
 from tollmeter.store.history import machine_key
-from tollmeter.store.parquet import Arrays, Stretch, Table, jsonl, parquet, table_lines, write_parquet
+from tollmeter.store.parquet import Arrays, ParquetTable, Stretch, jsonl, parquet, table_lines, write_parquet
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -33,23 +33,25 @@ _JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "cores", "to
 """Columns whose cells differ in shape."""
 
 
-def derived_tables(index: Index) -> dict[str, Table]:
+def derived_tables(index: Index) -> dict[str, ParquetTable]:
     """Rows, tolls, findings and the machine of a run, one line each, by the names of the tables."""
     several = {"rows": index.rows, "tolls": index.tolls, "findings": index.findings, "machines": (index.machine,)}
     kinds = {"rows": Row, "tolls": Toll, "findings": Finding, "machines": Machine}
     return {
-        name: Table(kinds[name].__struct_fields__, [Stretch(msgspec.to_builtins(record), {}) for record in records])
+        name: ParquetTable(
+            kinds[name].__struct_fields__, [Stretch(msgspec.to_builtins(record), {}) for record in records]
+        )
         for name, records in several.items()
     }
 
 
-def of_run(table: Table, index: Index) -> Table:
+def of_run(table: ParquetTable, index: Index) -> ParquetTable:
     """The table with columns that identify the run, for joins; without those that it has already."""
     about = {name: value for name, value in _about(index).items() if name not in table.columns}
 
     stretches = (stretch._replace(shared={**stretch.shared, **about}) for stretch in table.stretches)
     arrays = (one._replace(shared={**one.shared, **about}) for one in table.arrays or ())
-    return Table((*table.columns, *about), stretches, None if table.arrays is None else arrays)
+    return ParquetTable((*table.columns, *about), stretches, None if table.arrays is None else arrays)
 
 
 def _about(index: Index) -> dict[str, str]:
@@ -82,7 +84,7 @@ Judge = Callable[[Sequence[Outcome]], Iterable[Sequence[str | None]]]
 Judged = tuple[Outcome, Sequence[str | None]]
 
 
-def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> Table:
+def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: Judge) -> ParquetTable:
     """One line a sample, as it was taken: times in ns of n and of 2n iterations, its witness, and what was run.
 
     judge: of each of some visits, for each of its samples why it is set aside, None where it is used."""
@@ -94,7 +96,7 @@ def samples_table(outcomes: Sequence[Outcome], builds: Iterable[Build], judge: J
             yield [(outcome, why) for outcome, why in zip(some, judge(some), strict=True) if why]
 
     lines = (_samples(outcome, hashes, why) for some in judged() for outcome, why in some)
-    return Table(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged(_ARRAYS) if some))
+    return ParquetTable(_SAMPLE_COLUMNS, lines, (_arrays(some, hashes) for some in judged(_ARRAYS) if some))
 
 
 def _samples(outcome: Outcome, hashes: Mapping[tuple[str, str], str], why: Sequence[str | None]) -> Stretch:
@@ -140,7 +142,7 @@ def _arrays(judged: Sequence[Judged], hashes: Mapping[tuple[str, str], str]) -> 
     return Arrays({}, parts, taken.counts, {**witness, **times, "reason": reasons, "sample": within})
 
 
-def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
+def written(table: ParquetTable, form: str, about: Mapping[str, str] = {}) -> Iterator[bytes]:
     """The table in one of FORMATS, a piece at a time. about: the metadata of a Parquet file; the others have none.
     Raises Failure for another format, or where Parquet's library cannot be had."""
     writers = {"csv": _csv, "json": _json, "jsonl": jsonl, "md": _markdown}
@@ -149,12 +151,12 @@ def written(table: Table, form: str, about: Mapping[str, str] = {}) -> Iterator[
     return parquet(flat_parameters(table), about) if form == "parquet" else writers[form](table)
 
 
-def _csv(table: Table) -> Iterator[bytes]:
+def _csv(table: ParquetTable) -> Iterator[bytes]:
     yield _csv_line(table.columns).encode()
     yield from _lines(table, lambda cell: _csv_text(_flat(cell)), "", ",", "\n")
 
 
-def _lines(table: Table, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
+def _lines(table: ParquetTable, written: Callable[[Any], str], first: str, between: str, last: str) -> Iterator[bytes]:
     """Lines of text, those of a stretch at once. written: of a cell; the others: what stands around them."""
     names, stretches, _ = table
     for shared, columns in stretches:
@@ -188,14 +190,14 @@ def _csv_line(cells: Iterable[Any]) -> str:
     return text.getvalue()
 
 
-def _json(table: Table) -> Iterator[bytes]:
+def _json(table: ParquetTable) -> Iterator[bytes]:
     yield b"["
     for number, line in enumerate(table_lines(table)):
         yield (b"," if number else b"") + msgspec.json.encode(line)
     yield b"]\n"
 
 
-def _markdown(table: Table) -> Iterator[bytes]:
+def _markdown(table: ParquetTable) -> Iterator[bytes]:
     for heads in (table.columns, ["---"] * len(table.columns)):
         yield f"| {' | '.join(heads)} |\n".encode()
     yield from _lines(table, _plain, "| ", " | ", " |\n")
@@ -212,7 +214,7 @@ def _flat(cell: Any) -> Any:
     return msgspec.json.encode(cell).decode() if isinstance(cell, dict | list | tuple) else cell
 
 
-def flat_parameters(table: Table) -> Table:
+def flat_parameters(table: ParquetTable) -> ParquetTable:
     """Parameters and the like as JSON text: probes differ in theirs, and a column has one type."""
     names = [name for name in _JSON_TEXT if name in table.columns]
     flat = (
@@ -252,14 +254,14 @@ def row_key(row: Mapping[str, Any]) -> int:
     return int.from_bytes(hashlib.sha256(words).digest()[:8], "little", signed=True)
 
 
-def _keyed(table: Table) -> Table:
+def _keyed(table: ParquetTable) -> ParquetTable:
     stretches = (
         stretch._replace(shared={**stretch.shared, "key": row_key(stretch.shared)}) for stretch in table.stretches
     )
     return table._replace(columns=(*table.columns, "key"), stretches=stretches)
 
 
-def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, Table]]) -> None:
+def write_tables(folder: Path, index: Index, tables: Iterable[tuple[str, ParquetTable]]) -> None:
     """Writes a run's named tables into the dataset, each file whole or not at all, as
     `rows/machine=NAME/day=2026-11-23/RUN.parquet` (docs/dataset.md): the name is made of the run's name and start, so
     that a run that is written again replaces its own files. Raises Failure (5)."""

@@ -28,8 +28,8 @@ from tollmeter.protocol import (
     LONGEST_LINE,
     Damaged,
     Head,
-    Line,
     Outcomes,
+    RecordLine,
     check_order,
     clean,
     head,
@@ -65,7 +65,7 @@ class Stream(NamedTuple):
         return self.text.startswith(_VISIT)
 
     @property
-    def lines(self) -> tuple[Line, ...]:
+    def lines(self) -> tuple[RecordLine, ...]:
         return lines_of(self.text)
 
 
@@ -232,7 +232,7 @@ class _Gathering:
 
     def __init__(self, damage: list[str]) -> None:
         self._damage = damage
-        self._lines: list[Line] = []
+        self._lines: list[RecordLine] = []
         self._first = 0
         self._is_lost = False
 
@@ -241,7 +241,7 @@ class _Gathering:
         self._is_lost = self._is_lost and bool(self._lines)
         return not self._lines
 
-    def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[Line, ...], int]]:
+    def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[RecordLine, ...], int]]:
         """Streams that end with this line, each with the number of its first line."""
         try:
             several = [read_next(text, len(self._lines))]
@@ -381,7 +381,7 @@ _SOURCES = {
 """Of surroundings, what each key comes from. A key that a note lacks says nothing: not that all was calm."""
 
 
-def read_note(line: Line) -> Note:
+def read_note(line: RecordLine) -> Note:
     """Raises Damaged."""
     try:
         record = clean(msgspec.json.decode(line.text))

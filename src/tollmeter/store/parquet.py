@@ -69,7 +69,7 @@ class Arrays(NamedTuple):
     columns: dict[str, NDArray[Any]]
 
 
-class Table(NamedTuple):
+class ParquetTable(NamedTuple):
     """arrays: the same lines for Parquet; None where they are few."""
 
     columns: tuple[str, ...]
@@ -77,11 +77,11 @@ class Table(NamedTuple):
     arrays: Iterable[Arrays] | None = None
 
 
-def table_lines(table: Table) -> Iterator[dict[str, Any]]:
+def table_lines(table: ParquetTable) -> Iterator[dict[str, Any]]:
     return (line for stretch in table.stretches for line in stretch.lines())
 
 
-def jsonl(table: Table) -> Iterator[bytes]:
+def jsonl(table: ParquetTable) -> Iterator[bytes]:
     for stretch in table.stretches:
         yield b"".join([msgspec.json.encode(line) + b"\n" for line in stretch.lines()])
 
@@ -91,7 +91,7 @@ def column_types(columns: Iterable[str]) -> dict[str, str]:
     return {column: _PARQUET_TYPES.get(column, "VARCHAR") for column in columns}
 
 
-def parquet(table: Table, about: Mapping[str, str]) -> Iterator[bytes]:
+def parquet(table: ParquetTable, about: Mapping[str, str]) -> Iterator[bytes]:
     """The file's content. Raises Failure where Parquet's library cannot be had."""
     with tempfile.TemporaryDirectory() as scratch:
         made = Path(scratch, "table.parquet")
@@ -100,7 +100,7 @@ def parquet(table: Table, about: Mapping[str, str]) -> Iterator[bytes]:
             yield from iter(partial(file.read, _BLOCK_BYTES), b"")
 
 
-def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
+def write_parquet(table: ParquetTable, path: Path, about: Mapping[str, str]) -> None:
     """about: the file's metadata. Raises Failure where Parquet's library cannot be had, and 5 where it cannot write."""
     bring(ROOT, PARQUET)
     import duckdb
@@ -118,7 +118,7 @@ def write_parquet(table: Table, path: Path, about: Mapping[str, str]) -> None:
         raise Failure(f"the table cannot be written as Parquet: {str(error).partition(chr(10))[0]}", 5) from error
 
 
-def _lines(table: Table, folder: Path) -> str:
+def _lines(table: ParquetTable, folder: Path) -> str:
     """A query of the table's lines, which are written into the folder."""
     path = folder / "lines.jsonl"
     with path.open("wb") as lines:
@@ -128,7 +128,7 @@ def _lines(table: Table, folder: Path) -> str:
     return f"FROM read_json({quoted(str(path))}, {options})"
 
 
-def _parts(db: duckdb.DuckDBPyConnection, table: Table, folder: Path) -> str:
+def _parts(db: duckdb.DuckDBPyConnection, table: ParquetTable, folder: Path) -> str:
     """A query of the table's lines, which are written into the folder, some visits to a file: a table of the database
     held 100 MB beside the run, and a copy of files holds one row group."""
     import numpy as np

@@ -67,7 +67,7 @@ _COMMON = frozenset({"root", "localhost", "local", "user", "none", "unknown"})
 Curve = tuple[tuple[float, float], ...]
 
 
-class Pair(Record, frozen=True):
+class PublishedPair(Record, frozen=True):
     """What a line takes from one CPU to another and back, in ns."""
 
     first: int
@@ -83,7 +83,7 @@ class Loaded(Record, frozen=True):
     ns: float
 
 
-class Published(Record, frozen=True):
+class PublishedRun(Record, frozen=True):
     """A redacted run. removed, kept: in words; they come first in the file. id: of the content. latency: sizes in
     bytes, each with what a load takes there, in ns."""
 
@@ -92,14 +92,14 @@ class Published(Record, frozen=True):
     kept: tuple[str, ...]
     id: str
     index: Index
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[PublishedPair, ...] = ()
     load: tuple[Loaded, ...] = ()
     latency: Curve = ()
 
 
 def redacted(
-    index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], latency: Curve, known: Container[str]
-) -> Published:
+    index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve, known: Container[str]
+) -> PublishedRun:
     """known: names of probes that are not private."""
     scrub = _scrubber(_secrets(index))
     own = [row for row in index.rows if not row.target.startswith(KIND)]
@@ -125,16 +125,16 @@ def redacted(
     clean = msgspec.convert(_scrubbed(msgspec.to_builtins(made), scrub), Index)
     load = tuple(msgspec.structs.replace(part, mix=scrub(part.mix)) for part in load)
     made_of = (clean, pairs, load, latency)
-    return Published(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
+    return PublishedRun(FORMAT, REMOVED_PARTS, KEPT_PARTS, _identity(*made_of), *made_of)
 
 
-def _identity(index: Index, pairs: tuple[Pair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
+def _identity(index: Index, pairs: tuple[PublishedPair, ...], load: tuple[Loaded, ...], latency: Curve) -> str:
     """A file without a curve has the id that it had before there were any."""
     made_of = (index, pairs, load, latency) if latency else (index, pairs, load)
     return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()[:12]
 
 
-def write_published(published: Published, path: Path) -> None:
+def write_published(published: PublishedRun, path: Path) -> None:
     """Raises Failure (5) where it cannot be written."""
     try:
         write_whole(path, msgspec.json.format(msgspec.json.encode(published), indent=1) + b"\n")
@@ -142,10 +142,10 @@ def write_published(published: Published, path: Path) -> None:
         raise Failure(f"cannot write {path}: {error.strerror}", 5) from error
 
 
-def read_published(path: Path) -> Published:
+def read_published(path: Path) -> PublishedRun:
     """Raises Failure (5) where it is not a file that `toll publish` wrote, or contradicts itself."""
     try:
-        published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=Published)
+        published_run = msgspec.json.decode(read_regular(path, MOST_BYTES), type=PublishedRun)
     except OSError as error:
         raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

@@ -48,7 +48,7 @@ Waits = tuple[float, float]
 """ns of an operation: what is foreseen, and all else."""
 
 
-class Part(Record, frozen=True):
+class AttributedPart(Record, frozen=True):
     """ns: what the second ABI saves by this, negative where it costs more; None where unknown. reason: why. within_ns:
     half of its 95 % interval, by the intervals of the times alone."""
 
@@ -71,7 +71,7 @@ class Attribution(Record, frozen=True):
     second_ns: float | None
     memory: float | None
     levels: tuple[str, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[AttributedPart, ...]
     thin: bool = False
 
     @property
@@ -168,7 +168,7 @@ def _attributed(
 def _with_intervals(
     results: Results,
     points: Mapping[Parameters, Mapping[str, Row]],
-    draws: Sequence[tuple[Sizes, Mapping[Parameters, tuple[Part, ...]]]],
+    draws: Sequence[tuple[Sizes, Mapping[Parameters, tuple[AttributedPart, ...]]]],
     abis: tuple[str, str],
 ) -> Iterator[Attribution]:
     """The parts of the times as they are, each with what the draws of the times make of it."""
@@ -276,7 +276,7 @@ class Fit(NamedTuple):
     shown: Waits
 
 
-def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[Part, ...]]:
+def _split(pairs: Sizes, seen: Sizes, prices: Prices) -> dict[Parameters, tuple[AttributedPart, ...]]:
     """What the second of each pair saves, part by part, and what that leaves. seen: what was timed, at all sizes. How
     far apart loads lie counts only where it is known of all of them: two measures do not fit one program."""
     counted = {point: needs for point, needs in seen.items() if all(map(_is_counted, needs))}
@@ -304,30 +304,32 @@ def _is_counted(need: Need) -> bool:
     return bool(need.instructions and need.footprint)
 
 
-def _parts(one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]) -> tuple[Part, ...]:
+def _parts(
+    one: Need, other: Need, prices: Prices, fit: Fit | str, waits: Callable[[Need], Waits]
+) -> tuple[AttributedPart, ...]:
     """fit: or why unknown."""
-    instructions = Part(name="instructions", ns=None, reason=str(fit))
-    caches = Part(name="caches", ns=None, reason=str(fit))
+    instructions = AttributedPart(name="instructions", ns=None, reason=str(fit))
+    caches = AttributedPart(name="caches", ns=None, reason=str(fit))
     if isinstance(fit, Fit):
         fewer = (one.instructions or 0.0) - (other.instructions or 0.0)
         waited = [
             sum(share * wait for share, wait in zip(fit.shown, waits(need), strict=True)) for need in (one, other)
         ]
-        instructions = Part(name="instructions", ns=fit.each_ns * fewer)
-        caches = Part(name="caches", ns=waited[0] - waited[1])
+        instructions = AttributedPart(name="instructions", ns=fit.each_ns * fewer)
+        caches = AttributedPart(name="caches", ns=waited[0] - waited[1])
     if one.faults is None or other.faults is None:
-        faults = Part(name="faults", ns=None, reason="its faults were not counted under both ABIs")
+        faults = AttributedPart(name="faults", ns=None, reason="its faults were not counted under both ABIs")
     elif one.faults == other.faults:
-        faults = Part(name="faults", ns=0.0)
+        faults = AttributedPart(name="faults", ns=0.0)
     elif prices.fault_ns is None:
-        faults = Part(name="faults", ns=None, reason="this run measured no price of a fault")
+        faults = AttributedPart(name="faults", ns=None, reason="this run measured no price of a fault")
     else:
-        faults = Part(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
+        faults = AttributedPart(name="faults", ns=prices.fault_ns * (one.faults - other.faults))
     if one.time_ns is None or other.time_ns is None:
-        rest = Part(name="unexplained", ns=None, reason="no clock of its own timed the second")
+        rest = AttributedPart(name="unexplained", ns=None, reason="no clock of its own timed the second")
     else:
         explained_ns = sum(part.ns for part in (instructions, caches, faults) if part.ns is not None)
-        rest = Part(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns)
+        rest = AttributedPart(name="unexplained", ns=one.time_ns - other.time_ns - explained_ns)
     return instructions, caches, faults, rest
 
 

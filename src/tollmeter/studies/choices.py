@@ -12,14 +12,14 @@ from fnmatch import fnmatchcase
 from tollmeter.model import BreakEven, Option, Profile, Results, Row, RowOf, Suite
 from tollmeter.numbers.meanings import HERE, main_abi
 from tollmeter.numbers.stats import Estimate
-from tollmeter.studies.matching_rows import VIRTUAL, Compared, compared, matching
+from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows, compared, matching
 
 Place = tuple[str, str]
 """ABI and target."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class AbiPair:
     """Two profiles of one place. gain: ratio of their rows, which have more visits; None if it has no interval."""
 
     left: Profile
@@ -34,7 +34,7 @@ class Ranked:
     first."""
 
     place: Place
-    options: tuple[tuple[Option, Row, Compared], ...]
+    options: tuple[tuple[Option, Row, RatioOfRows], ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Even:
 # ---- two profiles ---------------------------------------------------------------------------------------------------
 
 
-def pairs(results: Results, suite: Suite) -> list[Pair]:
+def pairs(results: Results, suite: Suite) -> list[AbiPair]:
     """One for each place that has both."""
     asked = suite.beside
     if asked is None:
@@ -79,7 +79,7 @@ def pairs(results: Results, suite: Suite) -> list[Pair]:
         left, right = _row(results, asked.left, place), _row(results, asked.right, place)
         times = gain(results, left, right) if left and right else None
         answers.append(
-            Pair(lefts[place], rights[place], asked.titles, times.ratio.value if times and times.is_known else None)
+            AbiPair(lefts[place], rights[place], asked.titles, times.ratio.value if times and times.is_known else None)
         )
     return answers
 
@@ -114,7 +114,7 @@ def _ranked(results: Results, options: Sequence[Option], place: Place) -> Ranked
     return Ranked(place, tuple(sorted(gains, key=lambda each: -each[2].ratio.value)))
 
 
-def gain(results: Results, base: Row, row: Row) -> Compared:
+def gain(results: Results, base: Row, row: Row) -> RatioOfRows:
     """How many times as good as the first, whichever way is better."""
     return compared(results, base, row) if row.better == "more" else compared(results, row, base)
 

@@ -19,7 +19,7 @@ from tollmeter.studies.choices import pairs, part_like
 from tollmeter.studies.matching_rows import (
     NOT_TOGETHER,
     VIRTUAL,
-    Compared,
+    RatioOfRows,
     compared,
     is_hosted,
     own_reason,
@@ -91,7 +91,7 @@ def _estimate(row: Row) -> Estimate:
     return Estimate(value, low, high)
 
 
-def _of_ratios(ratios: Sequence[Compared], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
+def _of_ratios(ratios: Sequence[RatioOfRows], rows: Sequence[Row], gap: str, unit: str = "ratio") -> Measured:
     """gap: where there is no ratio."""
     if not ratios:
         return Measured(gap=gap)
@@ -180,7 +180,7 @@ def in_turns(results: Results, row: Row) -> Estimate | None:
     return turns.ratio if turns else None
 
 
-def _turns(results: Results, row: Row) -> Compared | None:
+def _turns(results: Results, row: Row) -> RatioOfRows | None:
     """The ratio of the row to the loop's period, with the ends of its rate in their places, in each state."""
 
     def inverse(rate: Row | State) -> dict[str, float | None]:

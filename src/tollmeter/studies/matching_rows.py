@@ -157,7 +157,7 @@ def _rows_of_line(results: Results, figure: StudyFigure, wanted: RowOf, place: P
 # ---- ratios ----------------------------------------------------------------------------------------------------------
 
 
-class Compared(NamedTuple):
+class RatioOfRows(NamedTuple):
     """Two rows. thin: one has too few visits for an interval; mixed: no state of the core is of both."""
 
     ratio: Estimate
@@ -169,7 +169,7 @@ class Compared(NamedTuple):
         return not (self.thin or self.mixed)
 
 
-def compared(results: Results, old: Row, new: Row) -> Compared:
+def compared(results: Results, old: Row, new: Row) -> RatioOfRows:
     """New over old: every sentence, table, chart and claim of a study compares by this. Of visits that were made in
     turns where there are enough, since those share what lasts longer than a visit; else of the two rows in one state of
     the core."""
@@ -177,7 +177,7 @@ def compared(results: Results, old: Row, new: Row) -> Compared:
         pair = named(new), named(old), new.metric
         for done in results.index.opposed:
             if (done.point, done.against, done.metric) == pair:
-                return Compared(Estimate(done.ratio, done.low, done.high))
+                return RatioOfRows(Estimate(done.ratio, done.low, done.high))
     sides = alike(old, new)
     thin = not (has_interval(old) and has_interval(new))
-    return Compared(ratio_of(*sides), thin, mixed=sides[0].state != sides[1].state)
+    return RatioOfRows(ratio_of(*sides), thin, mixed=sides[0].state != sides[1].state)

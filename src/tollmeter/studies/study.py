@@ -39,7 +39,7 @@ _SCALED = ("about", "change")
 """Relations that state how large an effect is, so that a smaller or larger one can be judged."""
 
 
-class Judged(NamedTuple):
+class JudgedClaim(NamedTuple):
     """times: of a verdict `same direction`, the effect here (its difference from 1) over the published one."""
 
     verdict: ClaimVerdict
@@ -92,23 +92,23 @@ def in_words(claim: Published) -> str:
     return f"{three(low)} to {three(high)}" if claim.unit in ("", "ratio") else span(low, high, claim.unit)
 
 
-def judge_interval(claim: Published, here: float, low: float, high: float) -> Judged:
+def judge_interval(claim: Published, here: float, low: float, high: float) -> JudgedClaim:
     """What an interval says of a claim that states something."""
     ends, value = bounds(claim), claim.value
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
-        return Judged("holds")
-    wide = Judged("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
+        return JudgedClaim("holds")
+    wide = JudgedClaim("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
     if low < ends[1] and high > ends[0]:
         return wide
     if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
         # An effect is the difference from 1: of "doubles", 1.3 is 0.3 of it.
         least, here_share, most = sorted((number - 1) / (value - 1) for number in (low, here, high))
         if least >= _LEAST_SHARE:
-            return Judged("same direction", here_share)
+            return JudgedClaim("same direction", here_share)
         if most > _LEAST_SHARE:
             return wide
-    return Judged("does not hold")
+    return JudgedClaim("does not hold")
 
 
 # ---- study ----------------------------------------------------------------------------------------------------------
@@ -201,9 +201,9 @@ def judge(claim: Published, number: Measured) -> Claim:
     is_refuted = is_judged(claim) and number.refuted
     why = "" if is_refuted else _why_not(claim, number)
     if is_refuted:
-        judged = Judged("does not hold", reason=number.refuted)
+        judged = JudgedClaim("does not hold", reason=number.refuted)
     elif why or here is None or low is None or high is None:
-        judged = Judged("cannot tell", reason=why)
+        judged = JudgedClaim("cannot tell", reason=why)
     else:
         judged = judge_interval(claim, here, low, high)
     return Claim(

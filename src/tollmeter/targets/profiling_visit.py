@@ -45,7 +45,7 @@ def _finished(child: Child, limit_s: float) -> Ended:
     return child.finish(max(0.0, min(limit_s, _until_s[0] - time.monotonic())))
 
 
-class Asked(NamedTuple):
+class ProfileRequest(NamedTuple):
     """by_signal: without the kernel's sampler."""
 
     ms: int
@@ -62,7 +62,7 @@ class ProfiledVisit(NamedTuple):
     counted: dict[int, int]
 
 
-def profiled(target: str, command: Sequence[str], asked: Asked, emulator: Path) -> ProfiledVisit:
+def profiled(target: str, command: Sequence[str], asked: ProfileRequest, emulator: Path) -> ProfiledVisit:
     """emulator: build/emulator, with plugins. Raises Failure (6) without a sampler, OSError if not started."""
     kind, _, place = target.partition(":")
     limit_s = BESIDE_S + TIMES * asked.ms / 1000

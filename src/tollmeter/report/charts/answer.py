@@ -10,7 +10,7 @@ import altair as alt
 
 from tollmeter.model import Profile
 from tollmeter.numbers.meanings import BILLED
-from tollmeter.report.bills import OWN, Kept, kept
+from tollmeter.report.bills import OWN, SavedBill, kept
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Subject, picture
 from tollmeter.report.numbers import quantity, time
@@ -116,7 +116,7 @@ def bill(bench: Bench) -> Iterator[Chart]:
         yield BILL.chart(bars, bench.meaning(*BILL.means))
 
 
-def _bill_bar(one: Kept, order: Sequence[str]) -> Iterator[Datum]:
+def _bill_bar(one: SavedBill, order: Sequence[str]) -> Iterator[Datum]:
     parts = dict.fromkeys([*order, OTHERS], 0.0)
     for charge in one.charges:
         parts[charge.name if charge.name in parts else OTHERS] += charge.ns or 0.0
