@@ -14,7 +14,7 @@ from tollmeter.report.profiles import known_like, side_by_side
 from tollmeter.report.tables import Block, Cell, Column, Line, Table
 from tollmeter.studies.attribution import AttributedPart, Attribution
 from tollmeter.studies.choices import AbiPair, Even, Ranked, break_evens, pairs, ranked
-from tollmeter.studies.matching_rows import VIRTUAL, Compared
+from tollmeter.studies.matching_rows import VIRTUAL, RatioOfRows
 from tollmeter.studies.relatives import MULTIPLE
 
 TITLES = {
@@ -262,7 +262,7 @@ def _ways(ranking: Ranked) -> Ways:
     return Ways(", ".join(ranking.place), Table(columns, lines), best, sentence)
 
 
-def _gain(gained: Compared) -> str:
+def _gain(gained: RatioOfRows) -> str:
     """A guess where it has no interval."""
     ratio = gained.ratio
     known = str(quantity(ratio.value, "ratio", ratio.low, ratio.high))
