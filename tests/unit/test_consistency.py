@@ -41,13 +41,16 @@ def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> Non
     assert opened(tmp_path, name).index.run.contradictions == ()
 
 
-@pytest.mark.parametrize(("waited_ns", "rules"), [(10**6, 0), (0, 1)])
-def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int, rules: int) -> None:
+@pytest.mark.parametrize(("waited_ns", "every", "rules"), [(10**6, 5, 0), (0, 5, 1), (0, 400, 0)])
+def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int, every: int, rules: int) -> None:
+    """A neighbour may disturb one visit in 400 so that it looks otherwise."""
+
     def plant(told: list[Stream]) -> None:
-        stream = visits(told)[5]
-        [*of("witness", stream)][6]["width_before_hz"] += 1000
-        for record in [*of("sample", stream)][6:]:
-            record["at_ns"] += waited_ns
+        for stream in visits(told)[5::every]:
+            for witness in [*of("witness", stream)][6:7]:
+                witness["width_before_hz"] += 1000
+            for record in [*of("sample", stream)][6:]:
+                record["at_ns"] += waited_ns
 
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
