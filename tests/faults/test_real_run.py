@@ -82,8 +82,9 @@ def test_single_workers_keep_to_the_cpu_that_their_visit_names(told: Any) -> Non
     _, folder, index = told
     allowed = index["machine"]["allowed_cpus"]
     outcomes = read(folder).outcomes
-    assert outcomes[0].cpus[0] == max(allowed), "no width is known at first, by which a core is contended"
-    for outcome in outcomes:
+    timed = [outcome for outcome in outcomes if outcome.status == "ok"]
+    assert timed[0].cpus[0] == max(allowed), "no width is known at first, by which a core is contended"
+    for outcome in timed:
         assert outcome.cpus[0] in allowed
         alone = outcome.point.probe != "memory.ping_pong"
         assert not alone or all(sample.witness.cpu_after == outcome.cpus[0] for sample in outcome.samples)

@@ -47,7 +47,7 @@ LINES = (
     ("write_policy.c", "left = p->lines - 1; left;", "left = planted(p->lines - 1); left;"),
     ("read_kernels.h", "ADD_4_WORDS(8) ADD_4_WORDS(12)", "ADD_4_WORDS(8) ADD_4_WORDS(8)"),
     ("read_kernels.h", "ADD_WORD(c, 8) ADD_WORD(d, 12)", "ADD_WORD(c, 8) ADD_WORD(d, 8)"),
-    ("read_kernels.h", "e += at[4]", "e += at[3]"),
+    ("read_kernels.h", "e += load(at + 4)", "e += load(at + 3)"),
     ("write_kernels.h", "STORE_4_WORDS(0) STORE_4_WORDS(4)", "STORE_4_WORDS(0) STORE_4_WORDS(0)"),
     ("write_kernels.h", "store(at + 3, value);", "store(at + 2, value);"),
     ("write_kernels.h", "& 255), span->bytes);", "& 255), span->bytes - 1);"),

@@ -172,7 +172,7 @@ def _studies(visit: Visit, owner: User) -> None:
 
 def _reads(visit: Visit, user: User, runs: str) -> None:
     """What a user does who may not write to the checkout, and whose own runs are kept elsewhere."""
-    visit.does(user, "./toll --help", says="Measures the toll")
+    visit.does(user, "./toll --help", says="Measures what it costs")
     visit.does(user, "./toll show LAST", says="Page")
     visit.does(user, "./toll run kernel.loop --budget 5s", MEASURED, f"runs are kept in {runs}")
     visit.does(user, "./toll list runs", says="kernel.loop")

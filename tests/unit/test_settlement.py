@@ -47,14 +47,14 @@ def test_what_an_open_point_wants_is_wall_time_by_what_visits_have_taken() -> No
     assert long == pytest.approx(2 * short)
 
 
-def test_what_is_promised_is_what_the_scatter_says_and_not_what_is_hoped_for() -> None:
-    """A mixture may be known as soon as three visits saw the whole core; nobody knows how its cost scatters there."""
+def test_what_is_promised_of_a_mixture_is_when_its_uncontended_cost_is_known() -> None:
+    """Three visits that saw the whole core and one more, at the rate at which visits see it."""
     mixed = [*visits(0, [10.0, 10.1]), *visits(0, [14.0, 15.0, 16.0, 17.0], width=2.4)]
     told = [msgspec.structs.replace(one, visit=number) for number, one in enumerate(mixed)]
     known = Known(widths={("local", "x86_64"): 4.0})
     timed_s = 6 * 4 * 3 * 13.7e-6
     (open_s,) = settlement_of(told, known, timed_s).open_s
-    assert open_s > 3 * (visits_wanted(told, TOLD["any.probe"], known) - 6) * timed_s / 6 > 0
+    assert open_s == pytest.approx((visits_wanted(told, TOLD["any.probe"], known) - 6) * timed_s / 6)
 
 
 def test_the_share_of_the_time_that_was_timed() -> None:
