@@ -217,7 +217,7 @@ def with_cpus(count: int) -> Made:
     return Made(packages=[cpus], cores=runs(count, 1), last_caches=[cpus], nodes=[(0, cpus, 16, "10")], files=files)
 
 
-@pytest.mark.parametrize(("cpus", "possible"), [(2, 14), (4, 17)])
+@pytest.mark.parametrize(("cpus", "possible"), [(2, 15), (4, 18)])
 def test_the_claims_of_cortex_a9_2009_are_planned_where_there_are_cpus_for_them(
     root: Path, loop: Path, tmp_path: Path, cpus: int, possible: int
 ) -> None:

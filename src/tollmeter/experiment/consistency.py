@@ -26,8 +26,8 @@ from tollmeter.model.topology import RELATION, numbers
 
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
-STATUS = "infrastructure"
-"""Of a visit that is withheld: it counts only where its point has no other."""
+STATUS, DISTURBED = "infrastructure", "unstable"
+"""Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
 LEAST_READING_CYCLES, MOST_READINGS = 10, 64
 """Of a clock; and how many of them in a row may lie in one of its steps, and so take no time."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
@@ -68,7 +68,8 @@ MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED)
+COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
+OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES)
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 SLACK_S = 0.2
@@ -134,8 +135,9 @@ def checked(recorded: Recorded) -> Checked:
 
 
 def _withheld(visit: Outcome, why: str) -> Outcome:
+    status = DISTURBED if why in OF_RATES else STATUS
     reason = f"the journal contradicts itself: {why}"
-    return msgspec.structs.replace(visit, status=STATUS, reason=reason, samples=(), gauges={}, marks=None)
+    return msgspec.structs.replace(visit, status=status, reason=reason, samples=(), gauges={}, marks=None)
 
 
 def is_here(visit: Outcome) -> bool:
@@ -462,7 +464,7 @@ def _executes(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
     odd = np.where((rate > 0) & (need > 0), 2 * taken.of_visits(short) > taken.counts, False)
-    yield from _where(places, odd, "an iteration takes the cycles that its instructions and system calls need")
+    yield from _where(places, odd, COSTS_ITS_CYCLES)
 
 
 def _least_cycles(told: Recorded) -> Mapping[Point, float]:
