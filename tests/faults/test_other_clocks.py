@@ -55,11 +55,13 @@ def test_a_clock_that_ticks_with_the_kernels_timer_has_numbers(visited: Visited,
 
 
 def test_a_clock_that_ticks_tells_the_rate_of_the_core_before_the_run(visited: Visited) -> None:
-    coarse, fine = (
-        head(lines_of(visited.said(f"COARSE_NS={ns}", words=["--machine"]))).machine for ns in (4_000_000, 1)
-    )
-    assert coarse and fine and coarse.core_clock_hz and fine.core_clock_hz
-    assert 1 / 4 < coarse.core_clock_hz / fine.core_clock_hz < 4
+    """The fastest of three readings each: a neighbour may have the core for some steps of 4 ms."""
+
+    def fastest_hz(ns: int) -> float:
+        told = [head(lines_of(visited.said(f"COARSE_NS={ns}", words=["--machine"]))).machine for _ in range(3)]
+        return max((machine.core_clock_hz or 0.0) for machine in told if machine)
+
+    assert 1 / 4 < fastest_hz(4_000_000) / fastest_hz(1) < 4
 
 
 def test_a_clock_that_is_set_back_inside_a_sample_has_no_number(visited: Visited) -> None:
