@@ -41,6 +41,18 @@ def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> Non
     assert opened(tmp_path, name).index.run.contradictions == ()
 
 
+@pytest.mark.parametrize(("chosen", "rules"), [({"kernel": "avx2_nt"}, 0), ({}, 1)])
+def test_work_differs_with_what_a_visit_chose(tmp_path: Path, chosen: dict[str, str], rules: int) -> None:
+    """The fastest kernel of a copy may be one without write-allocation in one visit, and another in the next."""
+
+    def plant(told: list[Stream]) -> None:
+        for record in of("visit", visits(told)[5]):
+            record["work"]["bus_bytes"] += 4096.0
+            record["chosen"] = chosen
+
+    assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
+
+
 @pytest.mark.parametrize(("waited_ns", "every", "rules"), [(10**6, 5, 0), (0, 5, 1), (0, 400, 0)])
 def test_a_visit_that_waited_reads_its_core_anew(tmp_path: Path, waited_ns: int, every: int, rules: int) -> None:
     """A neighbour may disturb one visit in 400 so that it looks otherwise."""

@@ -268,12 +268,17 @@ OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory
 
 
 def _described(told: Recorded) -> Places:
-    """A visit is of an executable, and of parameters, that the run describes."""
+    """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself (the fastest
+    kernel) is part of what its work is of."""
+
+    def of(visit: Outcome) -> object:
+        return visit.point, *sorted(visit.chosen.items())
+
     built = {(build.probe, build.abi) for build in told.builds}
     work = defaultdict[object, Counter[object]](Counter)
     for visit in told.outcomes:
         if visit.status == "ok" and visit.samples:
-            work[visit.point][visit.work] += 1
+            work[of(visit)][visit.work] += 1
     for place, visit in enumerate(told.outcomes):
         point, probe = visit.point, told.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok":
@@ -283,7 +288,7 @@ def _described(told: Recorded) -> Places:
             yield place, "a visit is of an executable that the run describes"
         elif known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
             yield place, "a visit's parameters are those of its probe"
-        elif visit.samples and len(of := work[point]) > 1 and visit.work != of.most_common(1)[0][0]:
+        elif visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]:
             yield place, "the work of an iteration is the same in all visits of a point"
 
 
