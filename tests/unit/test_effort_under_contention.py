@@ -61,15 +61,15 @@ def has_settled(told: list[Outcome], known: Known) -> bool:
 
 
 def test_points_converge_under_contention_and_noisy_points_do_not_take_their_time() -> None:
-    """Of 25 that can be settled 23 and more; it is 15 where a point stops that was seen beside the sibling only."""
-    assert sum(len(run(seed) - set(range(RESTLESS))) for seed in range(2)) >= 45
+    """Of 25 that can be settled 19 and more; it is 15 where a point that was seen beside the sibling stops at six."""
+    assert sum(len(run(seed) - set(range(RESTLESS))) for seed in range(2)) >= 38
 
 
 def test_a_point_that_was_never_seen_uncontended_may_still_be() -> None:
     """What runs differ by beside a busy sibling limits the cost there, and not the cost on an uncontended core."""
     chance = np.random.default_rng(3)
     known_core = [visit(0, number, chance) for number in range(8)]
-    told = [always_shared(number, chance) for number in range(8, 20)]
+    told = [always_shared(number, chance) for number in range(8, 16)]
     known = known_of([*known_core, *told], TOLD, Learned(runs_sd={"any.probe round_trip over-all": 0.12}))
     for by_scatter in (False, True):
         assert len(told) < visits_wanted(told, TOLD["any.probe"], known, by_scatter=by_scatter) < inf

@@ -26,6 +26,9 @@ from tollmeter.numbers.units import span
 LEAST_FOR_SCATTER = 6
 """Visits from which a point's scatter can be estimated. Of three, one outlier is in two of the three pairs that give
 the scatter, so that the point seems to need hundreds; and fewer cannot be bimodal (numbers/stats.py)."""
+MOST_FOR_UNCONTENDED = 12
+"""Visits of a point until its uncontended cost is given up. Without a limit some points had 64 of them in a default run
+whose other points lacked three."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
 _FLAT_TIMES = 8
@@ -81,7 +84,8 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     uncontended = _visits_for_uncontended(stated.series, visited)
     if by_scatter:
         return max(visits + 1, min(visits / seen * needed, uncontended))
-    if needed == uncontended == inf and seen >= LEAST_FOR_SCATTER and is_of_runs(half, head.scatter):
+    enough = LEAST_FOR_SCATTER if uncontended == inf else MOST_FOR_UNCONTENDED
+    if needed == inf and seen >= enough and is_of_runs(half, head.scatter):
         return visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
