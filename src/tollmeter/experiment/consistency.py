@@ -268,8 +268,8 @@ OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory
 
 
 def _described(told: Recorded) -> Places:
-    """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself (the fastest
-    kernel) is part of what its work is of."""
+    """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself, as the
+    fastest kernel, is part of what its work is of."""
 
     def of(visit: Outcome) -> object:
         return visit.point, *sorted(visit.chosen.items())
