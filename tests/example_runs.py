@@ -127,9 +127,9 @@ PROBES: tuple[Probe, ...] = (
         for name, title in (("dot", "a dot product"), ("distance", "a Euclidean distance"), ("fft", "an FFT"))
     ),
     _probe("datamodel.virtual_call", "What does a call through a table of pointers cost?",
-           _metric("call", "ns", "one call", None, "call a virtual method")),
+           _metric("call", "ns", "one call", "virtual-call", "call a virtual method")),
     _probe("datamodel.event_store", "What do wider pointers cost a store of small objects?",
-           _metric("event", "ns", "one event", None),
+           _metric("event", "ns", "one event", "object-store"),
            _metric("resident", "B", "memory per event", None, source="gauge"),
            _count("events", "events held", 256, 1024, 4096, 16384)),
     _probe("alignment.access", "What does an address that is not aligned cost?",

@@ -102,16 +102,16 @@ static const struct toll_parameter parameters[] = {
      .typical = "2"},
     {.name = "bytes", .kind = TOLL_SIZE, .summary = "length of the payload", .values = lengths, .typical = "1500"},
     {0}};
-static const struct toll_metric metrics[] = {
-    {.name = "rate",
-     .unit = "B/s",
-     .better = TOLL_MORE,
-     .summary = "bytes added up a second, and copied where the routine copies"},
-    {.name = "checksum",
-     .unit = "ns",
-     .summary = "one payload",
-     .toll = "checksum of 1500 misaligned bytes, {routine}"},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "rate",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes added up a second, and copied where the routine copies",
+                                              .means = "checksum-of-offset"},
+                                             {.name = "checksum",
+                                              .unit = "ns",
+                                              .summary = "one payload",
+                                              .toll = "checksum of 1500 misaligned bytes, {routine}"},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "What does the Internet checksum of a misaligned payload cost, alone and fused with its copy?",

@@ -171,6 +171,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "header",
                                               .unit = "ns",
                                               .summary = "four fields of one header read",
+                                              .means = "header-read",
                                               .toll = "read a misaligned IP header, {way}"},
                                              {0}};
 

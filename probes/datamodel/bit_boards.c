@@ -202,6 +202,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "position",
                                               .unit = "ns",
                                               .summary = "one position reached at the last half-move",
+                                              .means = "wide-integers",
                                               .toll = "chess move generation on 64-bit bitboards"},
                                              {0}};
 

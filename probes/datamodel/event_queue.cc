@@ -159,6 +159,7 @@ const struct toll_parameter parameters[] = {{.name = "packets",
 const struct toll_metric metrics[] = {{.name = "event",
                                        .unit = "ns",
                                        .summary = "one event taken, handled and followed by another",
+                                       .means = "object-store",
                                        .toll = "simulate an event, {packets} pending"},
                                       HEAP_METRICS,
                                       {}};

@@ -126,6 +126,7 @@ const struct toll_metric metrics[] = {
     {.name = "event",
      .unit = "ns",
      .summary = "an event analysed, and before it another one built, or this one written and read, as the job is",
+     .means = "object-store",
      .toll = "{job} an event of 393 objects"},
     {.name = "objects",
      .unit = "count",

@@ -194,6 +194,7 @@ const struct toll_parameter parameters[] = {
 const struct toll_metric metrics[] = {{.name = "bin",
                                        .unit = "ns",
                                        .summary = "one entry, or one bin on the way",
+                                       .means = "object-store",
                                        .toll = "insert into a histogram tree of {bins} bins"},
                                       HEAP_METRICS,
                                       {}};

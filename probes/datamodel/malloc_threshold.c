@@ -212,6 +212,7 @@ static const struct toll_metric metrics[] = {
     {.name = "block",
      .unit = "ns",
      .summary = "one block taken, touched in every page and given back, again and again",
+     .means = "malloc-of-size",
      .toll = "malloc, touch and free 1 MiB"},
     {.name = "threshold",
      .unit = "B",

@@ -52,6 +52,7 @@ static const struct toll_metric metrics[] = {
     {.name = "step",
      .unit = "ns",
      .summary = "one step from node to node",
+     .means = "pointer-chase",
      .toll = "follow a pointer, list of {nodes} nodes"},
     {.name = "node", .unit = "B", .summary = "size of a node of three pointers and a number", .source = TOLL_GAUGE},
     {.name = "footprint", .unit = "B", .summary = "size of the whole list", .source = TOLL_GAUGE, .means = "footprint"},

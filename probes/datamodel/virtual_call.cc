@@ -146,7 +146,11 @@ const struct toll_parameter parameters[] = {{.name = "classes",
                                              .typical = "1024"},
                                             {}};
 const struct toll_metric metrics[] = {
-    {.name = "call", .unit = "ns", .summary = "one virtual call", .toll = "virtual call, {classes} classes"},
+    {.name = "call",
+     .unit = "ns",
+     .summary = "one virtual call",
+     .means = "virtual-call",
+     .toll = "virtual call, {classes} classes"},
     {.name = "direct", .unit = "ns", .summary = "one call of a method by its name", .source = TOLL_CONTROL},
     {}};
 

@@ -114,9 +114,12 @@ static const struct toll_parameter parameters[] = {
     {.name = "route", .kind = TOLL_CHOICE, .summary = "how the file is read", .choices = routes},
     {.name = "size", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes, .typical = "1048576"},
     {0}};
-static const struct toll_metric metrics[] = {
-    {.name = "rate", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes of the file read and added up a second"},
-    {0}};
+static const struct toll_metric metrics[] = {{.name = "rate",
+                                              .unit = "B/s",
+                                              .better = TOLL_MORE,
+                                              .summary = "bytes of the file read and added up a second",
+                                              .means = "file-bandwidth"},
+                                             {0}};
 
 const struct toll_probe toll_probe = {
     .question = "How fast is a file read again that is in memory, and is a map faster than read?",

@@ -102,7 +102,7 @@ static void finish(struct toll_run *r) {
 }
 
 #define BIN(bin, text) \
-  { .name = bin, .unit = "op/s", .summary = "detours a second of " text, .source = TOLL_GAUGE }
+  { .name = bin, .unit = "op/s", .summary = "detours a second of " text, .source = TOLL_GAUGE, .means = "noise-bin" }
 static const struct toll_metric metrics[] = {
     {.name = "share",
      .unit = "ratio",

@@ -120,7 +120,11 @@ static const struct toll_parameter parameters[] = {
     {.name = "placement", .kind = TOLL_CHOICE, .summary = "CPUs that the two ends run on", .choices = placements},
     {0}};
 static const struct toll_metric metrics[] = {
-    {.name = "rate", .unit = "B/s", .better = TOLL_MORE, .summary = "bytes delivered a second"},
+    {.name = "rate",
+     .unit = "B/s",
+     .better = TOLL_MORE,
+     .summary = "bytes delivered a second",
+     .means = "stream-bandwidth"},
     {.name = "message", .unit = "ns", .summary = "one message", .toll = "send 64 KiB by {route}, {placement}"},
     {0}};
 

@@ -195,6 +195,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "round_trip",
                                               .unit = "ns",
                                               .summary = "one call, served and answered",
+                                              .means = "supervised-call",
                                               .toll = "system call served by {by}"},
                                              {0}};
 

@@ -168,6 +168,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "fault",
                                               .unit = "ns",
                                               .summary = "the first touch of one page, served",
+                                              .means = "supervised-fault",
                                               .toll = "page fault served by {by}"},
                                              {0}};
 

@@ -166,7 +166,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "trap", .kind = TOLL_CHOICE, .summary = "what traps", .choices = kinds}, {0}};
 /* With a meaning, so that a run goes on until the parts are known as well as the whole. */
 #define PART(part, text) \
-  { .name = part, .unit = "ns", .summary = text, .source = TOLL_GAUGE }
+  { .name = part, .unit = "ns", .summary = text, .source = TOLL_GAUGE, .means = "trap-part" }
 static const struct toll_metric metrics[] = {
     {.name = "round_trip", .unit = "ns", .summary = "a trap to a handler in the program and back"},
     PART("entry", "until the kernel owes a signal"),

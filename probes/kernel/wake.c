@@ -80,6 +80,7 @@ static const struct toll_metric metrics[] = {
     {.name = "wake",
      .unit = "ns",
      .summary = "from the call that wakes to the sight of the woken's first store",
+     .means = "wake-of-idle",
      .toll = "wake a thread on a CPU that was idle for a millisecond"},
     {0}};
 

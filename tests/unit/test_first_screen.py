@@ -22,7 +22,7 @@ from tollmeter.report import markdown, page, run_verdict, shown, tables, tolls
 from tollmeter.report.numbers import of_level, of_row
 from tollmeter.store.journal import NAME as JOURNAL
 
-SCREEN_AND_A_HALF = 37
+SCREEN_AND_A_HALF = 36
 
 
 def test_it_fits_on_a_screen_and_a_half_and_all_of_it_does_not() -> None:
@@ -41,7 +41,7 @@ def test_the_first_screen_fits_with_long_findings_and_contended_numbers() -> Non
     index = msgspec.structs.replace(results.index, findings=tuple(long), tolls=tolls)
     text = printed(msgspec.structs.replace(results, index=index))
     assert len(text.splitlines()) <= SCREEN_AND_A_HALF
-    assert not re.search(r"\bcontended", text) and "and 6 more" in text
+    assert "contended" not in text and "and 6 more" in text
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
