@@ -58,8 +58,8 @@ def test_a_clock_that_ticks_tells_the_rate_of_the_core_before_the_run(visited: V
     """The fastest of three readings each: a neighbour may have the core for some steps of 4 ms."""
 
     def fastest_hz(ns: int) -> float:
-        told = [head(lines_of(visited.said(f"COARSE_NS={ns}", words=["--machine"]))).machine for _ in range(3)]
-        return max((machine.core_clock_hz or 0.0) for machine in told if machine)
+        machines = [head(lines_of(visited.said(f"COARSE_NS={ns}", words=["--machine"]))).machine for _ in range(3)]
+        return max((machine.core_clock_hz or 0.0) for machine in machines if machine)
 
     assert 1 / 4 < fastest_hz(4_000_000) / fastest_hz(1) < 4
 

@@ -67,18 +67,9 @@ def _measured(words: tuple[str, ...], budget: str | None, folder: Path | None) -
     from tollmeter.library.prepare import prepared
 
     options = Options(
-        (SUITE, *words),
-        None,
-        budget,
-        None,
-        None,
-        None,
-        "table",
-        True,
-        starting.began(),
-        precision=PRECISION,
-        folder=folder,
-    )
+        words=(SUITE, *words), abi=None, budget=budget, seed=None, cpus=None, out=None, form="table", quiet=True,
+        began=starting.began(), precision=PRECISION, folder=folder,
+    )  # fmt: skip
     with starting.realtime_priority(wanted=options.is_urgent):
         ready = prepared(options)
     with Stopping() as stopping:

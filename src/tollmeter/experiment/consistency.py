@@ -129,8 +129,8 @@ def checked(recorded: Recorded) -> Checked:
         for place, visit in enumerate(recorded.outcomes)
     )
     few = max(MOST_DISTURBED, DISTURBED_SHARE * len(recorded.outcomes))
-    told = ((why, count) for why, count in counts.items() if why not in OF_RATES or count > few)
-    of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in told)
+    named = ((why, count) for why, count in counts.items() if why not in OF_RATES or count > few)
+    of_some = (f"{why} ({count} visit{'s' * (count > 1)})" for why, count in named)
     return Checked(outcomes, tuple(dict.fromkeys(chain(of_all, of_some))))
 
 

@@ -233,7 +233,7 @@ IN_PROBES = (
         ((_INCLUDE, f"{_INCLUDE}#include <unistd.h>\n"), (_LOOP, f"{_LOOP}  close(STDOUT_FILENO);\n")), "exit status",
     ),
 )  # fmt: skip
-"""The others are told by the machine and by the journal: a busy neighbour, contradictions, a visit that was cut out."""
+"""The machine and the journal show the others: a busy neighbour, contradictions, a visit that was cut out."""
 
 IN_JOURNALS = (
     Untruth(

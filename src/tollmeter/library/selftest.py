@@ -213,8 +213,8 @@ def _contradicted(untruth: Untruth, folder: Path) -> CaughtPlant:
         records = [msgspec.json.decode(line.text) for line in visit.lines[:-1]]
         for record in records:
             untruth.change(record)
-        told = seal([{key: value for key, value in record.items() if key not in "nc"} for record in records])
-        path.write_bytes(content.replace(visit.text, told, 1))
+        sealed = seal([{key: value for key, value in record.items() if key not in "nc"} for record in records])
+        path.write_bytes(content.replace(visit.text, sealed, 1))
         told_of = open_run(folder).index.run.contradictions
         by = next((one for one in told_of if untruth.expects in one), next(iter(told_of), None))
     finally:

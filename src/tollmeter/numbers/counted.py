@@ -57,7 +57,8 @@ def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
     """A probe that waits for processes declares that it is about the system."""
     calls = _each(counts.calls, counts) or 0.0
     if calls >= _ONE_IN_TWO and not probe.calls and not probe.switches:
-        yield f"one iteration makes {calls:g} system calls, which the probe does not declare (.calls)"
+        noun = "system call" if calls == 1 else "system calls"
+        yield f"one iteration makes {calls:g} {noun}, which the probe does not declare (.calls)"
     if counts.left_open:
         yield f"its batches left {counts.left_open} descriptors open"
     if counts.left_running:

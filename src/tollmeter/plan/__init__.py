@@ -345,8 +345,8 @@ def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
     asked = [pair for above, below in ratios for pair in _both(above, below, here)]
     first: dict[tuple[str, object], Point] = {}
-    told = (point for point in here if claim_rank(suite, point) != UNCLAIMED)
-    asked += [(point, first.setdefault((point.probe, point.parameters), point)) for point in told]
+    claimed = (point for point in here if claim_rank(suite, point) != UNCLAIMED)
+    asked += [(point, first.setdefault((point.probe, point.parameters), point)) for point in claimed]
     pairs: dict[Point, Point] = {}
     for point, reference in asked:
         is_free = point not in pairs and point not in pairs.values() and reference not in pairs

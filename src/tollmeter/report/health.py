@@ -49,13 +49,13 @@ def reason(slower: Sequence[str], unmeasured: Sequence[str]) -> str:
 
 
 def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
-    told = {
+    answer = {
         "healthy": not slower and not unmeasured, "slower": slower, "unmeasured": unmeasured,
         "run": results.index.run.folder, "host": results.index.machine.host,
         "rows": [{"name": full_name(row), "unit": row.unit, "status": row.status, "median": row.median, "low": row.low,
                   "high": row.high, "state": row.state, "converged": row.settled} for row in results.index.rows],
     }  # fmt: skip
-    return msgspec.json.format(msgspec.json.encode(told)) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(answer)) + b"\n"
 
 
 # ---- Prometheus -----------------------------------------------------------------------------------------------------

@@ -212,7 +212,8 @@ def _build_read(abi: Abi, compiler: str, words: Sequence[str], what: str, exit_c
     """Compiles what is read and never run. Raises Failure."""
     old = ["-mabi=apcs-gnu"] if _is_old_arm(abi) else []
     if complaint := _complaint([*compiler.split(), "-std=gnu11", "-D_GNU_SOURCE", *abi.flags, *old, *words], ""):
-        raise Failure(f"{what} cannot be compiled for {abi.name}: {complaint}", exit_code)
+        found = re.sub(r"^/\S+\.c:\d+:\d+: ", "", complaint)  # the place is in a file of ours
+        raise Failure(f"{what} cannot be compiled for {abi.name}: {found}", exit_code)
 
 
 def _is_old_arm(abi: Abi) -> bool:
