@@ -238,13 +238,13 @@ def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(be
     (runner,) = (tmp_path / "t").glob("*/toll-runner")
     probe = runner.with_name("memory.ping_pong")
     probe.write_text(f'#!/bin/sh\n{before}TOLL_SYSTEM_ROOT={root} exec {real} "$@"\n')
-    words = [runner, tmp_path / "t", "--budget", "8" if before else "300", "--out", tmp_path / "out"]
+    words = [runner, tmp_path / "t", "--budget", "20" if before else "300", "--out", tmp_path / "out"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     outcomes = read(imported(tmp_path / "out", tmp_path / "run").folder).outcomes
     assert {outcome.status for outcome in outcomes} == {"ok"}
     first = [tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round == 0]
     relations = {(a % 8 == b % 8, a % 2 == b % 2) for a, b in first}
-    assert relations == {(True, True), (False, True), (False, False)} or len(first) < 6, "of few there may be no time"
+    assert relations == {(True, True), (False, True), (False, False)}
     later = Counter(tuple(sorted(outcome.cpus)) for outcome in outcomes if outcome.round > 0)
     shares = Counter(later.values())
     said = re.findall(r"of 105 pairs of CPUs (\d+) were visited twice, (\d+) once; (\d+) were left out", done.stderr)

@@ -135,13 +135,18 @@ static bool find_offsets(void) {
 
 /* ---- programs ---- */
 
-/* `of` = the entry of the thread whose number is at KEY on the stack; to OUT where it is not followed. */
-static void look_up(struct code *c, unsigned of, int key, unsigned missing) {
+/* R0 = the value in a map whose key is at `key` on the stack; to `missing` where there is none. */
+static void find(struct code *c, int map, int key, unsigned missing) {
   with(c, BPF_MOV, R2, FRAME);
   with_value(c, BPF_ADD, R2, key);
-  map_address(c, R1, threads);
+  map_address(c, R1, map);
   call(c, BPF_FUNC_map_lookup_elem);
   jump(c, BPF_JEQ, R0, 0, missing);
+}
+
+/* `of` = the entry of the thread whose number is at KEY on the stack; to OUT where it is not followed. */
+static void look_up(struct code *c, unsigned of, int key, unsigned missing) {
+  find(c, threads, key, missing);
   with(c, BPF_MOV, of, R0);
 }
 
@@ -164,11 +169,7 @@ static void read_field(struct code *c, unsigned base, int offset, int place) {
 /* Adds `by` (a register that survives a call) to an event; changes R0 to R3. */
 static void add_event(struct code *c, enum event which, unsigned by, unsigned label) {
   step(c, BPF_ST | BPF_MEM | BPF_W, FRAME, 0, KEY_2, which);
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, KEY_2);
-  map_address(c, R1, events);
-  call(c, BPF_FUNC_map_lookup_elem);
-  jump(c, BPF_JEQ, R0, 0, label);
+  find(c, events, KEY_2, label);
   load(c, R1, R0, 0);
   with(c, BPF_ADD, R1, by);
   store(c, R0, 0, R1);
@@ -221,11 +222,7 @@ static void look_for_repeat(struct code *c, unsigned done, unsigned first_label)
                  open_folder = first_label + 4;
   store_zero(c, R7, OF(repeated));
   store_32(c, FRAME, KEY_2, R1);
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, KEY_2);
-  map_address(c, R1, paths);
-  call(c, BPF_FUNC_map_lookup_elem);
-  jump(c, BPF_JEQ, R0, 0, done);
+  find(c, paths, KEY_2, done);
   load_32(c, R9, R0, 0);
   jump(c, BPF_JEQ, R9, 0, done);
   with_value(c, BPF_MOV, R8, 0);
@@ -329,11 +326,7 @@ static void close_window(struct code *c, unsigned first_label) {
   with_value(c, BPF_ADD, R1, 1);
   mark(c, sized);
   store_32(c, FRAME, KEY, R1);
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, KEY);
-  map_address(c, R1, calls);
-  call(c, BPF_FUNC_map_lookup_elem);
-  jump(c, BPF_JEQ, R0, 0, OUT);
+  find(c, calls, KEY, OUT);
   load(c, R1, R0, (int)offsetof(struct call_count, count));
   with_value(c, BPF_ADD, R1, 1);
   store(c, R0, (int)offsetof(struct call_count, count), R1);
@@ -399,11 +392,7 @@ static void close_end(struct code *c, unsigned next, unsigned first_label) {
   load(c, R1, R7, OF(call));
   with_value(c, BPF_MUL, R1, SIZES);
   store_32(c, FRAME, KEY_2, R1);
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, KEY_2);
-  map_address(c, R1, calls);
-  call(c, BPF_FUNC_map_lookup_elem);
-  jump(c, BPF_JEQ, R0, 0, gone);
+  find(c, calls, KEY_2, gone);
   load(c, R1, R0, (int)offsetof(struct call_count, ns));
   with(c, BPF_ADD, R1, R9);
   store(c, R0, (int)offsetof(struct call_count, ns), R1);
