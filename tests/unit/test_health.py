@@ -67,8 +67,11 @@ def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_
     measured(monkeypatch, results)
     glob = f'[[rows]]\nrow = "{full_name(one)}"\n'
     beyond = health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.low * 0.9 / 1000:.9f} us"'))
-    assert any(one.probe in each and "at most" in each for each in beyond.slower) and not beyond.is_healthy
-    assert health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.median:.9f} ns"')).is_healthy
+    assert any(one.probe in each and "at most" in each for each in beyond.slower)
+    within = health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.median:.9f} ns"'))
+    assert not within.slower and not within.unmeasured
+    misspelt = health(HERE, None, limits(tmp_path, '[[rows]]\nrow = "memory.latncy *"\nat_most = "3 ns"'))
+    assert not misspelt.slower and "memory.latncy *" in misspelt.unmeasured[0]
     with pytest.raises(Failure, match="another unit"):
         health(HERE, None, limits(tmp_path, f'{glob}at_most = "3 GB/s"'))
 

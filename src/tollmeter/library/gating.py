@@ -88,6 +88,12 @@ class Limits:
         """The rows of a run beyond an absolute limit. Raises Failure (2) where a unit does not fit."""
         return [why for row in index.rows for bound in self.bounds if (why := bound.broken_by(row, index.machine))]
 
+    def unmatched(self, index: Index) -> list[str]:
+        """The globs of absolute limits that match no row of a run."""
+        names = [full_name(row) for row in index.rows]
+        globs = {bound.glob: with_bytes(bound.glob, index.machine) for bound in self.bounds}
+        return [written for written, glob in globs.items() if not any(fnmatchcase(name, glob) for name in names)]
+
     def of(self, name: str) -> float | None:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)
 
@@ -102,12 +108,13 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit) for name, change, limit in limited]
-    unused = limits.unused([name for name, _ in changes])
+    new_index = comparison.runs[1].index
+    unused = (*limits.unused([name for name, _ in changes]), *limits.unmatched(new_index))
     apart = unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")
-    broken = tuple(limits.broken(comparison.runs[1].index))
-    return Gated(comparison, decide(judged), apart, tuple(unused), missing(comparison, limits), broken)
+    broken = tuple(limits.broken(new_index))
+    return Gated(comparison, decide(judged), apart, unused, missing(comparison, limits), broken)
 
 
 def missing(comparison: Compared, limits: Limits) -> tuple[str, ...]:

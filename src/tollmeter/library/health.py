@@ -36,16 +36,13 @@ class Health:
     slower: tuple[str, ...]
     unmeasured: tuple[str, ...]
 
-    @property
-    def is_healthy(self) -> bool:
-        return not self.slower and not self.unmeasured
-
 
 def health(folder: Path, reference: str | None, limits: Limits) -> Health:
     """Raises Failure: 2 where the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
     results = open_run(folder)
     slower = [*limits.broken(results.index), *unlike_nodes(results.index.rows, limits.usual)]
-    unmeasured = [*_without_interval(results.index.rows)]
+    unmeasured = [f"no row matches {glob!r}, which the limits name" for glob in limits.unmatched(results.index)]
+    unmeasured += _without_interval(results.index.rows)
     if reference is not None:
         beside = _beside_peers if is_dataset(Path(reference)) else _beside_run
         more, missing = beside(folder, reference, limits)
