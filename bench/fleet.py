@@ -126,6 +126,8 @@ def count_planted(run: str, first: int, seeds: int) -> None:
     index = open_index(find_run(run))
     rows = [row for row in index.rows if row.median and row.low and row.high and row.low > 0
             and row.visits >= LEAST_VISITS]  # fmt: skip
+    if not rows:
+        sys.exit(f"no row of {run} has the visits of an interval")
     last = max(cache.size_bytes or 0 for cache in index.machine.caches)
     alike = [_small_fleet(rows, last, seed, "", 0) for seed in range(first, first + seeds)]
     print(f"{sum(bool(found.named) for found in alike)} of {seeds} fleets of equal machines have a name")
