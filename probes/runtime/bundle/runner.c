@@ -422,13 +422,16 @@ static bool matrix_visited(struct point *point, unsigned round, bool *is_any) {
   struct pair pairs[LATER_PAIRS];
   const unsigned count = round ? pairs_next(&machine, options.seed, point->pairs_seen, LATER_PAIRS, pairs)
                                : pairs_of_each_relation(&machine, options.seed, pairs);
-  for (unsigned i = 0; i < count && !point->is_final && !stop_asked; i += SERVED_PAIRS) {
+  for (unsigned i = 0; i < count && !point->is_final && !stop_asked;) {
     const unsigned served = count - i < SERVED_PAIRS ? count - i : SERVED_PAIRS;
     const double from_s = elapsed_s();
     if (from_s + point->seconds > plan.budget_s || matrix_s + point->seconds > matrix_most_s) break;
+    const unsigned before = point->visits + point->failures;
     if (!pairs_visited(point, round, pairs + i, served)) return false;
     matrix_s += elapsed_s() - from_s;
-    if (round) point->pairs_seen += served;
+    const unsigned ended = point->visits + point->failures - before;
+    if (round) point->pairs_seen += ended;
+    i += ended; /* a process that was stopped has not come to the others */
     *is_any = true;
   }
   return true;

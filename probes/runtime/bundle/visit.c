@@ -63,7 +63,8 @@ static bool has_output(int from, double until_s) {
   return false;
 }
 
-/* Reads until the process closes its output, the text is full or the limit has passed. status: as waitpid gives it. */
+/* Reads until the process closes its output, the text is full or nothing has come for the limit: a process that serves
+ * several visits prints each as it ends. status: as waitpid gives it. */
 static size_t gathered(char *const *words, const char *lines, char *text, size_t room, double limit_s, int *status,
                        bool *is_late) {
   int from = -1;
@@ -73,11 +74,9 @@ static size_t gathered(char *const *words, const char *lines, char *text, size_t
   *is_late = false;
   *status = 0;
   if (child < 0) return (size_t)snprintf(text, room, "cannot start a process: %s\n", strerror(errno));
-  for (const double until_s = now_s() + limit_s; used + 1 < room;) {
-    if (!has_output(from, until_s)) {
-      *is_late = true;
-      break;
-    }
+  while (used + 1 < room) {
+    *is_late = !has_output(from, now_s() + limit_s);
+    if (*is_late) break;
     if (stop_asked && !is_signalled) end(child, SIGINT);
     is_signalled = stop_asked;
     const ssize_t got = read(from, text + used, room - used - 1);
