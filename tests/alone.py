@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What failed among other tests, once more by itself: a neighbour may have been loud, but a fault stays a fault.
 
-Ends with 0 only where each of at most three failures passes now. See docs/decisions/0013."""
+Ends with 0 only where each of at most eight failures passes now. See docs/decisions/0013."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MOST = 3
+MOST = 8
 
 
 def failures(cache: Path) -> list[str]:

@@ -72,7 +72,7 @@ format:
 # What measures has the machine to itself, and only its files are collected for it. All else shares it: many tests wait for
 # other processes and emulators, so there are two workers for each CPU. A file is one worker's: a browser, a guest, a modelled machine is started once for all of it.
 # Those that take longest come first in the alphabet (browser, faults, model), and the many short ones fill the end.
-# What fails, up to three tests, is tried once more, alone.
+# What fails, up to eight tests, is tried once more, alone.
 test-python:
 	@rm -rf $(FAILED)
 	@$(PYTHON) -m pytest -m machine $$(grep -rl --include='test_*.py' mark.machine tests); machine=$$?; \
