@@ -61,8 +61,9 @@ class Place(NamedTuple):
 def booted(name: str, board: Board, init: str) -> Iterator[Guest]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(BOARDS, name, board)
-        patch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=multi"))
-        patch.setattr(qemu_system, "BOOT_S", 180.0)
+        # A thread for each of its CPUs would wait in a loop for a lock whose holder a busy machine has stopped.
+        patch.setattr(Guest, "_by_count", lambda _: ("-accel", "tcg,thread=single"))
+        patch.setattr(qemu_system, "BOOT_S", 600.0)
         made = Guest(name, stands.emulator_file(init).parent)
         patch.setattr(made, "_fitted", lambda _, visit: visit)
         with contextlib.closing(made):
