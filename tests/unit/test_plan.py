@@ -493,6 +493,15 @@ def test_the_lines_of_the_toll_table_come_before_the_rest() -> None:
     assert any(typical) and not all(typical) and typical == sorted(typical, reverse=True)
 
 
+def test_a_plan_of_many_points_prices_each_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was priced five times: 100,000 points took 14 s to plan."""
+    priced, of = [], Costs.of
+    monkeypatch.setattr(Costs, "of", lambda costs, *place: priced.append(place[0]) or of(costs, *place))  # type: ignore[func-returns-value]
+    many = Select(probe="memory.latency", parameters={"size": [4096 * number for number in range(1, 50)]})
+    plan = plan_of(many, budget=2)
+    assert plan.effort == EFFORTS[-1] and len(priced) <= 2 * len(plan.points())
+
+
 def test_a_small_budget_takes_less_effort() -> None:
     rich, poor = plan_of(*BOTH, budget=1000), plan_of(*BOTH, budget=1.5)
     assert rich.effort == EFFORTS[0]

@@ -49,7 +49,7 @@ from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, c
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
-    "groups", "is_shown", "make", "measured_caches", "seconds_to_settle", "visit_order",
+    "groups", "is_shown", "make", "measured_caches", "visit_order",
 ]  # fmt: skip
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
@@ -113,8 +113,8 @@ class Plan(Record, frozen=True):
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
-        several = len(self.placements(point)) > 1
-        return _placing(self.cpus, self.topology, self.seed, self.host_cpu).pairs(point) if several else 0
+        placing = _placing(self.cpus, self.topology, self.seed, self.host_cpu)
+        return placing.pairs(point, self.probes[point.probe])
 
     def visits_of_pairs(self, point: Point) -> int:
         """How many visits the pairs of a point of a matrix are to have; 0 of all other points. Fewer than two each
@@ -230,17 +230,20 @@ def make(
     whole = scoped("all")
     if not whole.points() and not whole.gaps():
         raise Failure(f"nothing of {suite.name} can run here: none of its probes is built", exit_code=6)
-    asked, asked_s = len(whole.points()), seconds_to_settle(whole)
-    plan = whole
-    if asked_s > budget_seconds and not all_points:
+    each_s = _seconds_of_points(whole)
+    asked, asked_s = len(each_s), _seconds_to_settle(each_s)
+    plan, usual_s = whole, sum(each_s)
+    if asked_s > budget_seconds and not all_points and any(select.narrows for select in suite.select):
         plan = scoped("curves")
         if expected_seconds(msgspec.structs.replace(plan, effort=EFFORTS[-1])) > budget_seconds:
             plan = scoped("typical")
+        usual_s = expected_seconds(plan)
     is_less = len(plan.points()) < asked
+    plan = msgspec.structs.replace(plan, asked=asked if is_less else 0, asked_s=asked_s)
     # The greatest effort whose visits end in time, else the least.
-    for effort in EFFORTS:
-        plan = msgspec.structs.replace(plan, effort=effort, asked=asked if is_less else 0, asked_s=asked_s)
-        if expected_seconds(plan) <= budget_seconds:
+    for effort in EFFORTS[1:] if usual_s > budget_seconds else ():
+        plan = msgspec.structs.replace(plan, effort=effort)
+        if effort is EFFORTS[-1] or expected_seconds(plan) <= budget_seconds:
             break
     return plan
 
@@ -254,10 +257,9 @@ def expected_seconds(plan: Plan) -> float:
     return sum(_seconds_of_points(plan))
 
 
-def seconds_to_settle(plan: Plan) -> float:
-    """Wall time in which most of the plan's points converge on a quiet machine: the cheapest come first."""
-    each = sorted(_seconds_of_points(msgspec.structs.replace(plan, effort=USUAL)))
-    return _SPARE * sum(each[: ceil(_MOST_SETTLED * len(each))])
+def _seconds_to_settle(each_s: Sequence[float]) -> float:
+    """Wall time in which most points converge on a quiet machine: the cheapest come first."""
+    return _SPARE * sum(sorted(each_s)[: ceil(_MOST_SETTLED * len(each_s))])
 
 
 def _seconds_of_points(plan: Plan) -> list[float]:

@@ -90,8 +90,8 @@ OF_EMULATED = Effort(samples=32)
 
 def stated_bytes(point: Point, probe: Probe | None) -> int:
     """Memory that the point's sizes state; 0 where it has none."""
-    sizes = {parameter.name for parameter in probe.parameters if parameter.kind == "size"} if probe else set()
-    return sum(value for name, value in point.parameters if name in sizes and isinstance(value, int))
+    sizes = [parameter.name for parameter in probe.parameters if parameter.kind == "size"] if probe else []
+    return sum([value for name, value in point.parameters if name in sizes and isinstance(value, int)])
 
 
 class Costs:
@@ -116,8 +116,8 @@ class Costs:
 
     def of(self, point: Point, effort: Effort) -> float:
         """Seconds of one visit, with its share of its layout's start."""
-        start = self._starting_s(point, effort) / self.visits_of_layout(point, effort)
-        return start + self._visit_s(point, effort)
+        start_s, visit_s = self._starting_s(point, effort), self._visit_s(point, effort)
+        return start_s / self._served(point, start_s, visit_s) + visit_s
 
     def first(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit that begins a layout."""
@@ -125,11 +125,13 @@ class Costs:
 
     def visits_of_layout(self, point: Point, effort: Effort) -> int:
         """Visits that a layout serves, from the cost of its set-up."""
+        return self._served(point, self._starting_s(point, effort), self._visit_s(point, effort))
+
+    def _served(self, point: Point, start_s: float, visit_s: float) -> int:
         if not self._stays.get(point, True):
             return 1
         least, most = _LAYOUT_SERVES
-        start = self._starting_s(point, effort)
-        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start / self._visit_s(point, effort)))))
+        return min(most, max(least, round(sqrt(_LAYOUT_VARIANCES * start_s / visit_s))))
 
     def _visit_s(self, point: Point, effort: Effort) -> float:
         """Seconds of a visit of a layout that is set up."""

@@ -118,6 +118,10 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     return [word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
 
 
+def _relation_of(point: Point) -> str:
+    return next((str(value) for name, value in point.parameters if name == RELATION), "")
+
+
 def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
     """CPUs of a visit of the probe: one, all, each pair in turn, or those of the requesting memory node."""
     means = {metric.means for metric in probe.metrics}
@@ -140,12 +144,14 @@ class Placing:
     def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, host_cpu: int | None) -> None:
         self._cpus, self._topology, self._seed, self._host_cpu = cpus, topology, seed, host_cpu
         self._related = relations(topology) if topology else None
+        kinds = other_kinds(topology, cpus[0]) if cpus else {}
+        self._of_kinds = {target: numbers(kind.cpus) for target, kind in kinds.items()}
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
         self._orders: dict[tuple[str, int], list[tuple[int, ...]]] = {}
 
     def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
         """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
-        layout, wanted = layout_of(probe), str(point.values().get(RELATION, ""))
+        layout, wanted = layout_of(probe), _relation_of(point)
         if layout == "node":
             # The CPUs of the node that asks; where there is none the probe says so.
             nodes = self._topology.nodes if self._topology else ()
@@ -153,17 +159,18 @@ class Placing:
             cpus = tuple(cpu for cpu in self._cpus if cpu in asking) or self._cpus[:1]
             return [cpus if probe.roles else cpus[:1]]
         if layout == "one":
-            kind = other_kinds(self._topology, self._cpus[0]).get(point.target)
-            own = set(numbers(kind.cpus)) if kind else None
-            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1] if own else self._cpus[:1]]
+            own = self._of_kinds.get(point.target) or self._cpus
+            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
         return [(*cpus, self._host_cpu) if self._host_cpu is not None and _wants_all(point, probe, cpus) else cpus]
 
-    def pairs(self, point: Point) -> int:
-        """How many pairs of CPUs a matrix's point is about."""
-        return len(self._pairs(str(point.values().get(RELATION, ""))))
+    def pairs(self, point: Point, probe: Probe) -> int:
+        """How many pairs of CPUs a matrix's point is about; 0 where it is about one, or is none of a matrix."""
+        is_of_matrix = layout_of(probe) == "pairs" and len(self._cpus) > 1
+        several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
+        return several if several > 1 else 0
 
     def _beside(self, wanted: str) -> tuple[int, ...]:
         """All CPUs, with a partner of that relation right behind the timed worker's."""
