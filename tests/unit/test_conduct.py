@@ -22,7 +22,7 @@ from rigs import Rig
 from streams import whole
 from tollmeter import starting
 from tollmeter.cli import run as run_verb
-from tollmeter.conduct import pinned_to
+from tollmeter.conduct import pinned_to, starvation
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.library.measure import MeasuredRun
 from tollmeter.library.options import Options
@@ -396,17 +396,19 @@ def test_a_full_disk_ends_the_run_with_what_was_flushed(rig: Rig, monkeypatch: p
 def test_the_host_keeps_off_the_measured_cpus_and_gives_them_back() -> None:
     before = os.sched_getaffinity(0)
     lowest = min(before)
-    with pinned_to(lowest) as complaint:
+    said: list[str] = []
+    with pinned_to(lowest, said.append):
         assert os.sched_getaffinity(0) == {lowest}
-        assert complaint is None
+    assert not said
     assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize("cpu", [None, 4095])
 def test_no_cpu_for_the_host_is_said_and_borne(cpu: int | None) -> None:
     before = os.sched_getaffinity(0)
-    with pinned_to(cpu) as complaint:
-        assert complaint
+    said: list[str] = []
+    with pinned_to(cpu, said.append):
+        assert said
     assert os.sched_getaffinity(0) == before
 
 
@@ -417,12 +419,45 @@ def refuse(*_: object) -> None:
 def test_a_refused_affinity_is_said_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
     lowest = min(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    with pinned_to(lowest) as complaint:
-        assert complaint
-        assert "Operation not permitted" in complaint
+    said: list[str] = []
+    with pinned_to(lowest, said.append):
+        assert "Operation not permitted" in said.pop()
     monkeypatch.setattr(os, "sched_getaffinity", refuse)
-    with pinned_to(lowest) as complaint:
-        assert complaint
+    with pinned_to(lowest, said.append):
+        assert said
+
+
+def test_a_process_that_another_keeps_from_its_cpu_goes_on_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of 3 s heard neither its budget nor Ctrl-C while a program of real-time priority 10 had the host's CPU."""
+    monkeypatch.setattr(starvation, "_TURN_S", 0.01)
+    every = os.sched_getaffinity(0)
+    own = every - {max(every)}
+    if not own:
+        pytest.skip("this machine has one CPU")
+
+    def spinning(priority: int) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        opened.callback(process.wait)
+        opened.callback(process.kill)
+        os.sched_setaffinity(process.pid, {max(every)})
+        try:
+            os.sched_setscheduler(process.pid, os.SCHED_FIFO, os.sched_param(priority))
+        except PermissionError:
+            pytest.skip("the system gives no real-time priority here")
+        return process
+
+    with contextlib.ExitStack() as opened:
+        opened.callback(os.sched_setaffinity, 0, every)
+        os.sched_setaffinity(0, own)
+        starved = spinning(1)
+        spinning(2)
+        assert starvation.is_starved(starved.pid)
+        starvation.release(starved.pid)
+        assert os.sched_getscheduler(starved.pid) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER
+        assert os.sched_getaffinity(starved.pid) == own
+        starved.kill()
+        starved.wait()
+        assert not starvation.is_starved(starved.pid)
 
 
 @pytest.mark.parametrize("call", ["sched_getscheduler", "sched_getparam", "sched_setscheduler"])

@@ -11,9 +11,13 @@ import errno
 import fcntl
 import gc
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tollmeter.conduct import starvation
+from tollmeter.targets.child import Child, leashed
 
 _USUAL = (Path("/run/lock"), Path("/tmp"))
 _NAME = "tollmeter.measuring"
@@ -69,8 +73,9 @@ def _open_lock() -> int | None:
 
 
 @contextlib.contextmanager
-def pinned_to(cpu: int | None) -> Iterator[str | None]:
-    """Pins this process to one CPU, and restores its CPUs at the end. Yields a sentence where that is not permitted.
+def pinned_to(cpu: int | None, report: Callable[[str], None]) -> Iterator[None]:
+    """Pins this process to one CPU, and restores its CPUs at the end. Reports what does not permit it, and at the end
+    that the process got no time there and was given the other CPUs.
 
     The processes that it starts inherit the one CPU and leave it at once: the runtime pins every worker to the CPU of
     its visit."""
@@ -78,18 +83,34 @@ def pinned_to(cpu: int | None) -> Iterator[str | None]:
     with contextlib.suppress(OSError):
         before = os.sched_getaffinity(0)
     if cpu is None or cpu not in before:
-        yield "the host tool has no CPU to itself, and shares one with the probes"
+        report("the host tool has no CPU to itself, and shares one with the probes")
+        yield
         return
-    try:
-        os.sched_setaffinity(0, {cpu})
-    except OSError as error:
-        yield f"the system does not let the host tool choose its CPU ({error.strerror}): it may disturb the probes"
-        return
-    try:
-        yield None
-    finally:
+    with _kept_from_starving():
+        try:
+            os.sched_setaffinity(0, {cpu})
+        except OSError as error:
+            why = error.strerror
+            report(f"the system does not let the host tool choose its CPU ({why}): it may disturb the probes")
+            yield
+            return
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                if os.sched_getaffinity(0) != {cpu}:
+                    report(f"another program's real-time priority kept CPU {cpu} from this command: visits are missing")
+                os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def _kept_from_starving() -> Iterator[None]:
+    """Started before this process is pinned. Without effect where nothing can be started that watches."""
+    with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
-            os.sched_setaffinity(0, before)
+            command = [sys.executable, "-I", "-S", starvation.__file__, str(os.getpid())]
+            opened.callback(Child(leashed(command)).end)
+        yield
 
 
 @contextlib.contextmanager

@@ -146,12 +146,10 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision, work.plan.suite)
     with (
         _targets(work.plan, paths, started) as targets,
-        pinned_to(work.plan.host_cpu) as complaint,
+        pinned_to(work.plan.host_cpu, notify),
         realtime_priority(work.plan.priority == "real-time" and work.plan.host_cpu is not None),
     ):
         eyes.stopping.reach(dict.fromkeys(targets.values()))
-        if complaint:
-            notify(complaint)
         with eyes.observing(work.plan, work.machine) as observer:
             local = targets[LOCAL]
             pool = local.pool if isinstance(local, Local) else None
