@@ -162,6 +162,68 @@ def short(told: list[Stream]) -> None:
             stream[0]["seconds"] = 0.1
 
 
+def in_probe(**fields: Any) -> Plant:
+    """In the description of the fifth visit's."""
+
+    def plant(told: list[Stream]) -> None:
+        for record in of("probe", told[0]):
+            if record["probe"] == visits(told)[5][0]["probe"]:
+                record.update(fields)
+
+    return plant
+
+
+def worse_when_less(told: list[Stream]) -> None:
+    for record in of("probe", told[0]):
+        record["metrics"] = [metric | {"better": "more"} for metric in record["metrics"]]
+
+
+def built_for_another(told: list[Stream]) -> None:
+    next(of("build", told[0]))["flags"] = "-O2 -march=armv8-a"
+
+
+def unbuilt(told: list[Stream]) -> None:
+    told[0][:] = [one for one in told[0] if one["k"] != "build" or one["probe"] != visits(told)[5][0]["probe"]]
+
+
+def built_twice(told: list[Stream]) -> None:
+    build = next(of("build", told[0]))
+    told[0].insert(-1, build | {"sha256": "0" * 64})
+
+
+def notes_go_back(told: list[Stream]) -> None:
+    first, second = [stream[0] for stream in told if stream[0]["k"] == "run"][:2]
+    first["seconds"], second["seconds"] = second["seconds"], first["seconds"]
+
+
+def throttled(told: list[Stream]) -> None:
+    for stream in told:
+        if stream[0]["k"] == "run":
+            stream[0]["surroundings"]["throttled_s"] = 1e6
+
+
+def in_exactly_twice(told: list[Stream]) -> None:
+    for record in of("sample", visits(told)[5]):
+        record["body"][1] = 2 * record["body"][0]
+
+
+def part_of_another_point(told: list[Stream]) -> None:
+    for record, twin in zip([*of("sample", visits(told)[5])][2:8], of("sample", visits(told)[0]), strict=False):
+        record["body"] = twin["body"]
+
+
+def spread(told: list[Stream]) -> None:
+    """Ten times as long between all samples."""
+    for record in of("probe", told[0]):
+        record["pauses"] = False
+    begin = visits(told)[0][0]["at_ns"]
+    for record in (record for stream in told for record in stream):
+        if "at_ns" in record:
+            record["at_ns"] = begin + 10 * (record["at_ns"] - begin)
+        if record["k"] == "run":
+            record["seconds"] *= 10
+
+
 # ---- sound ----------------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +273,8 @@ def in_steps(told: list[Stream]) -> None:
 def in_long_steps(told: list[Stream]) -> None:
     for record in (record for stream in told for record in of("clock", stream)):
         record |= {"resolution_ns": 20_000, "cost_ns": 0}
+    for record in (record for stream in told for record in of("sample", stream)):
+        record["body"] = [ns // 20_000 * 20_000 for ns in record["body"]]
 
 
 def lent(told: list[Stream]) -> None:
@@ -266,7 +330,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "a clock without a resolution": (in_visit("clock", resolution_ns=0), "a clock has a resolution"),
     "a reading of 3 cycles": (in_visit("clock", cost_ns=0.7), "a reading of the clock"),
-    "a run of a tenth of a second": (short, "took place within"),
+    "a run of a tenth of a second": (short, "between two notes"),
     "visits taken out and the count adjusted": (taken_out, "visits have the numbers"),
     "an ABI of another CPU": (in_visit("visit", abi="aarch64"), "executes aarch64"),
     "a parameter that the probe has not": (in_visit("visit", parameters={"colour": 3}), "parameters are those"),
@@ -312,6 +376,40 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         ], "two loops run between",
     ),
     "additions of another core": (in_visit("control", adds=1), "rate of a core"),
+    "threads of a core that are no CPUs": (in_machine(cores=[[0, 97]]), "threads of a core"),
+    "two caches of a level": (
+        lambda told: [machine["caches"].append(machine["caches"][0]) for machine in machines(told)],
+        "one cache of a kind",
+    ),
+    "notes that go back": (notes_go_back, "does not go back"),
+    "a run that was throttled for longer": (throttled, "is throttled"),
+    "a CPU that was not asked for": (in_visit("visit", cpus=[0]), "were asked for"),
+    "two workers on one CPU": (in_visit("visit", cpus=[1, 1]), "each of its CPUs once"),
+    "a layout of another seed": (in_visit("visit", seed=12345), "of the run's seed"),
+    "another revision": (in_visit("visit", revision=77), "its probe's revision"),
+    "a size below 0": (
+        in_visit("visit", probe="memory.latency", parameters={"size": -1, "pages": "huge"}), "those of its",
+    ),
+    "no executable": (unbuilt, "of an executable"),
+    "two executables": (built_twice, "one executable for an ABI"),
+    "an executable for another CPU": (built_for_another, "built for the same CPUs"),
+    "time that is better when more": (worse_when_less, "better where it is less"),
+    "companions of a probe without": (
+        lambda told: [in_probe(roles=[])(told), in_visit("sample", lanes=[[8, 500]])(told)], "companions where"),
+    "a control of a probe without": (
+        lambda told: in_probe(control="control" not in next(of("sample", visits(told)[5])))(told), "a control where",
+    ),
+    "one visit by another clock": (in_visit("clock", cost_ns=500.0), "one clock times"),
+    "steps of a microsecond beside single nanoseconds": (
+        lambda told: [record.update(resolution_ns=1e3) for stream in told for record in of("clock", stream)],
+        "whole steps",
+    ),
+    "a wait of a day": (
+        lambda told: visits(told)[5].insert(-1, {"k": "aside", "waited_ns": 86_400 * 10**9}), "lie before the next",
+    ),
+    "twice the work in exactly twice the time": (in_exactly_twice, "samples differ"),
+    "part of another point's times": (part_of_another_point, "the same times"),
+    "ten times as long between all samples": (spread, "of its batches"),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf
 from statistics import median
 from typing import NamedTuple
@@ -19,26 +19,32 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.described import (
+    LINUX_CLOCK,
+    OF_RUN_DESCRIBED,
+    OF_VISITS_DESCRIBED,
+    X86,
+    Places,
+    Recorded,
+    is_here,
+    is_timed,
+)
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts, ranked
-from tollmeter.model import REAL_CLOCKS, Build, ClockReading, Machine, Outcome, Point, Probe, Value
-from tollmeter.model.topology import RELATION, numbers
+from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
-HERE = "local"
-LINUX_CLOCK = "monotonic_raw"
 STATUS, DISTURBED = "infrastructure", "unstable"
 """Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
 LEAST_READING_CYCLES, MOST_READINGS = 10, 64
 """Of a clock; and how many of them in a row may lie in one of its steps, and so take no time."""
+MOST_CLOCKS_DIFFER, MOST_STEPS = 10, 10
+"""Times the cost or the steps that another process read of one clock; and times the least by which two times of a run
+differ, or the cost of a reading, that the clock's steps are long."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
 MOST_BOOST = 1.5
 """Times the fastest rate of a whole run that the rate before it may be."""
 LEAST_BURSTS = 8
 """Visits whose rates are known, before the rate before the run is held against theirs."""
-LINES = range(8, 1025)
-LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
-ANY_WAY = 0xFFFF
-"""Ways, in Linux's words, of a cache that is fully associative."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
 LEAST_STEPS, ROUNDED_NS = 50_000, 2
@@ -47,8 +53,6 @@ time. By so much two times of one number of steps differ."""
 MOST_PER_CYCLE = 16
 """Instructions: twice as many as any core completes in a cycle."""
 MARGIN = 1.15
-MOST_UNDER_WAY = 2
-"""Visits: one that is timed, and one that is set up beside it."""
 NO_GAP = np.iinfo(np.int64).max
 """Of a visit's last sample."""
 LONGEST_NS = 2.0**62
@@ -57,13 +61,20 @@ MOST_APART, STEADY = 1.5, 1.1
 within the second."""
 MOST_APART_USUALLY = 1.2
 """The same, in the median of a run."""
+MOST_REST = 2.0
+"""Times the batches of a sample that the time beside them is, in the median of a run: ten times what any showed."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
 """Of a page fault or a context switch."""
 LEAST_BURSTS_NS = 15_000
 """Between two samples: two loops of 10 us run there."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 3.0
+LEAST_CALM = 3
+"""Such times of a visit, of which the least is what is left when nothing disturbs."""
+MOST_FASTER = 64
+"""Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
+near."""
+MOST_BESIDE, MOST_BESIDE_USUAL = 0.5, 1.5
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
@@ -72,38 +83,6 @@ COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and syst
 OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES)
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
-SLACK_S = 0.2
-X86 = ("x86_64", "i386", "i486", "i586", "i686")
-FAMILIES = {
-    ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
-    ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
-    ("loongarch",): ("loongarch",),
-}  # fmt: skip
-"""Beginnings of ABIs' names, and of what `uname -m` says where the CPU itself executes them."""
-VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"), ("vsx", "altivec"): ("ppc",),
-           ("rvv",): ("riscv",)}  # fmt: skip
-"""Beginnings of a kernel's name, likewise."""
-
-
-class Recorded(NamedTuple):
-    """What a journal says. seconds: 0 where they are not of all visits; differs: whether a copy of the first stream
-    differs from it; reused: whether it has visits of an earlier run; interleaved: whether points take turns with
-    others; lost: streams that are damaged; begins: places of the outcomes with which measuring was resumed, perhaps
-    after the machine was started anew, and its clock with it. needs: cycles that an iteration of a point takes at
-    least."""
-
-    machine: Machine
-    clock: ClockReading | None
-    probes: Mapping[str, Probe]
-    builds: Sequence[Build]
-    outcomes: Sequence[Outcome]
-    seconds: float
-    differs: bool = False
-    reused: bool = False
-    interleaved: bool = False
-    lost: int = 0
-    begins: Sequence[int] = ()
-    needs: Mapping[Point, float] = {}
 
 
 class Checked(NamedTuple):
@@ -140,64 +119,7 @@ def _withheld(visit: Outcome, why: str) -> Outcome:
     return msgspec.structs.replace(visit, status=status, reason=reason, samples=(), gauges={}, marks=None)
 
 
-def is_here(visit: Outcome) -> bool:
-    return visit.point.target == HERE
-
-
-def is_timed(visit: Outcome) -> bool:
-    """By Linux's clock on this machine."""
-    return is_here(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
-
-
-Places = Iterator[tuple[int, str]]
-
 # ---- the machine, its clock, the whole run ---------------------------------------------------------------------------
-
-
-def _copies(told: Recorded) -> Iterator[str]:
-    if told.differs:
-        yield "the two copies of the machine's record are equal"
-
-
-def _cpus(told: Recorded) -> Iterator[str]:
-    machine, topology = told.machine, told.machine.topology
-    if len(set(machine.allowed_cpus)) != len(machine.allowed_cpus) or machine.cpus < 1:
-        yield "a CPU is allowed once, and one is online"
-    if topology is None or not topology.online:
-        return
-    if len(numbers(topology.online)) != machine.cpus:
-        yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
-    for name in ("packages", "cores"):
-        members = [cpu for part in getattr(topology, name) for cpu in numbers(part)]
-        if len(set(members)) != len(members):
-            yield f"a CPU is in one of the {name}"
-
-
-def _is_power(number: int) -> bool:
-    return number > 0 and number & (number - 1) == 0
-
-
-def _memory(told: Recorded) -> Iterator[str]:
-    """The geometry of caches and pages: hardware selects a set, a line and a page by bits of an address."""
-    machine = told.machine
-    lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
-    if any(not _is_power(line) or line not in LINES for line in lines):
-        yield "a cache line has a power of two of bytes"
-    elif any(
-        cache.size_bytes < (cache.line_bytes or 1) * ((cache.ways != ANY_WAY and cache.ways) or 1)
-        or cache.size_bytes > machine.memory_bytes
-        or cache.size_bytes % (cache.line_bytes or 1)
-        for cache in machine.caches
-        if cache.size_bytes
-    ):
-        yield "a cache holds whole lines, one in each of its ways at least, and no more than memory"
-    for kind in ("data", "instruction"):
-        sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
-                 if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
-        if sizes[1:] and sizes[0] > sizes[1]:
-            yield "the first level of cache is smaller than the second"
-    if not _is_power(machine.page_bytes) or not LEAST_PAGE <= machine.page_bytes <= MOST_PAGE:
-        yield "a page has a power of two of bytes"
 
 
 def _clock(told: Recorded) -> Iterator[str]:
@@ -217,21 +139,6 @@ def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if (clock.cost_ns + clock.resolution_ns / MOST_READINGS) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
         return f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
     return None
-
-
-def _duration(told: Recorded) -> Iterator[str]:
-    timed_s = 0.0
-    for some in parts([visit for visit in told.outcomes if is_timed(visit) and visit.samples]):
-        timed_s += float(Taken([visit.samples for visit in some]).timed_ns().sum()) / 1e9
-    if told.seconds and not told.reused and not told.begins and timed_s > told.seconds + SLACK_S:
-        yield f"what was timed, {timed_s:.1f} s, took place within the {told.seconds:.1f} s of the run"
-
-
-def _numbered(told: Recorded) -> Iterator[str]:
-    """Each visit that is requested is recorded, with whatever came of it, but for those under way when a run ends."""
-    seen = {visit.visit for visit in told.outcomes}
-    if seen and not told.reused and max(seen) + 1 - len(seen) > told.lost + MOST_UNDER_WAY * (1 + len(told.begins)):
-        yield f"visits have the numbers 0 to {len(seen) - 1}, and the last has {max(seen)}"
 
 
 def _is_translated(machine: Machine) -> bool:
@@ -262,89 +169,13 @@ def _paced(told: Recorded) -> Iterator[str]:
         yield f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"
 
 
-OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _memory, _clock, _paced, _duration, _numbered)
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, _clock, _paced)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
-def _described(told: Recorded) -> Places:
-    """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself, as the
-    fastest kernel, is part of what its work is of."""
-
-    def of(visit: Outcome) -> object:
-        return visit.point, *sorted(visit.chosen.items())
-
-    built = {(build.probe, build.abi) for build in told.builds}
-    work = defaultdict[object, Counter[object]](Counter)
-    for visit in told.outcomes:
-        if visit.status == "ok" and visit.samples:
-            work[of(visit)][visit.work] += 1
-    for place, visit in enumerate(told.outcomes):
-        point, probe = visit.point, told.probes.get(visit.point.probe)
-        if probe is None or visit.status != "ok":
-            continue
-        known = {parameter.name: parameter.choices for parameter in probe.parameters}
-        if built and (point.probe, point.abi) not in built and any(build.probe == point.probe for build in told.builds):
-            yield place, "a visit is of an executable that the run describes"
-        elif known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
-            yield place, "a visit's parameters are those of its probe"
-        elif visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]:
-            yield place, "the work of an iteration is the same in all visits of a point"
-
-
-def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
-    return known.keys() == given.keys() and all(
-        not known[name] or str(value) in known[name] for name, value in given.items()
-    )
-
-
-def _laid_out(told: Recorded) -> Places:
-    """A seed is made of the point, so that no two points have one layout; but for points that are interleaved."""
-    of_seeds = defaultdict[int, Counter[object]](Counter)
-    for visit in told.outcomes:
-        if visit.seed:
-            of_seeds[visit.seed][visit.point.probe, visit.point.parameters] += 1
-    shared = {seed: owners for seed, owners in of_seeds.items() if len(owners) > 1}
-    if told.interleaved or not shared:
-        return
-    for place, visit in enumerate(told.outcomes):
-        owners = shared.get(visit.seed)
-        if owners and owners[visit.point.probe, visit.point.parameters] < owners.most_common(1)[0][1] * 2:
-            yield place, "no two points have one layout"
-
-
-def _executed(told: Recorded) -> Places:
-    """What the CPU itself executes is what such a CPU can."""
-    machine = told.machine.architecture
-    if not machine:
-        return
-    for place, visit in enumerate(told.outcomes):
-        if not is_here(visit) or visit.status != "ok":
-            continue
-        kernel = str(visit.point.values().get("kernel", ""))
-        for word, families in ((visit.point.abi, FAMILIES), (kernel, VECTORS)):
-            can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
-            if can and not machine.startswith(can):
-                yield place, f"a CPU of {machine} executes {word}"
-
-
-def _sized(told: Recorded) -> Places:
-    """Buffers and lines are those of the machine."""
-    lines = {cache.line_bytes for cache in told.machine.caches if cache.line_bytes}
-    for place, visit in enumerate(told.outcomes):
-        counts = visit.counted
-        if not is_here(visit) or visit.status != "ok":
-            continue
-        held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
-        if max(held, visit.work.footprint_bytes) > told.machine.memory_bytes:
-            yield place, "a buffer is no larger than memory"
-        elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
-            yield place, "a visit's cache line is the machine's"
-        elif counts and counts.page_bytes != told.machine.page_bytes:
-            yield place, "a visit's page is the machine's"
-
-
 def _clocked(told: Recorded) -> Places:
+    is_real = told.clock is not None and told.clock.kind in REAL_CLOCKS
     for place, visit in enumerate(told.outcomes):
         if not is_here(visit) or visit.status != "ok" or not visit.samples:
             continue
@@ -355,9 +186,18 @@ def _clocked(told: Recorded) -> Places:
             yield place, "a control loop runs at the rate of a core"
         elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
             yield place, why
+        elif told.clock and is_real and _differs(visit.clock, told.clock):
+            yield place, "one clock times all visits, and its steps and readings are as long in each"
 
 
-OF_VISITS: Sequence[Callable[[Recorded], Places]] = (_described, _laid_out, _executed, _sized, _clocked)
+def _differs(one: ClockReading, other: ClockReading) -> bool:
+    lengths = ((one.cost_ns, other.cost_ns), (one.resolution_ns, other.resolution_ns))
+    return (one.source, one.kind) != (other.source, other.kind) or any(
+        min(pair) > 0 and max(pair) > MOST_CLOCKS_DIFFER * min(pair) for pair in lengths
+    )
+
+
+OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, _clocked)
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
@@ -366,31 +206,38 @@ def _of_samples(told: Recorded) -> Places:
     """Of visits that were timed by Linux's clock on this machine, some at a time."""
     places = [place for place, visit in enumerate(told.outcomes) if is_timed(visit) and len(visit.samples)]
     step_ns = _step_ns(told, places)
+    for place in places:
+        clock = told.outcomes[place].clock
+        if clock.resolution_ns > MOST_STEPS * max(step_ns, clock.cost_ns):
+            yield place, "times of a clock differ by whole steps of it"
     spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
-    series: dict[str, list[tuple[Sequence[int], NDArray[np.uint64]]]] = defaultdict(list)
+    costs = list[tuple[int, float]]()
+    series = defaultdict[str, list[tuple[Counts, NDArray[np.uint64]]]](list)
     for some in parts(places):
         taken = Taken([told.outcomes[place].samples for place in some])
         for rule in OF_SAMPLES:
             yield from rule(told, some, taken)
-        is_fine = taken.of_visits(taken.column("body_2n") < LEAST_STEPS * step_ns) == 0
-        yield from _differ(some, taken, is_fine)
+        is_fine = taken.column("body_2n") >= LEAST_STEPS * step_ns
+        yield from _differ(some, taken, taken.of_visits(~is_fine) == 0)
         spans += _spans(some, taken)
+        each = np.minimum.reduceat(taken.column("body_2n") / taken.column("iterations"), taken.starts[:-1])
+        costs += zip(some, each.tolist(), strict=True)
         beside += _beside(told, some, taken)
         chains.append((some, _unchained(taken)))
-        for name, keys in _series(taken, is_fine).items():
-            series[name].append((some, keys))
+        for name, keys in _series(some, taken, is_fine):
+            series[name].append(keys)
     yield from _unaccounted(beside)
-    if not told.reused:
-        sessions = [bisect(told.begins, span.place) for span in spans]
-        yield from ((place, "one visit is timed after the other") for place in _out_of_order(spans, sessions))
-        is_one = len(spans) > 1 and sessions[-1] == sessions[-2]
-        if is_one and told.seconds and spans[-1].begin - spans[-2].end > 1e9 * told.seconds:
-            yield spans[-1].place, "a visit lies within the time of the run"
+    yield from _in_order(told, spans)
+    yield from _alike(told, costs)
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
         yield from broken
     for read in series.values():
-        yield from _repeated([place for some, _ in read for place in some], np.concatenate([each for _, each in read]))
+        yield from _repeated(*(np.concatenate([pair[which] for pair in read]) for which in (0, 1)))
+
+
+def _aside_ns(visit: Outcome) -> int:
+    return visit.waited_ns + visit.counted_ns
 
 
 class _Span(NamedTuple):
@@ -399,6 +246,32 @@ class _Span(NamedTuple):
     place: int
     begin: int
     end: int
+
+
+def _alike(told: Recorded, costs: Sequence[tuple[int, float]]) -> Places:
+    of_point = defaultdict[Point, list[tuple[float, int]]](list)
+    for place, each in costs:
+        of_point[told.outcomes[place].point].append((each, place))
+    for several in of_point.values():
+        (least, place), *others = sorted(several)[:2]
+        if others and least * MOST_FASTER < others[0][0] and len(several) > 2:
+            yield place, f"a visit is at most {MOST_FASTER} times as fast as each other of its point"
+
+
+def _in_order(told: Recorded, spans: Sequence[_Span]) -> Places:
+    """Of visits that this run made."""
+    if told.asked.reused:
+        return
+    sessions = [bisect(told.begins, span.place) for span in spans]
+    odd = _out_of_order(spans, sessions)
+    yield from ((place, "one visit is timed after the other") for place in odd)
+    for (one, session), (later, other) in pairwise(zip(spans, sessions, strict=True)):
+        visit = told.outcomes[one.place]
+        if session == other and not {one.place, later.place} & odd and _aside_ns(visit) > later.begin - visit.at_ns:
+            yield one.place, "what a visit waited for, and its counting, lie before the next"
+    is_one = len(spans) > 1 and sessions[-1] == sessions[-2]
+    if is_one and told.seconds and spans[-1].begin - spans[-2].end > 1e9 * told.seconds:
+        yield spans[-1].place, "a visit lies within the time of the run"
 
 
 def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
@@ -455,6 +328,13 @@ def _gaps(at: Counts, taken: Taken) -> Counts:
     return gap
 
 
+def _controlled(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    timed = taken.of_visits(taken.column("control_n") >= 0) > 0
+    probes = [told.probes.get(told.outcomes[place].point.probe) for place in places]
+    odd = [probe is not None and probe.control != has for probe, has in zip(probes, timed.tolist(), strict=True)]
+    yield from _where(places, np.array(odd), "a visit has a control where its probe has")
+
+
 def _begun(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
     firsts = taken.whole(("at_ns",))["at_ns"][taken.starts[:-1]].tolist()
     for place, first in zip(places, firsts, strict=True):
@@ -497,7 +377,9 @@ def _step_ns(told: Recorded, places: Sequence[int]) -> float:
 
 def _differ(places: Sequence[int], taken: Taken, is_fine: Mask) -> Places:
     """Times of many steps of the clock are not equal in half of a visit's samples."""
-    odd = 2 * _distinct(taken.column("body_n") * 2**20 + taken.column("body_2n"), taken) <= taken.counts
+    short, long = taken.column("body_n"), taken.column("body_2n")
+    odd = 2 * _distinct(short * 2**20 + long, taken) <= taken.counts
+    odd |= 2 * taken.of_visits(long == 2 * short) > taken.counts
     yield from _where(places, odd & is_fine & (taken.counts >= LEAST_EQUAL), "the times of a visit's samples differ")
 
 
@@ -529,7 +411,7 @@ def _rates(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
 
 
 OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
-    _placed, _within, _begun, _executes, _rates,
+    _placed, _within, _controlled, _begun, _executes, _rates,
 )  # fmt: skip
 
 
@@ -544,7 +426,7 @@ def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tup
     rest = np.where(known, gap - timed, np.inf)
     least = np.minimum.reduceat(rest, taken.starts[:-1])
     usual = np.minimum.reduceat(np.where(known, timed, np.inf), taken.starts[:-1])
-    enough = taken.of_visits(known) >= LEAST_EQUAL
+    enough = taken.of_visits(known) >= LEAST_CALM
     for place, is_enough, beside, batches in zip(places, enough, least.tolist(), usual.tolist(), strict=True):
         probe = told.probes.get(told.outcomes[place].point.probe)
         if is_enough and probe and probe.pauses is False and not probe.roles:
@@ -552,9 +434,11 @@ def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tup
 
 
 def _unaccounted(beside: Sequence[tuple[int, float, float]]) -> Places:
-    usual = median(rest for _, rest, _ in beside) if len(beside) >= LEAST_BURSTS else inf
+    if len(beside) < LEAST_BURSTS:
+        return
+    usual, share = median(rest for _, rest, _ in beside), median(rest / batches for _, rest, batches in beside)
     for place, rest, batches in beside:
-        if rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual:
+        if share > MOST_REST or rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual:
             yield place, TIME_IS_ACCOUNTED
 
 
@@ -596,33 +480,40 @@ def _unchained(taken: Taken) -> Counts:
     return taken.of_visits(odd)
 
 
-def _series(taken: Taken, is_fine: Mask) -> Mapping[str, NDArray[np.uint64]]:
-    """A number for the times of each visit and one for its rates, which are equal where all of these are; 0 where they
-    are too few to differ."""
-    keys = {}
-    for name, columns, fewest in _SERIES:
-        read = [taken.column(column) for column in columns]
-        enough = (taken.counts >= fewest) & (is_fine | (name != TIMES))
-        for column in read:
-            enough &= 2 * _distinct(column, taken) > fewest
-        within = np.arange(len(taken)) - taken.spread(taken.starts[:-1].astype(float)).astype(np.int64)
-        sums = np.zeros(len(taken), np.uint64)
-        for number, column in enumerate(read, 1):
-            sums += np.ascontiguousarray(column).view(np.uint64) * _MIX[(within * 2 + number) % len(_MIX)]
-        keys[name] = np.where(enough, np.add.reduceat(sums, taken.starts[:-1]), np.uint64(0))
-    return keys
+def _series(places: Sequence[int], taken: Taken, is_fine: Mask) -> Iterator[tuple[str, tuple[Counts, Keys]]]:
+    """A number for each few successive times, and one for their rates, which are equal where all of these are; and the
+    places of their visits. None of those that are too much alike."""
+    left = np.repeat(taken.starts[1:], taken.counts) - np.arange(len(taken))
+    for name, columns, length in _SERIES:
+        begins, keys = left >= length, np.zeros(len(taken), np.uint64)
+        if name == TIMES:
+            begins &= np.all([np.roll(is_fine, -step) for step in range(length)], axis=0)
+        for number, column in enumerate(columns):
+            read = taken.column(column)
+            later = [np.roll(read, -step) for step in range(length)]
+            again = [np.any([one == other for other in later[:step]], axis=0) for step, one in enumerate(later) if step]
+            begins &= 2 * np.sum(again, axis=0) < length
+            for step, one in enumerate(later):
+                bits = np.ascontiguousarray(one).view(np.uint64)
+                keys += (bits ^ bits >> np.uint64(32)) * _MIX[step * len(columns) + number]
+        yield name, (taken.spread(np.asarray(places))[begins], keys[begins])
 
 
+Keys = NDArray[np.uint64]
 TIMES = "times"
-_SERIES = ((TIMES, ("body_n", "body_2n"), LEAST_EQUAL), ("rates", ("control_hz", "width_hz"), 2 * LEAST_EQUAL))
+_SERIES = (
+    (TIMES, ("body_n", "body_2n"), LEAST_EQUAL), ("rates", ("control_hz", "width_hz", "width_between_hz"), 6),
+)  # fmt: skip
 """Columns, and how many samples of them are equal in two visits by more than chance: rates have few values."""
-_MIX = np.random.default_rng(1).integers(1, 2**63, 4096, dtype=np.uint64) | np.uint64(1)
+_MIX = np.random.default_rng(1).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
+"""A whole number as a float has its bits on the left, and a product keeps those on the right."""
 
 
-def _repeated(places: Sequence[int], keys: NDArray[np.uint64]) -> Places:
-    _, place_of, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    again = (counts[place_of] > 1) & (keys != 0)
-    return ((places[at], "no two visits took the same times") for at in np.flatnonzero(again).tolist())
+def _repeated(places: Counts, keys: Keys) -> Places:
+    order = np.argsort(keys)
+    equal = np.flatnonzero(np.diff(keys[order]) == 0)
+    again = np.unique(places[order][[*equal, *(equal + 1)]] if len(equal) else [])
+    return ((place, "no two visits took the same times") for place in again.tolist())
 
 
 def _where(places: Sequence[int], odd: Counts | Mask, why: str) -> Places:

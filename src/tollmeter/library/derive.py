@@ -307,15 +307,20 @@ def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
 
 def _consistent(contents: Contents, request: Request) -> Checked:
     """The visits that are meant, those that contradict the rest of the journal without their numbers."""
-    from tollmeter.experiment.consistency import Checked, Recorded, checked
+    from tollmeter.experiment.consistency import Checked, checked
+    from tollmeter.experiment.described import Asked, Recorded
 
     head = contents.head
     if head.machine is None:
         return Checked(contents.outcomes, ())
     seconds = contents.session.seconds if contents.noted == len(contents.outcomes) else 0.0
+    asked = Asked(
+        request.seed, request.cpus, request.abis, request.targets, request.priority, bool(request.reused),
+        bool(request.against),
+    )  # fmt: skip
     told = Recorded(
-        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds, contents.differs,
-        bool(request.reused), bool(request.against), len(contents.damage) + contents.session.lost, contents.begins,
+        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds, contents.differs, asked,
+        len(contents.damage) + contents.session.lost, contents.begins, contents.notes,
     )  # fmt: skip
     found = checked(told)
     return found._replace(outcomes=_without_broken(found.outcomes))

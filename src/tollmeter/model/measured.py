@@ -125,7 +125,7 @@ class Outcome(Record, frozen=True, gc=False):
     counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
     ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen: what values of
     its parameters came to on this machine. waited_ns: for an uncontended core.
-    counted_ns: what it took to count the work of batches."""
+    counted_ns: what it took to count the work of batches. revision: of its probe, 0 if unknown."""
 
     visit: int
     round: int
@@ -150,6 +150,7 @@ class Outcome(Record, frozen=True, gc=False):
     chosen: dict[str, str] = {}
     waited_ns: int = 0
     counted_ns: int = 0
+    revision: int = 0
 
 
 class Surroundings(Record, frozen=True):

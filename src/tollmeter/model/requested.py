@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Annotated, Literal
 
 import msgspec
@@ -288,6 +289,11 @@ class Pair(Record, frozen=True):
 
     point: Point
     against: Point
+
+
+def layout_seed(seed: int, layout: int, whose: object, cpus: tuple[int, ...]) -> int:
+    """Of a run's layout of a point, or of all points of an interleaved comparison, on some CPUs."""
+    return random.Random(f"{seed} {layout} {whose} {cpus}").getrandbits(62)
 
 
 class Visit(Record, frozen=True):

@@ -9,6 +9,7 @@ from statistics import median
 
 from tollmeter.model import Counted, Outcome, Probe, Work
 from tollmeter.numbers.meanings import BANDWIDTHS
+from tollmeter.numbers.units import short
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
 _TOLERANCE = 0.01
@@ -28,6 +29,8 @@ _OFF_STEPS = 0.15
 _MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.8, 4
 """Times the cost of one iteration in short batches over that in the longest, where half of the work in long batches
 gives 2 or more; the share of the trials that must agree, and how many there are at least to refuse a number."""
+_MOST_BESIDE = 8
+"""Times the cost of an iteration in a visit's samples over that in batches beside them: data may leave the cache."""
 _ONE_IN_TWO = 0.5
 """Calls of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
 _COUNTABLE = {ENTRY, FUNCTION_CALL, CONTROL_LOOP}
@@ -154,6 +157,18 @@ def _short_over_long(counts: Counted) -> list[list[float]]:
     return [[cost / whole for cost, whole in zip(of, steps[0], strict=True) if whole > 0] for of in steps[1:]]
 
 
+def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
+    """An iteration takes as long in samples as in the batches beside the count, but for what another cache, core or
+    guest adds to one of them."""
+    if not counts.ladder or not outcome.samples or probe.roles or probe.switches or probe.spreads or probe.pauses:
+        return None
+    (length, *trials), sampled = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
+    beside = min(trials, default=0) / length
+    if min(sampled, beside) <= 0 or max(sampled, beside) <= _MOST_BESIDE * min(sampled, beside):
+        return None
+    return f"an iteration takes {short(sampled, 'ns')} in samples and {short(beside, 'ns')} in batches beside them"
+
+
 def _share_above(ratios: Sequence[float]) -> float:
     return sum(ratio > _MOST_OF_SHORT for ratio in ratios) / len(ratios) if ratios else 0.0
 
@@ -251,4 +266,5 @@ def _operations(work: Work) -> float:
 Rule = Callable[[Counted, Outcome, Probe], str | None]
 _RULES: Sequence[Rule] = (
     _calls, _long_batches, _work_of, _control, _turns, _sizes, _order, _around_boundary, _entered, _short_batches,
+    _sampled,
 )  # fmt: skip

@@ -29,6 +29,7 @@ from tollmeter.model import (
     Suite,
     Topology,
     Visit,
+    layout_seed,
 )
 from tollmeter.model.former_names import present_parameters, present_probe
 from tollmeter.model.topology import is_here, numbers, other_kinds
@@ -137,7 +138,7 @@ class Plan(Record, frozen=True):
         """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
         ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
         whose = "in turns" if self.is_of_pairs else (point.probe, point.parameters)
-        seed = random.Random(f"{self.seed} {sampling.layout} {whose} {cpus}").getrandbits(62)
+        seed = layout_seed(self.seed, sampling.layout, whose, cpus)
         probe, is_local = self.probes[point.probe], is_here(point.target)
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
         # that hangs costs the run this much.

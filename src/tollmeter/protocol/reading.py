@@ -72,6 +72,7 @@ class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
     workers: tuple[Count, ...] = ()
     work: Work = Work()
     seed: Count = 0
+    revision: Count = 0
     at_ns: Count = 0
     pinned: bool | None = None
     priority: Priority = "normal"
@@ -323,7 +324,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         counted=known.same(_only(by_form[Counted], "count")),
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
-        counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]),
+        counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
     )  # fmt: skip
 
 

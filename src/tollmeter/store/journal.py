@@ -83,7 +83,8 @@ class Session(NamedTuple):
 class Contents(NamedTuple):
     """All that a journal says. damage: a sentence for each stream that is left out. differs: whether a copy of the
     first stream says something else. begins: places of the outcomes with which measuring was resumed. noted: how many
-    outcomes the session's seconds are of."""
+    outcomes the session's seconds are of. notes: its seconds after so many outcomes, and of those how long it was
+    throttled."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
@@ -92,6 +93,7 @@ class Contents(NamedTuple):
     differs: bool = False
     begins: tuple[int, ...] = ()
     noted: int = 0
+    notes: tuple[tuple[float, int, float], ...] = ()
 
 
 class Journal:
@@ -283,7 +285,7 @@ def read(folder: Path) -> Contents:
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     session = Session("interrupted", 0.0, "it ended without a message")
-    ends, noted = list[int](), 0
+    ends, noted, notes = list[int](), 0, list[tuple[float, int, float]]()
     for stream in streams(folder, damage):
         try:
             if stream.is_visit:
@@ -299,6 +301,7 @@ def read(folder: Path) -> Contents:
                     raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
                 session = Session(note.status, note.seconds, note.reason, note.surroundings, note.lost)
                 noted = len(outcomes)
+                notes.append((note.seconds, noted, note.surroundings.throttled_s if note.surroundings else 0.0))
                 ends += [noted] * (note.status != "measuring")
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")
@@ -308,7 +311,7 @@ def read(folder: Path) -> Contents:
         raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
     begins = tuple(end for end in dict.fromkeys(ends) if 0 < end < len(outcomes))
-    return Contents(described, tuple(outcomes), session, tuple(damage), differs, begins, noted)
+    return Contents(described, tuple(outcomes), session, tuple(damage), differs, begins, noted, tuple(notes))
 
 
 def opening(folder: Path) -> Head:
