@@ -156,6 +156,26 @@ def taken_out(told: list[Stream]) -> None:
             stream[0]["visits"] = len(visits(told[:place]))
 
 
+def renumbered(told: list[Stream], gone: list[Stream]) -> None:
+    """Without some visits, with all counts adjusted."""
+    told[:] = [stream for stream in told if stream not in gone]
+    for number, stream in enumerate(visits(told)):
+        stream[0]["visit"] = number
+    for place, stream in enumerate(told):
+        if stream[0]["k"] == "run":
+            stream[0]["visits"] = len(visits(told[:place]))
+
+
+def layout_left_out(told: list[Stream]) -> None:
+    first = next(one[0] for one in visits(told) if one[0]["probe"] == "kernel.function_call")
+    renumbered(told, [one for one in visits(told) if one[0]["seed"] == first["seed"]])
+
+
+def rates_of_another(told: list[Stream]) -> None:
+    for witness, twin in zip(of("witness", visits(told)[5]), of("witness", visits(told)[6]), strict=False):
+        witness |= {name: twin[name] for name in twin if name.endswith("_hz")}
+
+
 def short(told: list[Stream]) -> None:
     for stream in told:
         if stream[0]["k"] == "run":
@@ -410,6 +430,12 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "twice the work in exactly twice the time": (in_exactly_twice, "samples differ"),
     "part of another point's times": (part_of_another_point, "the same times"),
     "ten times as long between all samples": (spread, "of its batches"),
+    "a layout that is left out": (layout_left_out, "left out"),
+    "rates of another visit": (rates_of_another, "the same times"),
+    "a hundred times as fast as ever": (
+        lambda told: [record.update(iterations=100 * record["iterations"]) for record in of("sample", visits(told)[5])],
+        "as fast as each other",
+    ),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
 }  # fmt: skip
 

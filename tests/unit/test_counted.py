@@ -47,6 +47,15 @@ def test_calls_of_an_operation_are_those_that_are_declared() -> None:
     assert not why(Counted(iterations=4), a_probe(calls=1)), "not counted"
 
 
+@pytest.mark.parametrize(("times", "odd"), [(5.0, False), (0.2, False), (9.0, True), (0.1, True)])
+def test_samples_cost_what_the_batches_beside_them_do(times: float, *, odd: bool) -> None:
+    """A busy sibling takes a cache away, which makes a load five times as long."""
+    sampled = Sample(iterations=1000, body=(round(100_000 * times), round(200_000 * times)))
+    counted = Counted(ladder=((1000, 100_000, 130_000), (250, 25_000, 33_000)))
+    assert ("batches beside them" in (contradicted([outcome(counted, samples=(sampled,))], a_probe()) or "")) is odd
+    assert not contradicted([outcome(counted, samples=(sampled,))], a_probe(switches=True)), "waits as it comes"
+
+
 def test_operations_are_executed() -> None:
     found = Counted(iterations=4, calls=(0, 0), instructions=(20, 28))
     assert not why(found, a_probe(), Work(operations=2))

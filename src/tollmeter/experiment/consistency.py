@@ -481,32 +481,28 @@ def _unchained(taken: Taken) -> Counts:
 
 
 def _series(places: Sequence[int], taken: Taken, is_fine: Mask) -> Iterator[tuple[str, tuple[Counts, Keys]]]:
-    """A number for each few successive times, and one for their rates, which are equal where all of these are; and the
-    places of their visits. None of those that are too much alike."""
-    left = np.repeat(taken.starts[1:], taken.counts) - np.arange(len(taken))
-    for name, columns, length in _SERIES:
-        begins, keys = left >= length, np.zeros(len(taken), np.uint64)
-        if name == TIMES:
-            begins &= np.all([np.roll(is_fine, -step) for step in range(length)], axis=0)
-        for number, column in enumerate(columns):
-            read = taken.column(column)
-            later = [np.roll(read, -step) for step in range(length)]
-            again = [np.any([one == other for other in later[:step]], axis=0) for step, one in enumerate(later) if step]
-            begins &= 2 * np.sum(again, axis=0) < length
-            for step, one in enumerate(later):
-                bits = np.ascontiguousarray(one).view(np.uint64)
-                keys += (bits ^ bits >> np.uint64(32)) * _MIX[step * len(columns) + number]
-        yield name, (taken.spread(np.asarray(places))[begins], keys[begins])
+    """A number for each few successive times, and for the first rates of a visit, which are equal where all of these
+    are; and the places of their visits. None of those of which several are equal."""
+    follow = np.arange(LEAST_EQUAL)
+    within = np.repeat(taken.starts[1:], taken.counts) - np.arange(len(taken)) >= LEAST_EQUAL
+    is_first = np.zeros(len(taken), dtype=bool)
+    is_first[taken.starts[:-1]] = True
+    are_fine = np.all([np.roll(is_fine, -step) for step in follow], axis=0)
+    for name, columns, begins in (
+        ("times", ("body_n", "body_2n"), within & are_fine),
+        ("rates", ("control_hz", "width_hz", "width_between_hz"), within & is_first),
+    ):
+        windows = np.flatnonzero(begins)[:, None] + follow
+        read = np.stack([taken.column(column)[windows] for column in columns])
+        differ = np.sum(np.diff(np.sort(read)) == 0, axis=(0, 2)) < len(columns)
+        bits = read[:, differ].view(np.uint64)
+        # A whole number as a float has its bits on the left, and a product keeps those on the right.
+        keys = ((bits ^ bits >> np.uint64(32)) * _MIX[: len(columns), None]).sum(axis=(0, 2), dtype=np.uint64)
+        yield name, (taken.spread(np.asarray(places))[windows[differ, 0]], keys)
 
 
 Keys = NDArray[np.uint64]
-TIMES = "times"
-_SERIES = (
-    (TIMES, ("body_n", "body_2n"), LEAST_EQUAL), ("rates", ("control_hz", "width_hz", "width_between_hz"), 6),
-)  # fmt: skip
-"""Columns, and how many samples of them are equal in two visits by more than chance: rates have few values."""
-_MIX = np.random.default_rng(1).integers(1, 2**63, 18, dtype=np.uint64) | np.uint64(1)
-"""A whole number as a float has its bits on the left, and a product keeps those on the right."""
+_MIX = np.random.default_rng(1).integers(1, 2**63, (3, LEAST_EQUAL), dtype=np.uint64) | np.uint64(1)
 
 
 def _repeated(places: Counts, keys: Keys) -> Places:

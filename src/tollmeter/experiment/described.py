@@ -287,19 +287,33 @@ def _seeded(told: Recorded) -> Places:
     for whose, places in of_point.items():
         count = min(MOST_LAYOUTS, len(places) + MOST_UNDER_WAY)
         made = cache(lambda cpus, whose=whose, count=count: _seeds(asked.seed, count, whose, cpus))
+        used = defaultdict[Point, list[tuple[int, int]]](list)
         odd = []
         for number, place in enumerate(places, 1):
             visit = told.outcomes[place]
-            odd += [place] * all(visit.seed not in made(cpus) for cpus in (visit.cpus, *others))
+            layout = next((made(cpus)[visit.seed] for cpus in (visit.cpus, *others) if visit.seed in made(cpus)), None)
+            odd += [place] * (layout is None)
+            used[visit.point].append((layout or 0, place))
             if len(odd) == number == LEAST_SEEDED:
                 break
         else:
             if 2 * len(odd) < len(places):
                 yield from ((place, "a layout is of the run's seed") for place in odd)
+            if not odd and not told.lost and not asked.interleaved:
+                yield from _left_out(used.values())
 
 
-def _seeds(seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> set[int]:
-    return {layout_seed(seed, layout, whose, cpus) for layout in range(count)}
+def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
+    """Each layout of a point is visited before the next is made."""
+    for several in of_points:
+        layouts = {layout for layout, _ in several}
+        if len(layouts) <= max(layouts):
+            yield from ((place, "no layout of a point is left out") for _, place in several)
+
+
+def _seeds(seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> Mapping[int, int]:
+    """Layouts by their seeds."""
+    return {layout_seed(seed, layout, whose, cpus): layout for layout in range(count)}
 
 
 def _laid_out(told: Recorded) -> Places:
