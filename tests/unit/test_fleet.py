@@ -262,11 +262,19 @@ def test_files_that_cannot_be_read_are_named_and_the_others_are_judged(written: 
     broken, foreign = (next(copy.glob(f"rows/machine=n{at}-*/*/*")) for at in (3, 4))
     broken.write_bytes(broken.read_bytes()[:200])
     duckdb.execute(f"COPY (SELECT 'x' AS median) TO '{foreign}' (FORMAT parquet)")
+    endless, wide = (next(copy.glob(f"rows/machine=n{at}-*/*/*")) for at in (5, 8))
+    for path, lines in (
+        (endless, "SELECT r.* FROM r, range(500)"),
+        (wide, "SELECT * REPLACE (repeat('x', 60000000) AS probe, key + 1 AS key) FROM r LIMIT 3"),
+    ):
+        table = f"WITH r AS (FROM read_parquet('{path}', hive_partitioning = false)) {lines}"
+        duckdb.execute(f"COPY ({table}) TO '{path}.new' (FORMAT parquet, COMPRESSION zstd)")
+        Path(f"{path}.new").replace(path)
     said: list[str] = []
     listen(said.append)
     many, _ = report([str(copy)])
-    assert sum(str(path) in line for line in said for path in (broken, foreign)) == 2
-    assert sum(~np.isnan(many.costs[0])) == 22
+    assert sum(str(path) in line for line in said for path in (broken, foreign, endless, wide)) == 4
+    assert sum(~np.isnan(many.costs[0])) == 20
     assert many.named[0].nodes[0].startswith("n7-")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 _FILES = 100
 """That are read at a time."""
 _READERS = 2
-_MEMORY = "512MB"
+_MEMORY = "96MB"
+_LEAST_BYTES = 8
+"""Of a row in its file: a file of 1 MB may say that it has 100 million rows, and be right."""
 _IDENTITY = ("probe", "abi", "target", "parameters", "metric", "unit", "better", "state")
 _USABLE = f"status = 'ok' AND median > 0 AND low > 0 AND high < 'inf'::DOUBLE AND visits >= {LEAST_VISITS}"
 _HALF = f"CASE WHEN layouts >= {LEAST_LAYOUTS} THEN ln(high / low) / 2 ELSE 'nan' END"
@@ -43,6 +46,7 @@ _FROM = "FROM read_parquet(?, hive_partitioning = false)"
 """A folder such as `cpu=any` would else replace that column."""
 _OWNER = ("host", "cpu", "kernel", "started")
 _MODELS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)}, hypervisor, facts, caches {_FROM}"
+_LENGTHS = "SELECT file_name, num_rows FROM parquet_file_metadata(?)"
 _OWNERS = f"SELECT DISTINCT file_index AS file, {', '.join(_OWNER)} {_FROM}"
 _ROWS = (
     f"SELECT file_index::USMALLINT AS file, place, ln(median)::FLOAT AS value, ({_HALF})::FLOAT AS half"
@@ -50,7 +54,7 @@ _ROWS = (
 )
 """A row that is not known yet has no place."""
 _NEW_ROWS = (
-    f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})), key"
+    f"SELECT any_value(struct_pack({', '.join(f'{name} := {name}' for name in _IDENTITY)})) AS row, key"
     f" {_FROM} ANTI JOIN keys USING (key) WHERE {_USABLE} GROUP BY key"
     " ORDER BY any_value(probe), any_value(metric), any_value(parameters)"
 )
@@ -102,7 +106,7 @@ def _machines(db: duckdb.DuckDBPyConnection, folder: Path) -> tuple[dict[str, Ha
     """The hardware model of each; and by the place of each file whose it is."""
     by_folder: dict[str, HardwareName] = {}
     owners: dict[str, _Owner] = {}
-    for readable, read in _ahead(db, _MODELS, [*_parts(_files(folder, "machines"))]):
+    for readable, read in _ahead(db, _MODELS, [*_parts(_bounded(db, _files(folder, "machines")))]):
         for at, *owner, hypervisor, facts, caches in _lines(read):
             path, (host, cpu, kernel, started) = readable[at], owner
             name = name_of(host, key_of(cpu, _facts(facts), hypervisor))
@@ -119,7 +123,7 @@ def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[st
     """Those whose lines are of the machine and the day that their folders name; the others are named. owners: by the
     place of a file of machines, which is of the same run."""
     misplaced, known_files = dict[str, str](), list[str]()
-    for readable, read in _ahead(db, _OWNERS, [*_parts(files)]):
+    for readable, read in _ahead(db, _OWNERS, [*_parts(_bounded(db, files))]):
         known_files += readable
         for at, *owner in _lines(read):
             path, (host, _, _, started) = readable[at], owner
@@ -131,6 +135,15 @@ def _own(db: duckdb.DuckDBPyConnection, files: Sequence[str], owners: Mapping[st
     for path, why in misplaced.items():
         notify(f"{path} is left out: {why}")
     return [path for path in known_files if path not in misplaced]
+
+
+def _bounded(db: duckdb.DuckDBPyConnection, files: Sequence[str]) -> list[str]:
+    """Those with no more rows than their bytes suggest; the others are named."""
+    known = dict(line for _, read in _ahead(db, _LENGTHS, [*_parts(files)]) for line in _lines(read))
+    endless = {path for path, rows in known.items() if rows * _LEAST_BYTES > os.stat(path).st_size}  # noqa: PTH116
+    for path in sorted(endless):
+        notify(f"{path} is left out: it says that it has {known[path]} rows, more than fit into its bytes")
+    return [path for path in files if path in known.keys() - endless]
 
 
 def _misplaced(path: str, machine: str, started: str) -> str:
@@ -232,13 +245,10 @@ def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str,
     rows: list[dict[str, Any]] = []
     for turn, paths in enumerate(_rounds(files)):
         # The first file alone has nearly all the rows, which are then known when the others are read.
-        for readable, found in chain(_ahead(db, _ROWS, [paths[:1]]), _ahead(db, _ROWS, [*_parts(paths[1:])])):
-            read = found
-            if np.ma.is_masked(read["place"]):
-                more = _new_rows(db, readable, len(rows))
-                rows += more
-                values, squares, counts = (np.pad(each, ((0, 0), (0, len(more)))) for each in (values, squares, counts))
-                read = db.execute(_ROWS, [[*map(escape, readable)]]).fetchnumpy()
+        found = chain(_ahead(db, _ROWS, [paths[:1]]), _ahead(db, _ROWS, [*_parts(paths[1:])]))
+        for readable, read in chain.from_iterable(_with_places(db, each, rows) for each in found):
+            more = len(rows) - values.shape[1]
+            values, squares, counts = (np.pad(each, ((0, 0), (0, more))) for each in (values, squares, counts))
             starts = np.array([columns[_machine(path)] * len(rows) for path in readable])
             at = starts[read["file"]] + read["place"]
             for sums, each in ((values, read["value"]), (squares, read["half"] ** 2), (counts, 1)):
@@ -251,11 +261,16 @@ def _read(db: duckdb.DuckDBPyConnection, files: Sequence[str], models: dict[str,
     return Fleet([*models.items()], rows, values.T, halves.T)
 
 
-def _new_rows(db: duckdb.DuckDBPyConnection, paths: Sequence[str], known: int) -> list[dict[str, Any]]:
-    """Rows of these files that none before has, which now have a place."""
+def _with_places(db: duckdb.DuckDBPyConnection, found: _Found, rows: list[dict[str, Any]]) -> Iterator[_Found]:
+    """The same once its rows that none before had have a place, behind `rows`; without files of which that cannot be
+    read."""
     import numpy as np
 
-    new = db.execute(_NEW_ROWS, [[*map(escape, paths)]]).fetchall()
-    db.register("added", {"key": np.array([key for _, key in new]), "place": known + np.arange(len(new))})
-    db.execute("INSERT INTO keys FROM added")
-    return [row for row, _ in new]
+    if not np.ma.is_masked(found[1]["place"]):
+        yield found
+        return
+    for paths, new in _readable(db, _NEW_ROWS, found[0]):
+        db.register("added", {"key": new["key"], "place": len(rows) + np.arange(len(new["key"]))})
+        db.execute("INSERT INTO keys FROM added")
+        rows += new["row"].tolist()
+        yield from _readable(db, _ROWS, paths)
