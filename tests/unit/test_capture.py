@@ -9,6 +9,7 @@ import lzma
 import resource
 import signal
 import tarfile
+import tempfile
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -91,10 +92,13 @@ def test_a_full_disk_leaves_no_part_of_a_run_and_advises_nothing_that_measures_h
         resource.setrlimit(resource.RLIMIT_FSIZE, (8000, old[1]))
         with pytest.raises(Failure) as caught:
             write_run(capture, visits, request, tmp_path / "run")
+        with pytest.raises(Failure) as kept:
+            imported(tmp_path / "capture", tmp_path / "run")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
         signal.signal(signal.SIGXFSZ, previous)
     assert caught.value.exit_code == 5 and "Nothing was imported" in caught.value.sentence
     assert "resume" not in caught.value.sentence
+    assert kept.value.exit_code == 5 and f"write to {tempfile.gettempdir()}" in kept.value.sentence
     assert [path.name for path in tmp_path.iterdir()] == ["capture"]
     assert len(read(imported(tmp_path / "capture", tmp_path / "run").folder).outcomes) == 40

@@ -6,6 +6,7 @@ The file is data, and may come from anybody: nothing of it is executed, and no f
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -57,7 +58,13 @@ class Kept:
         self._sizes = array("q")
 
     def add(self, stream: bytes) -> None:
-        self._file.write(stream)
+        """Raises Failure (5) where there is no room."""
+        try:
+            self._file.write(stream)
+            self._file.flush()
+        except OSError as error:
+            where = f"{tempfile.gettempdir()}, where it is unpacked to"
+            raise Failure(f"cannot write to {where}: {error.strerror}; TMPDIR names another folder", 5) from error
         self._sizes.append(len(stream))
 
     def __iter__(self) -> Iterator[bytes]:
@@ -68,7 +75,8 @@ class Kept:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # what had no room is still to be written
+            self._file.close()
 
 
 class Capture(NamedTuple):

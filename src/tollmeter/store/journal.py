@@ -48,6 +48,7 @@ NAME = "journal.jsonl"
 _VISIT = b'{"k":"visit",'
 _NOTE = b'{"k":"run",'
 _END = b'\n{"k":"end",'
+_RECORD = b'{"k":"'
 _BLOCK_BYTES = 1 << 20
 _SYNC_S = 1.0
 """A disk takes longer to write than a visit takes to measure, and its interrupts disturb the next one."""
@@ -209,6 +210,8 @@ def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> It
                 number, end = number + 1, end + len(text)
                 if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
                     return
+                if gathering.passes_over(text):
+                    continue
                 for whole, first in gathering.add(text[:-1] if text.endswith(b"\n") else text, number):
                     yield Stream(joined(whole), first, end)
 
@@ -242,6 +245,10 @@ class _Gathering:
         """Whether no stream is begun: the next record of number 0 then ends what was lost."""
         self._is_lost = self._is_lost and bool(self._lines)
         return not self._lines
+
+    def passes_over(self, text: bytes) -> bool:
+        """Whether a line is no beginning of what follows a damaged one."""
+        return self._is_lost and _RECORD not in text
 
     def add(self, text: bytes, number: int) -> Iterator[tuple[tuple[RecordLine, ...], int]]:
         """Streams that end with this line, each with the number of its first line."""

@@ -22,6 +22,8 @@ from tollmeter.protocol import clean, clean_suite
 FORMAT = 2
 NAME = "run.toml"
 _MOST_BYTES = 1 << 20
+_MOST_DOTS = 4_000
+"""In a line: Python's reader looks at each part of a key with all parts before it, for minutes at 1 MB of them."""
 _MOST_SD = 100
 """Of a logarithm: more is no measurement, and its interval would overflow."""
 _SELDOM = ("settings", "private_bytes", "all_points", "narrowed", "planned_s", "reused")
@@ -90,7 +92,10 @@ def read_request(folder: Path) -> Request:
     """Raises Failure: 2 where this is no run or a newer one, 5 where the file is damaged."""
     path = folder / NAME
     try:
-        written = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
+        content = read_regular(path, _MOST_BYTES)
+        if max(line.count(b".") for line in content.split(b"\n")) > _MOST_DOTS:
+            raise ValueError("one of its keys has too many parts")
+        written = tomllib.loads(content.decode())
         table = clean(written)
         version = table.get("format", FORMAT)
         if isinstance(version, int) and version > FORMAT:
