@@ -6,6 +6,7 @@ Ends with 0 only where each of at most eight failures passes now. See docs/decis
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,9 @@ def again(cache: Path) -> int:
     if not 0 < len(failed) <= MOST:
         return 1
     print(f"once more, alone, what failed among others: {' '.join(failed)}", flush=True)
-    return int(subprocess.run([sys.executable, "-m", "pytest", "-q", *failed], check=False).returncode != 0)
+    patient = {**os.environ, "TOLL_TEST_PATIENCE_S": "10"}
+    tried = subprocess.run([sys.executable, "-m", "pytest", "-q", *failed], env=patient, check=False)
+    return int(tried.returncode != 0)
 
 
 if __name__ == "__main__":
