@@ -34,7 +34,7 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
-enum { MOST_CALLS = 4000, MOST_LONG_CALLS = 12000, MOST_STEPS = 1500, STACK_BYTES = 16384 };
+enum { MOST_CALLS = 4000, MOST_LONG_CALLS = 12000, MOST_STEPS = 1500, LONG_STEPS = 600, STACK_BYTES = 16384 };
 enum { ENDED, STARTING, ATTACHED };
 enum { BEFORE, FIRST, SECOND, DONE };
 
@@ -123,13 +123,16 @@ static bool counted(struct toll_run *r, void (*body)(struct toll_run *r), bool s
                     const uint64_t lengths[2], uint64_t found[2]) {
   pid_t child = start(steps, most);
   if (child < 0) return false;
-  for (unsigned i = 0; i < 2 && lengths[i]; i++) {
+  bool is_long = false; /* the second batch, which is twice the first, would come to the limit */
+  for (unsigned i = 0; i < 2 && lengths[i] && !is_long; i++) {
     r->iterations = lengths[i];
     run_batch(r, body, FIRST + i);
+    is_long = steps && lengths[1] && 3 * trace.stops[FIRST] > most;
   }
   trace.batch = DONE;
   getppid(); /* the tracer stops at the next system call */
   while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR) continue;
+  trace.cut |= is_long;
   for (unsigned i = 0; i < 2; i++) found[i] = trace.stops[FIRST + i] / (steps ? 1 : 2); /* entered and left */
   return trace.attached;
 }
@@ -160,13 +163,13 @@ static void emit_counts(const char *key, bool known, const uint64_t found[2]) {
  * count ends, so that one that ended is twice what was expected. pair: of the short batches. */
 static void emit_long(struct toll_run *r, const char *key, bool steps, const uint64_t pair[2]) {
   const uint64_t n = length(r), each = pair[1] > pair[0] ? pair[1] - pair[0] : 0,
-                 room = steps ? MOST_STEPS : MOST_LONG_CALLS / 2, longest = 2 * r->visit->sampled;
+                 room = steps ? LONG_STEPS : MOST_LONG_CALLS / 2, longest = 2 * r->visit->sampled;
   if (!each || toll_is_served() || pair[0] > room / 2) return;
   const uint64_t quantum = r->visit->probe->quantum ? r->visit->probe->quantum : 1, fit = (room - pair[0]) * n / each;
   uint64_t iterations = fit < longest ? fit : longest, found[2];
   iterations -= iterations % quantum;
   if (!iterations) return;
-  const bool known = counted(r, r->visit->probe->body, steps, steps ? 2 * MOST_STEPS : 2 * MOST_LONG_CALLS,
+  const bool known = counted(r, r->visit->probe->body, steps, 2 * (steps ? LONG_STEPS : MOST_LONG_CALLS),
                              (uint64_t[]){iterations, 0}, found);
   emit_counts(key, known, (uint64_t[]){iterations, found[0]});
 }
