@@ -184,5 +184,6 @@ const struct toll_probe toll_probe = {
     .body = read_headers,
     .check = check,
     .work = work,
+    .enters = true,
     .revision = 1,
 };

@@ -110,6 +110,7 @@ extern "C" const struct toll_probe toll_probe = {
     .finish = finish,
     .work = work,
     .faults = true,
+    .enters = true,
     .accounts = true,
     .library = "eigen",
     .revision = 2,

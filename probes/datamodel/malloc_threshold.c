@@ -252,5 +252,6 @@ const struct toll_probe toll_probe = {
     .finish = finish,
     .faults = true,
     .accounts = true,
+    .enters = true,
     .revision = 3,
 };

@@ -122,5 +122,6 @@ extern "C" const struct toll_probe toll_probe = {
     .body = body,
     .check = check,
     .work = work,
+    .enters = true,
     .revision = 2,
 };

@@ -131,5 +131,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .faults = true,
+    .enters = true,
     .revision = 1,
 };

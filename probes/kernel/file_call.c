@@ -122,5 +122,6 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = call,
     .check = check,
+    .enters = true,
     .revision = 2,
 };

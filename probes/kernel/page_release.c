@@ -164,5 +164,6 @@ const struct toll_probe toll_probe = {
     .roles = roles,
     .faults = true,
     .pauses = true,
+    .enters = true,
     .revision = 1,
 };

@@ -155,5 +155,6 @@ const struct toll_probe toll_probe = {
     .check = check,
     .work = work,
     .pauses = true,
+    .enters = true,
     .revision = 1,
 };

@@ -125,5 +125,6 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = draw,
     .check = check,
+    .enters = true,
     .revision = 1,
 };

@@ -113,5 +113,6 @@ const struct toll_probe toll_probe = {
     .prepare = prepare,
     .body = deliver,
     .check = check,
+    .enters = true,
     .revision = 1,
 };

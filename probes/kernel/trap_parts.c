@@ -183,5 +183,6 @@ const struct toll_probe toll_probe = {
     .body = run_into,
     .check = check,
     .finish = finish,
+    .enters = true,
     .revision = 1,
 };

@@ -103,6 +103,7 @@ void toll_describe(const struct toll_probe *probe) {
   toll_put_count("calls", probe->calls);
   toll_put_count("control_calls", probe->control_calls);
   toll_put_bool("faults", probe->faults);
+  toll_put_bool("enters", probe->enters);
   toll_put_bool("spreads", probe->spreads);
   toll_put_bool("serves", probe->serves);
   toll_put_bool("pauses", probe->pauses);

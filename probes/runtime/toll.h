@@ -134,6 +134,7 @@ struct toll_probe {
   bool alike;     /* the control runs as many iterations as the body, so that both walk through as much memory */
   bool switches;  /* the probe is switched out by design: a switch does not discard a sample */
   bool faults;    /* the same for page faults */
+  bool enters;    /* how many system calls an operation makes is its own, and depends on the point */
   bool sleeps;    /* a companion sleeps in a batch: the scheduler that wakes it is part of the answer */
   unsigned calls; /* system calls of one operation, verified by counting; 0: not declared */
   unsigned control_calls; /* the same of one turn of a control that has a boundary of its own */

@@ -157,6 +157,7 @@ def test_what_could_not_be_counted_stands_beside_the_number() -> None:
         (Counted(iterations=4, calls=(12, 24)), {}, "makes 3 system calls, which the probe does not declare"),
         (Counted(iterations=4, calls=(12, 24)), {"calls": 3}, None),
         (Counted(iterations=4, calls=(12, 24)), {"switches": True}, None),
+        (Counted(iterations=4, calls=(12, 24)), {"enters": True}, None),
         (Counted(iterations=4, calls=(0, 0), left_open=24), {}, "24 descriptors open"),
         (Counted(iterations=4, calls=(0, 0), left_running=99), {}, "99 processes running"),
     ],

@@ -65,9 +65,10 @@ class Role(Record, frozen=True):
 class Probe(Record, frozen=True):
     """What a probe says of itself. revision: raised when its numbers change their meaning. control: it has a control
     loop, whose time is subtracted; switches, faults: context switches or page faults are part of what it measures;
-    calls, control_calls: system calls of one operation, and of one turn of the control, 0 where not stated; library:
-    what it is built with beside the C library; spreads: it runs on all CPUs of its visit; serves: it can be the other
-    end on another machine; pauses: part of its body is not timed, None in records of older versions."""
+    enters: how many system calls an operation makes depends on the point; calls, control_calls: of one operation, and
+    of one turn of the control, 0 where not stated; library: what it is built with beside the C library; spreads: it
+    runs on all CPUs of its visit; serves: it can be the other end on another machine; pauses: part of its body is not
+    timed, None in records of older versions."""
 
     probe: str
     question: str
@@ -78,6 +79,7 @@ class Probe(Record, frozen=True):
     control: bool = False
     switches: bool = False
     faults: bool = False
+    enters: bool = False
     calls: int = 0
     control_calls: int = 0
     library: str | None = None

@@ -59,7 +59,7 @@ def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
     """A probe that waits for processes declares that it is about the system."""
     calls = _each(counts.calls, counts) or 0.0
-    if calls >= _ONE_IN_TWO and not probe.calls and not probe.switches:
+    if calls >= _ONE_IN_TWO and not (probe.calls or probe.enters or probe.switches):
         noun = "system call" if calls == 1 else "system calls"
         yield f"one iteration makes {calls:g} {noun}, which the probe does not declare (.calls)"
     if counts.left_open:
