@@ -6,15 +6,19 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
 from tollmeter.library.row_words import runs_and_words, selected
+from tollmeter.store.journal import NAME
+from tollmeter.store.request import read_request, write_request
 
 RECORDED = Path(__file__).resolve().parents[1] / "recordings/format-2"
 LATENCY = "memory.latency"
@@ -42,6 +46,21 @@ def test_the_rows_and_samples_that_words_name(
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert {line["probe"] for line in lines} == {LATENCY}
     assert {json.loads(line["parameters"])["size"] for line in lines} == sizes
+
+
+def test_rows_are_those_of_the_last_run_that_has_some(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After `toll time` LAST was a run of commands, which has no row of a probe."""
+    commands = shutil.copytree(run, run.with_name("r02"))
+    request = read_request(run)
+    suite = msgspec.structs.replace(request.suite, name="time", select=())
+    (commands / "run.toml").unlink()
+    write_request(commands, msgspec.structs.replace(request, id="r02", suite=suite))
+    os.utime(run / NAME, (1, 1))
+    (run.parent / places.LAST).unlink()
+    (run.parent / places.LAST).symlink_to("r02")
+    assert main(["show", "LAST", LATENCY, "--format", "csv"]) == 0
+    told = capsys.readouterr()
+    assert LATENCY in told.out and "r02 is younger" in told.err
 
 
 def test_a_selected_row_has_the_number_that_it_has_among_all(run: Path) -> None:

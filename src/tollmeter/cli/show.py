@@ -91,7 +91,7 @@ def _run_and_rows(words: Sequence[str]) -> tuple[Path, list[str]]:
     names, rows = runs_and_words(words)
     if len(names) > 1:
         raise Failure(f"expected one run, not {len(names)}: `{typed('compare', *names)}` shows what changed")
-    return places.find_run(names[0] if names else places.LAST), rows
+    return places.find_run(names[0] if names else places.LAST, "suite" if rows else "any"), rows
 
 
 def print_samples(results: Results, form: str) -> None:
