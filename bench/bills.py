@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tollmeter.bill.billed import billed
+from tollmeter.bill.billed import billed, here
 from tollmeter.root import ROOT
 from tollmeter.targets.timer import Words
 
@@ -31,7 +31,8 @@ def main(turns: int) -> None:
         subprocess.run(["gcc-12", "-O2", "-static", ROOT / "tests/faults/crossing.c", "-o", program], check=True)
         for _ in range(turns):
             for one, other, times in PAIRS:
-                first, second = billed([Words(program, (program, mode, str(times))) for mode in (one, other)], BUDGET_S)
+                both = [Words(program, (program, mode, str(times))) for mode in (one, other)]
+                first, second = billed(here(), both, BUDGET_S)
                 predicted = first.savings[0].ns / 1e6 if first.savings else 0.0
                 total = sum(item.ns or 0.0 for item in first.bill.items) / first.bill.cpu.value
                 saved = second.saved

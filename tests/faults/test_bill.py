@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import tollmeter
-from tollmeter.bill.crossings import Crossings, Way, crossings
+from tollmeter.bill.crossings import Crossings, Here, Way, crossings
 from tollmeter.library import places
 from tollmeter.model import Abi
 from tollmeter.report.charts import charts
@@ -27,8 +27,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def runner(own_abi: Abi) -> Path:
-    return bill_runner(places.ROOT, own_abi)
+def runner(own_abi: Abi) -> Here:
+    return Here(bill_runner(places.ROOT, own_abi))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def program(tmp_path_factory: pytest.TempPathFactory, own_compiler: str) -> str:
     return f"{made}"
 
 
-def counted(runner: Path, way: Way, program: str, mode: str, times: int) -> Crossings:
+def counted(runner: Here, way: Way, program: str, mode: str, times: int) -> Crossings:
     """Skips the test where the system does not permit this way to count, with the reason."""
     made = crossings(runner, way, Words(program, (program, mode, str(times))))
     if made.reason:
@@ -62,7 +62,7 @@ def by_name(made: Crossings) -> Counter[str]:
         *(("kernel", mode) for mode in ("bytes", "forks", "pings", "pings_on_one", "maps", "stats")),
     ],
 )
-def test_calls_are_counted_as_strace_counts_them(runner: Path, program: str, way: Way, mode: str) -> None:
+def test_calls_are_counted_as_strace_counts_them(runner: Here, program: str, way: Way, mode: str) -> None:
     """In all processes of the command. strace has no exit_group, since it does not return."""
     if not shutil.which("strace"):
         pytest.skip("strace is not installed")
@@ -74,47 +74,47 @@ def test_calls_are_counted_as_strace_counts_them(runner: Path, program: str, way
     assert ours == {name: count for name, count in theirs.items() if name not in ("total", "exit_group")}
 
 
-def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Path, program: str) -> None:
+def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Here, program: str) -> None:
     names = by_name(counted(runner, "kernel", program, "hands", 500))
     assert names["futex"] >= 2 * 500
     assert names["futex"] < 5 * 500
 
 
-def test_a_question_that_was_asked_before_is_a_repeat(runner: Path, program: str) -> None:
+def test_a_question_that_was_asked_before_is_a_repeat(runner: Here, program: str) -> None:
     made = counted(runner, "kernel", program, "stats", 50)
     (stats,) = [call for call in made.calls if call.name in ("newfstatat", "stat", "statx") and call.count >= 50]
     assert stats.repeats == 49
     assert not any(call.repeats for call in made.calls if call is not stats)
 
 
-def test_events_are_counted_and_windows_are_timed_in_the_kernel(runner: Path, program: str) -> None:
+def test_events_are_counted_and_windows_are_timed_in_the_kernel(runner: Here, program: str) -> None:
     made = counted(runner, "kernel", program, "forks", 5)
     assert (made.events["forks"], made.events["execs"], made.events["exits"]) == (5, 6, 6)
     assert all(call.ns > 0 for call in made.calls if call.count > 4)
     assert sum(call.ns for call in made.calls) < made.wall_ns * (os.cpu_count() or 1)
 
 
-def test_time_in_which_a_call_waits_is_not_its_cost(runner: Path, program: str) -> None:
+def test_time_in_which_a_call_waits_is_not_its_cost(runner: Here, program: str) -> None:
     """wait4 lasts as long as the child, which sleeps for 300 ms."""
     made = counted(runner, "kernel", program, "waits", 300)
     waited = sum(call.ns for call in made.calls if call.name == "wait4")
     assert waited < made.wall_ns / 2 and made.wall_ns > 250e6
 
 
-def test_bytes_are_of_their_size_class(runner: Path, program: str) -> None:
+def test_bytes_are_of_their_size_class(runner: Here, program: str) -> None:
     small, large = (counted(runner, "kernel", program, mode, 8192) for mode in ("bytes", "blocks"))
     assert sum(call.bytes for call in small.calls if call.name == "write" and call.size == 1) == 8192
     assert sum(call.bytes for call in large.calls if call.name == "write" and call.size == 3) == 8192
 
 
-def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Path, program: str) -> None:
+def test_a_user_namespace_is_counted_by_notification_and_says_why(runner: Here, program: str) -> None:
     """Its root has no capability over the kernel: BPF is refused, and the bill names what it takes."""
     namespace = ["unshare", "--user", "--map-root-user"]
     if subprocess.run([*namespace, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no user namespace may be made here")
     answers = []
     for way in ("kernel", "notified"):
-        words = [*namespace, runner, way, "1", program, program, "bytes", "100"]
+        words = [*namespace, runner.path, way, "1", program, program, "bytes", "100"]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         answers.append(json.loads(done.stdout.splitlines()[-1]))
     assert "CAP_BPF" in answers[0]["reason"]

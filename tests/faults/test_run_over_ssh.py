@@ -207,3 +207,20 @@ def await_journal(path: Path) -> None:
     """Until some visits have been made."""
     begun = in_time(lambda: path.is_file() and path.read_bytes().count(b'"k":"end"') > 5)
     assert begun, "the run does not begin"
+
+
+def test_a_bill_is_of_the_commands_of_a_host(person: Person) -> None:
+    """By the process that counts here, in the user's folder there; what is saved is of that target."""
+    kept = person.folder / "kept"
+    given = ["bill", "--target", "ssh:board", "--budget", "1s", "--format", "json"]
+    done = person.toll(*given, "--save", f"{kept}", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=3000")
+    assert done.returncode == 0, done.stderr
+    (made,) = json.loads(done.stdout)
+    counts = {item["name"]: item["count"] for item in made["bill"]["items"]}
+    assert made["bill"]["way"] == "usage" or 3000 <= counts["write"] <= 3010
+    shown = person.toll("show", f"{kept}", "--format", "json")
+    assert {row["target"] for row in json.loads(shown.stdout)["rows"]} == {"ssh:board"}
+    for words, code, part in ((["no-such-command"], 2, "no-such-command"), (["ls", "/none"], 1, "/none")):
+        refused = person.toll(*given, "--", *words)
+        assert refused.returncode == code and part in refused.stderr and refused.stdout == ""
+    assert person.left() == []

@@ -5,7 +5,8 @@
  *
  * WAY: kernel, notified or usage. ANSWER: the descriptor that the answer is written to, one line of JSON. PATH: what is
  * executed; "-NAME-N" in its place does one of `loops` N times, by which the host learns what each costs and what the
- * counting adds. The command's output goes to this process's standard output and error.
+ * counting adds. The command reads nothing, and its output is discarded; where calls are not counted, the end of its
+ * standard error is part of the answer if it failed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -38,10 +39,12 @@ struct answer {
   struct rusage used;
   uint64_t wall_ns;
   int status;
+  char errors[200];              /* the end of what the command wrote there, if it failed */
   double window_ns, counting_ns; /* of getppid, by the very programs that counted: 0 without */
 };
 
 static volatile int not_started;
+static int errors = -1; /* a file in memory for the command's standard error */
 
 /* ---- the command ---- */
 
@@ -169,6 +172,7 @@ static pid_t start_stopped(struct command *command) {
   const pid_t child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (errors >= 0) dup2(errors, STDERR_FILENO);
     syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);
     become(command);
   }
@@ -235,13 +239,24 @@ static const char *count_by_notification(struct command *command, struct answer 
   return NULL;
 }
 
+/* As one line of a JSON string. */
+static void read_errors(char *text, size_t room) {
+  const off_t end = lseek(errors, 0, SEEK_END);
+  const ssize_t got = pread(errors, text, room - 1, end > (off_t)room ? end - (off_t)room + 1 : 0);
+  text[got > 0 ? got : 0] = '\0';
+  for (char *c = text; *c; c++)
+    if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = *c == '\n' && c[1] ? '|' : ' ';
+}
+
 static const char *count_usage(struct command *command, struct answer *answer) {
+  errors = memfd_create("errors", MFD_CLOEXEC);
   const pid_t child = start_stopped(command);
   if (child < 0) return strerror(errno);
   const uint64_t began = toll_clock_ns(CLOCK_MONOTONIC);
   kill(child, SIGCONT);
   finish(child, answer);
   answer->wall_ns = toll_clock_ns(CLOCK_MONOTONIC) - began;
+  if (answer->status && errors >= 0) read_errors(answer->errors, sizeof answer->errors);
   return NULL;
 }
 
@@ -312,6 +327,7 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
           used->ru_stime.tv_sec * 1000000000LL + used->ru_stime.tv_usec * 1000);
   fprintf(to, ",\"minor_faults\":%ld,\"major_faults\":%ld,\"voluntary\":%ld,\"involuntary\":%ld", used->ru_minflt,
           used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw);
+  if (*answer->errors) fprintf(to, ",\"stderr\":\"%s\"", answer->errors);
   fprintf(to, ",\"loop_ns\":%" PRIu64 ",\"loop_faults\":%" PRIu64, loop->ns, loop->faults);
   fprintf(to, ",\"window_ns\":%.3f,\"counting_ns\":%.3f", answer->window_ns, answer->counting_ns);
   put_calls(to, &answer->counts);
@@ -319,12 +335,19 @@ static void put_answer(FILE *to, const char *reason, const struct answer *answer
   fprintf(to, "}\n");
 }
 
+/* What it is written to, which the command does not have; standard input and output lead nowhere. */
+static FILE *answer_to(int asked) {
+  const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC), answer = fcntl(asked, F_DUPFD_CLOEXEC, 3);
+  fcntl(asked, F_SETFD, FD_CLOEXEC);
+  for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) dup2(nowhere, i);
+  return fdopen(answer, "w");
+}
+
 int main(int count, char **words) {
   static struct answer answer;
   if (count < 5) return 2;
-  FILE *to = fdopen(atoi(words[2]), "w");
+  FILE *to = answer_to(atoi(words[2]));
   if (!to) return 2;
-  fcntl(fileno(to), F_SETFD, FD_CLOEXEC);
   loop = mmap(NULL, sizeof *loop, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (loop == MAP_FAILED) return 2;
   signal(SIGINT, SIG_IGN); /* of a terminal it reaches the command too, whose end is waited for */

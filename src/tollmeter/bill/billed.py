@@ -3,24 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
 import msgspec
 
 from tollmeter.bill.calibration import Calibration, calibrated, combined
-from tollmeter.bill.crossings import WAYS, Crossings, Way, crossings, of_process
-from tollmeter.bill.items import Bill, Usage, bill, estimated, items
+from tollmeter.bill.crossings import WAYS, Crossings, Here, Runner, There, Way, crossings, of_process
+from tollmeter.bill.items import Bill, bill, estimated, items
 from tollmeter.bill.savings import Saving, savings
 from tollmeter.experiment.precision import Estimate, Scatter, in_plain_numbers
 from tollmeter.library import places
-from tollmeter.library.timed import executable
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Record
-from tollmeter.targets.timer import Ran, Timer, Words
-from tollmeter.toolchain.abis import find
+from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.timer import Words
+from tollmeter.targets.ways import LOCAL
+from tollmeter.toolchain.abis import find, for_cpu
 from tollmeter.toolchain.workload_build import bill_runner
 
 LEAST_RUNS, MOST_RUNS = 3, 20
@@ -36,16 +38,17 @@ class Billed(Record, frozen=True):
 
     bill: Bill
     savings: tuple[Saving, ...]
-    clean: tuple[Usage, ...] = ()
+    clean: tuple[Crossings, ...] = ()
     counted: tuple[Crossings, ...] = ()
     trials: tuple[Calibration, ...] = ()
     saved: Estimate | None = None
 
 
-def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[Way] = WAYS) -> tuple[Billed, ...]:
+def billed(
+    runner: Runner, several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[Way] = WAYS
+) -> tuple[Billed, ...]:
     """A bill for each command. ways: to count, the best first. Raises Failure: 1 if a command fails, 5 if nothing can
     be started."""
-    runner, timer = _executables()
     way, why, first = _first_counted(runner, several, ways)
     is_once = way != "kernel" or any(crossed.wall_ns > _LONG_NS for crossed in first)
     counted = [[crossed] if is_once else list[Crossings]() for crossed in first]
@@ -58,7 +61,7 @@ def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[
             for words, of_command in () if is_once else zip(several, counted, strict=True):
                 of_command.append(crossings(runner, way, words))
 
-    clean = _clean_runs(timer, several, budget_s, count)
+    clean = _clean_runs(runner, several, budget_s, count)
     calibration = combined(trials, [one for of_command in counted for one in of_command])
     made: list[Billed] = []
     for words, runs, crossed in zip(several, clean, counted, strict=True):
@@ -71,7 +74,7 @@ def billed(several: Sequence[Words], budget_s: float = BUDGET_S, ways: Sequence[
 
 
 def _middle_first(
-    runs: Sequence[Ran], counted: Sequence[Crossings], calibration: Calibration, way: Way
+    runs: Sequence[Crossings], counted: Sequence[Crossings], calibration: Calibration, way: Way
 ) -> list[tuple[Crossings, Calibration]]:
     """Counted runs with their calibrations, each for the state of the core that the clean runs had on the whole: by the
     clean run beside it. First the one whose items have the middle sum."""
@@ -89,7 +92,7 @@ def billed_process(process: int, seconds: float) -> Billed:
     permit BPF, since nothing else sees a process that runs already."""
     if not Path(f"/proc/{process}").is_dir():
         raise Failure(f"there is no process {process}")
-    runner, _ = _executables()
+    runner = here()
     crossed = of_process(runner, process, seconds)
     if crossed.reason:
         raise Failure(f"a running process is counted by BPF alone: {crossed.reason}", 5)
@@ -103,39 +106,60 @@ def billed_process(process: int, seconds: float) -> Billed:
     return Billed(one, savings(one, crossed), (crossed,), (crossed,), (calibration,))
 
 
-def _executables() -> tuple[Path, Path]:
+@contextlib.contextmanager
+def runner_of(target: str) -> Iterator[Runner]:
+    """target: local, or ssh:HOST. Raises Failure: 2 for another one, 5 where nothing can be started."""
+    kind, _, host = target.partition(":")
+    if target == LOCAL:
+        yield here()
+    elif kind == "ssh":
+        with contextlib.closing(Ssh(host)) as machine:
+            yield there(machine)
+    else:
+        raise Failure(f"a bill is of commands on this machine or on ssh:HOST, and {target} starts probes alone")
+
+
+def here() -> Here:
     catalog = places.made_ready([], [], ProbeRequest([]))
-    abi = find(places.ROOT).abis[catalog.abis[0]]
-    return bill_runner(places.ROOT, abi), executable(catalog)
+    return Here(bill_runner(places.ROOT, find(places.ROOT).abis[catalog.abis[0]]))
+
+
+def there(host: Ssh) -> There:
+    """With the first ABI of the host's CPU that can be built here. Raises Failure (5) where there is none."""
+    machine, why = host.architecture(), ""
+    for abi in for_cpu(find(places.ROOT).abis.values(), machine):
+        try:
+            return There(host, bill_runner(places.ROOT, abi))
+        except Failure as failure:
+            why = why or f": {failure.sentence}"
+    raise Failure(f"the process that counts is built for no ABI of {machine or host.name}{why}", 5)
 
 
 def _clean_runs(
-    timer: Path, several: Sequence[Words], budget_s: float, beside: Callable[[int], None]
-) -> list[list[Ran]]:
+    runner: Runner, several: Sequence[Words], budget_s: float, beside: Callable[[int], None]
+) -> list[list[Crossings]]:
     """Runs of each command without counting, forth in one round and back in the next (ABBA). The first run of each
     warms caches, and is left out. beside: called after each later round with its number; its time is no part of the
     budget. Raises Failure (1) where a command fails."""
-    runs: list[list[Ran]] = [[] for _ in several]
+    runs: list[list[Crossings]] = [[] for _ in several]
     began = time.monotonic()
-    with Timer(timer, several, "", "") as process:
-        places_of = range(len(several))
-        for turn in range(MOST_RUNS + 1):
-            for place in places_of if turn % 2 == 0 else reversed(places_of):
-                ran = process.run(place)
-                if ran.failure:
-                    raise Failure(f"{' '.join(several[place].words)} failed: {ran.failure}", 1)
-                if turn:
-                    runs[place].append(ran)
-            elapsed = time.monotonic() - began
+    for turn in range(MOST_RUNS + 1):
+        for place in range(len(several)) if turn % 2 == 0 else reversed(range(len(several))):
+            ran = crossings(runner, "usage", several[place])
+            if ran.failure:
+                raise Failure(f"{' '.join(several[place].words)} failed: {ran.failure}", 1)
             if turn:
-                beside(turn)
-                began = time.monotonic() - elapsed
-            if turn >= LEAST_RUNS and elapsed * (turn + 2) / (turn + 1) > budget_s:
-                break
+                runs[place].append(ran)
+        elapsed = time.monotonic() - began
+        if turn:
+            beside(turn)
+            began = time.monotonic() - elapsed
+        if turn >= LEAST_RUNS and elapsed * (turn + 2) / (turn + 1) > budget_s:
+            break
     return runs
 
 
-def _first_counted(runner: Path, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
+def _first_counted(runner: Runner, several: Sequence[Words], ways: Sequence[Way]) -> tuple[Way, str, list[Crossings]]:
     """A counted run of each, in the first way that the system permits; the reasons of those that it does not."""
     reasons: list[str] = []
     for way in ways:
@@ -147,7 +171,7 @@ def _first_counted(runner: Path, several: Sequence[Words], ways: Sequence[Way]) 
     raise Failure(f"the command cannot be counted: {'; '.join(reasons)}", 5)
 
 
-def _saved(first: Sequence[Ran], other: Sequence[Ran]) -> Estimate:
+def _saved(first: Sequence[Crossings], other: Sequence[Crossings]) -> Estimate:
     """Of runs of one round."""
     differences = [float(one.cpu_ns - two.cpu_ns) for one, two in zip(first, other, strict=True)]
     around = estimated([run.cpu_ns for run in first]).value

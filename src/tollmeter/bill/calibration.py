@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 import msgspec
 
-from tollmeter.bill.crossings import Crossings, Way, crossings
+from tollmeter.bill.crossings import Crossings, Runner, Way, crossings
 from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
@@ -49,7 +48,7 @@ def combined(trials: Sequence[Calibration], counted: Sequence[Crossings]) -> Cal
     return msgspec.convert({**middle, "toll_ns": toll_ns, "window_ns": window_ns}, Calibration)
 
 
-def calibrated(runner: Path, way: Way, *, forks: bool = True) -> Calibration:
+def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
     """One short trial. forks: whether processes are started. Raises Failure as `crossings`."""
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
@@ -66,5 +65,5 @@ def _window(counted: Crossings, *names: str) -> float:
     return next(call.ns / call.count for call in counted.calls if call.name in names)
 
 
-def _loop(runner: Path, way: Way, what: str, count: int) -> Crossings:
+def _loop(runner: Runner, way: Way, what: str, count: int) -> Crossings:
     return crossings(runner, way, Words(f"-{what}-{count}", (what,)))

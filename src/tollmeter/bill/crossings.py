@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command once and counts what it crosses, by the process probes/runtime/crossings/."""
+"""Runs a command once and counts what it crosses, by the process probes/runtime/crossings/, here or on a host."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from tollmeter import commands
 from tollmeter.model import Failure, Record
-from tollmeter.targets.timer import Words
+from tollmeter.targets.ssh import Ssh
+from tollmeter.targets.timer import Words, why_failed
 
 Way = Literal["kernel", "notified", "usage"]
 """How calls are counted: by BPF programs, which time them too; by seccomp notification; not at all, so that only what
@@ -40,8 +42,9 @@ class CallCount(Record, frozen=True):
 
 class Crossings(Record, frozen=True):
     """What one run crossed. reason: why it could not be counted; empty where it was. error: errno of a command that did
-    not start. status: as wait(2) reports it. loop_ns, loop_faults: of a loop of the runner's own, else 0.
-    window_ns, counting_ns: of getppid, counted by the same programs, its window and its CPU time; 0 if not timed."""
+    not start. status: as wait(2) reports it. stderr: its end, of a command that failed and was not counted. loop_ns,
+    loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted by the same
+    programs, its window and its CPU time; 0 if not timed."""
 
     reason: str
     error: int
@@ -59,6 +62,12 @@ class Crossings(Record, frozen=True):
     loop_faults: int = 0
     window_ns: float = 0.0
     counting_ns: float = 0.0
+    stderr: str = ""
+
+    @property
+    def failure(self) -> str:
+        """How the command failed; empty where it did not."""
+        return why_failed(self.error, self.status, self.wall_ns, self.stderr.replace("|", "\n"))
 
     @property
     def cpu_ns(self) -> int:
@@ -69,33 +78,65 @@ class Crossings(Record, frozen=True):
         return sum(call.count for call in self.calls)
 
 
-def crossings(runner: Path, way: Way, words: Words) -> Crossings:
+class Runner(Protocol):
+    """Starts the process that counts, where the commands are."""
+
+    def answer(self, way: str, words: Sequence[str]) -> bytes:
+        """What it says of one run. words: the path that is executed, and the command's own. Raises Failure."""
+
+
+class Here(NamedTuple):
+    """On this machine. path: of the executable."""
+
+    path: Path
+
+    def answer(self, way: str, words: Sequence[str]) -> bytes:
+        ours, theirs = os.pipe()
+        with open(ours, "rb") as answers:  # noqa: PTH123  a descriptor
+            try:
+                process = commands.start("typed", [self.path, way, str(theirs), *words], pass_fds=[theirs])
+            except OSError as error:
+                raise Failure(f"the command cannot be passed on: {error.strerror}", 2) from error
+            finally:
+                os.close(theirs)
+            try:
+                return answers.read()
+            finally:
+                process.kill()
+                process.wait()
+
+
+class There(NamedTuple):
+    """On a host, where the executable is copied to, in its user's folder and with the user's environment."""
+
+    host: Ssh
+    path: Path
+
+    def answer(self, way: str, words: Sequence[str]) -> bytes:
+        path, *own = words
+        is_command = not (path.startswith("-") or way == RUNNING)
+        find = f"found=$(command -v {shlex.quote(path)}) || exit {_NOT_FOUND}" if is_command else ":"
+        given = [shlex.quote(way), "1", '"$found"' if is_command else shlex.quote(path), shlex.join(own)]
+        done = self.host.with_copy(f"{self.path}", f'{find}\n"$copy" {" ".join(given)}')
+        if done.returncode == _NOT_FOUND:
+            raise Failure(f"{self.host.name} has no command {path!r}")
+        return done.stdout
+
+
+RUNNING, _NOT_FOUND = "running", 127
+
+
+def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
     """One run of a command. Its output is discarded. Raises Failure (5) if the runner ends without an answer."""
-    return _answer(runner, [way], [words.path, *words.words])
+    return _read(runner.answer(way, [words.path, *words.words]))
 
 
-def of_process(runner: Path, process: int, seconds: float) -> Crossings:
+def of_process(runner: Runner, process: int, seconds: float) -> Crossings:
     """What a running process crosses in so many seconds. Raises Failure (5), and 2 where there is no such process."""
-    return _answer(runner, ["running"], [str(process), str(round(seconds * 1000))])
+    return _read(runner.answer(RUNNING, [str(process), str(round(seconds * 1000))]))
 
 
-def _answer(runner: Path, way: Sequence[str], words: Sequence[str]) -> Crossings:
-    ours, theirs = os.pipe()
-    with open(ours, "rb") as answers:  # noqa: PTH123  a descriptor
-        try:
-            process = commands.start(
-                "typed", [runner, *way, str(theirs), *words], stdin=commands.DEVNULL, stdout=commands.DEVNULL,
-                stderr=commands.DEVNULL, pass_fds=[theirs],
-            )  # fmt: skip
-        except OSError as error:
-            raise Failure(f"the command cannot be passed on: {error.strerror}", 2) from error
-        finally:
-            os.close(theirs)
-        try:
-            answer = answers.read()
-        finally:
-            process.kill()
-            process.wait()
+def _read(answer: bytes) -> Crossings:
     if not answer.strip():
         raise Failure("the process that counts crossings ended without an answer", 5)
     return msgspec.json.decode(answer, type=Crossings)

@@ -11,10 +11,6 @@ from tollmeter.bill.calibration import Calibration
 from tollmeter.bill.crossings import CallCount, Crossings, Way
 from tollmeter.experiment.precision import Estimate, Scatter, estimate
 from tollmeter.model import Charge, Record
-from tollmeter.targets.timer import Ran
-
-Usage = Ran | Crossings
-"""What the kernel accounts to one run."""
 
 READS = frozenset({"read", "pread64", "readv", "preadv", "preadv2", "recvfrom", "recvmsg"})
 WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "pwritev2", "sendto", "sendmsg"})
@@ -52,7 +48,7 @@ class Bill(Record, frozen=True):
 
 
 def bill(
-    command: str, clean: Sequence[Usage], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
+    command: str, clean: Sequence[Crossings], counted: Crossings, calibration: Calibration, *, way: Way, why: str = ""
 ) -> Bill:
     """clean: runs that were not counted; at least one."""
     cpu, wall = estimated([run.cpu_ns for run in clean]), estimated([run.wall_ns for run in clean])
@@ -65,7 +61,7 @@ def bill(
     )  # fmt: skip
 
 
-def items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
+def items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration, way: Way) -> tuple[Charge, ...]:
     """Of one counted run, most expensive first."""
     made = (*_call_items(counted, way, calibration), *_fault_items(counted, clean, calibration))
     return tuple(sorted(made, key=lambda item: (-(item.ns or 0.0), -item.count)))
@@ -93,7 +89,7 @@ def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Itera
         )  # fmt: skip
 
 
-def _fault_items(counted: Crossings, clean: Sequence[Usage], calibration: Calibration) -> Iterator[Charge]:
+def _fault_items(counted: Crossings, clean: Sequence[Crossings], calibration: Calibration) -> Iterator[Charge]:
     """Faults in user mode: those inside a system call are in its time. They are counted, and priced by their kind."""
     toll_ns = calibration.toll_ns
     kinds = [(name, counted.events.get(event, 0), getattr(calibration, price), bound)
@@ -107,5 +103,5 @@ def _fault_items(counted: Crossings, clean: Sequence[Usage], calibration: Calibr
             yield Charge(name, count, count * each_ns, count * min(toll_ns, each_ns), bound=bound)
 
 
-def _middle(runs: Sequence[Usage], name: str) -> int:
+def _middle(runs: Sequence[Crossings], name: str) -> int:
     return int(median(getattr(run, name) for run in runs))

@@ -15,8 +15,10 @@ import msgspec
 from tollmeter import protocol
 from tollmeter.bill.billed import Billed
 from tollmeter.bill.items import items
-from tollmeter.library.prepare import sealed_head
+from tollmeter.library import places
+from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.timed import base_of_commands
+from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Metric, Parameter, Point, Probe, Suite, Visit
 from tollmeter.numbers.meanings import BILLED
 from tollmeter.report.timed import COMMAND, IN_ALL, ITEM, TOLL
@@ -34,9 +36,13 @@ METRICS = (
 Gauges = Mapping[str, float | None]
 
 
-def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds: float) -> None:
-    """words: of the command line. seconds: that measuring took. Raises Failure where the folder cannot be written."""
+def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds: float, target: str = LOCAL) -> None:
+    """words: of the command line. seconds: that measuring took. target: where the commands ran. Raises Failure where
+    the folder cannot be written."""
     base = base_of_commands()
+    if target != LOCAL:
+        machine, reading = machine_of(places.made_ready([], [target], ProbeRequest([])), [target])
+        base = base._replace(machine=machine, clock=reading)
     values = [visited for billed in several for visited in _values(billed)]
     probe = Probe(
         probe=PROBE, question=_QUESTION, revision=1, metrics=METRICS,
@@ -54,7 +60,7 @@ def save(several: Sequence[Billed], folder: Path, words: Sequence[str], seconds:
     clock = {"k": "clock", **msgspec.to_builtins(base.clock)}
     with Journal.create(folder, request, sealed_head(base.machine, base.clock, [probe], [build])) as journal:
         for place, (command, item, number, gauges) in enumerate(values):
-            point = Point(probe=PROBE, abi=base.abi, target=LOCAL, parameters=((COMMAND, command), (ITEM, item)))
+            point = Point(probe=PROBE, abi=base.abi, target=target, parameters=((COMMAND, command), (ITEM, item)))
             visit = Visit(
                 id=place, point=point, round=number, cpus=(), samples=1, sample_ns=0, seed=place + 1, deadline_ms=0
             )

@@ -30,6 +30,7 @@ def bill(
     for_: Annotated[str, typer.Option("--for", help="how long to count a running process")] = "10s",
     way: Annotated[str, typer.Option(help="kernel, notified or usage [the best that is permitted]")] = "",
     budget: Annotated[str | None, typer.Option(help="wall time of the clean runs [10s]")] = None,
+    target: Annotated[str, typer.Option(help="where the commands are: local, ssh:HOST")] = "local",
     save: Annotated[Path | None, typer.Option(help="a new run folder, for show, report, compare, export")] = None,
     form: Annotated[str, typer.Option("--format", help="table, json")] = "table",
 ) -> None:
@@ -38,14 +39,17 @@ def bill(
     from tollmeter.library import places
 
     check_known("format", form, ("table", "json"))
-    if process is not None and (command or try_):
-        raise Failure("--pid counts a process that runs: no command is started beside it")
+    if process is not None and (command or try_ or target != "local"):
+        raise Failure("--pid counts a process that runs on this machine: no command is started beside it")
     began = time.monotonic()
-    billed = _of_process(process, for_) if process is not None else _of_commands(command or [], try_, way, budget)
+    if process is not None:
+        billed = _of_process(process, for_)
+    else:
+        billed = _of_commands(command or [], try_, way, budget, target)
     if save:
         from tollmeter.bill.saved import save as keep
 
-        keep(billed, save, sys.argv[2:], time.monotonic() - began)
+        keep(billed, save, sys.argv[2:], time.monotonic() - began, target)
         places.remember(save)
     if form == "json":
         write_json(billed)
@@ -60,22 +64,27 @@ def _of_process(process: int, for_: str) -> tuple[Billed, ...]:
     return (billed_process(process, seconds(for_)),)
 
 
-def _of_commands(command: list[str], try_: str, way: str, budget: str | None) -> tuple[Billed, ...]:
-    from tollmeter.bill.billed import BUDGET_S, billed
+def _of_commands(command: list[str], try_: str, way: str, budget: str | None, target: str) -> tuple[Billed, ...]:
+    from tollmeter.bill.billed import BUDGET_S, billed, runner_of
     from tollmeter.bill.crossings import WAYS
     from tollmeter.catalog import check_known
     from tollmeter.library.options import seconds
     from tollmeter.library.typed_commands import NO_SHELL, words_of
+    from tollmeter.targets.timer import Words
 
     if way:
         check_known("way", way, WAYS)
     typed = _several(command)
     if try_ and len(typed) > 1:
         raise Failure("--try is for one command: `toll bill --try 'B' -- A`, or `toll bill -- A -- B`")
-    several = [words_of(shlex.join(words), NO_SHELL)[0] for words in typed]
+    if target == "local":
+        several = [words_of(shlex.join(words), NO_SHELL)[0] for words in typed]
+    else:
+        several = [Words(words[0], tuple(words)) for words in typed]
     several += [words_of(try_, None)[0]] if try_ else []
     ways = [one for one in WAYS if way in ("", one)]
-    return billed(several, seconds(budget) if budget else BUDGET_S, ways)
+    with runner_of(target) as runner:
+        return billed(runner, several, seconds(budget) if budget else BUDGET_S, ways)
 
 
 def _several(words: list[str]) -> list[list[str]]:

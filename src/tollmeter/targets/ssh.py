@@ -165,7 +165,7 @@ class Connection:
 
 # ---- the target ------------------------------------------------------------------------------------------------------
 
-_GRACE_S = 10.0
+_GRACE_S, _A_DAY_S = 10.0, 86_400.0
 _MOST_BLOCKS = 40_000
 """Of 512 bytes, in the file that takes what a probe prints: more than the host would read."""
 
@@ -191,6 +191,12 @@ rm -f "$group" "$folder"/probe; done 2> /dev/null"""
 # sshd's environment has this machine's own address, as the peer reaches it.
 _SERVE = """printf 'address %s\\n' "$(set -- $SSH_CONNECTION; echo "$3")"
 exec env -i PATH="$PATH" LC_ALL=C TOLL_SERVE=1 {there}"""
+
+# A script of the host's own in the user's folder, with the user's environment.
+_WITH_COPY = """: > {folder}/group.$$ && [ ! -e {folder}/closed ] || exit 1
+copy={there}; (
+{script}
+); status=$?; rm -f {folder}/group.$$; exit $status"""
 
 _CLOSE = f': > "$folder"/closed; {_END}'
 
@@ -240,6 +246,17 @@ class Ssh(Asking):
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), commands.PIPE)
         command = self._connection.command(script)
         return commands.start("typed", command, env=self._connection.environment, start_new_session=True, **pipes)
+
+    def with_copy(self, executable: str, script: str) -> commands.CompletedProcess[bytes]:
+        """Runs a script there, as long as it takes; "$copy" is the executable's copy. Raises Failure where the other
+        machine cannot be reached, or cannot run it."""
+        there = self._copy_of(executable)
+        text = _WITH_COPY.format(folder=shlex.quote(f"{Path(there).parent}"), there=shlex.quote(there), script=script)
+        return self._connection.run(text, b"", _A_DAY_S)
+
+    def architecture(self) -> str:
+        """As `uname -m` says it there. Raises Failure where it cannot be reached."""
+        return str(clean(self._connection.run("uname -m", b"", self.asking_s).stdout.decode(errors="replace"))).strip()
 
     def close(self) -> None:
         """Removes the folder there, and ends the connection."""

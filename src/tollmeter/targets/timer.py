@@ -67,16 +67,21 @@ class Ran(NamedTuple):
     @property
     def failure(self) -> str:
         """How it failed; empty where it did not."""
-        if self.error == errno.ETIMEDOUT:
-            return f"it was ended after {self.wall_ns / 1e9:.3g} s, the limit of one run"
-        if self.error:
-            return f"it cannot be executed: {os.strerror(self.error)}"
-        if not self.status:
-            return ""
-        if os.WIFSIGNALED(self.status):
-            return f"signal {os.WTERMSIG(self.status)} ended it"
-        lines = self.stderr.strip().splitlines()
-        return f"exit status {os.WEXITSTATUS(self.status)}{f': {lines[-1]}' if lines else ''}"
+        return why_failed(self.error, self.status, self.wall_ns, self.stderr)
+
+
+def why_failed(error: int, status: int, wall_ns: int, stderr: str) -> str:
+    """How a run failed, by the fields of `Ran`; empty where it did not."""
+    if error == errno.ETIMEDOUT:
+        return f"it was ended after {wall_ns / 1e9:.3g} s, the limit of one run"
+    if error:
+        return f"it cannot be executed: {os.strerror(error)}"
+    if not status:
+        return ""
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)} ended it"
+    lines = stderr.strip().splitlines()
+    return f"exit status {os.WEXITSTATUS(status)}{f': {lines[-1]}' if lines else ''}"
 
 
 class Timer:
