@@ -84,6 +84,19 @@ def test_a_run_is_not_called_quiet_in_which_a_finding_names_a_disturbance(
     assert [finding.name for finding in index.findings] == ["machine.time_is_stolen"] * bool(every)
 
 
+@pytest.mark.parametrize(("factor", "status"), [(1.0, "ok"), (0.5, "unstable")])
+def test_a_row_in_half_of_its_time_has_no_number(tmp_path: Path, factor: float, status: str) -> None:
+    def plant(told: list[Stream]) -> None:
+        for record in of("probe", told[0]):
+            record["pauses"] = False
+        for place, stream in enumerate(visits(told)):
+            if stream[0]["probe"] == "kernel.enter_syscall":
+                scaled(factor, place)(told)
+
+    rows = opened(tmp_path, "01", plant).index.rows
+    assert {row.status for row in rows if row.probe == "kernel.enter_syscall"} == {status}
+
+
 # ---- plants ----------------------------------------------------------------------------------------------------------
 
 

@@ -74,7 +74,9 @@ LEAST_CALM = 3
 MOST_FASTER = 64
 """Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
 near."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 0.5, 1.5
+LEAST_BROKEN = 2
+"""Visits of a point."""
+MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 1.5
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
@@ -226,7 +228,7 @@ def _of_samples(told: Recorded) -> Places:
         chains.append((some, _unchained(taken)))
         for name, keys in _series(some, taken, is_fine):
             series[name].append(keys)
-    yield from _unaccounted(beside)
+    yield from _unaccounted(told.outcomes, beside)
     yield from _in_order(told, spans)
     yield from _alike(told, costs)
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
@@ -433,12 +435,20 @@ def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tup
             yield place, beside, batches
 
 
-def _unaccounted(beside: Sequence[tuple[int, float, float]]) -> Places:
+def _unaccounted(outcomes: Sequence[Outcome], beside: Sequence[tuple[int, float, float]]) -> Places:
+    """A point of which most visits that can be judged are odd has no other that is known to be sound."""
     if len(beside) < LEAST_BURSTS:
         return
     usual, share = median(rest for _, rest, _ in beside), median(rest / batches for _, rest, batches in beside)
-    for place, rest, batches in beside:
-        if share > MOST_REST or rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual:
+    odd = {
+        place
+        for place, rest, batches in beside
+        if share > MOST_REST or rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual
+    }
+    judged = Counter(outcomes[place].point for place, _, _ in beside)
+    broken = Counter(outcomes[place].point for place in odd)
+    for place, visit in enumerate(outcomes):
+        if place in odd or (broken[visit.point] >= LEAST_BROKEN and 2 * broken[visit.point] > judged[visit.point]):
             yield place, TIME_IS_ACCOUNTED
 
 
