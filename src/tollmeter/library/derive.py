@@ -51,7 +51,8 @@ the load is not known."""
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
-    return _kept(folder, _fingerprint(folder)) or open_run(folder).index
+    made_of = _fingerprint(folder)
+    return _kept(folder, made_of) or _made(folder, read_request(folder), made_of).index
 
 
 def open_run(folder: Path) -> Results:
@@ -62,6 +63,10 @@ def open_run(folder: Path) -> Results:
     kept = _kept(folder, made_of)
     if kept is not None:
         return _results(opening(folder), Visits(folder, _meant(request)), request, kept)
+    return _made(folder, request, made_of)
+
+
+def _made(folder: Path, request: Request, made_of: str) -> Results:
     results = make(read(folder), request, folder)
     index.save(folder, made_of, results.index)
     return results

@@ -19,7 +19,7 @@ from tollmeter.protocol.framing import (
     sealed,
 )
 from tollmeter.protocol.line_marks import MARK, NotTimed, Stamp, retimed
-from tollmeter.protocol.reading import Head, Outcomes, clean, clean_suite, description, head, outcome
+from tollmeter.protocol.reading import Head, Outcomes, clean, clean_json, clean_suite, description, head, outcome
 from tollmeter.protocol.visits import Trouble, closed, refused, reported, words
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Trouble",
     "check_order",
     "clean",
+    "clean_json",
     "clean_suite",
     "closed",
     "description",

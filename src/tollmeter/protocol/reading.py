@@ -145,6 +145,13 @@ def clean(value: Any, kept: str = "") -> Any:
     return value
 
 
+def clean_json(text: str) -> Any:
+    """What a JSON text says, cleaned. Where neither an escape nor such a character is in it, nothing of it is looked at
+    again: of 10,000 small indexes that took a third of the time."""
+    value = msgspec.json.decode(text)
+    return clean(value) if "\\" in text or _UNSAFE.search(text) else value
+
+
 def clean_suite(table: dict[str, Any]) -> dict[str, Any]:
     """The same of a suite's file: the words of its workloads' commands are for programs, and keep their line breaks."""
     commands = clean(table.get("workload", []), "\n\t")

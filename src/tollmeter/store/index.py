@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import UnionType
@@ -38,7 +38,7 @@ from tollmeter.model import (
     Study,
     Toll,
 )
-from tollmeter.protocol import clean
+from tollmeter.protocol import clean, clean_json
 from tollmeter.store.document import complaints
 from tollmeter.store.request import KEPT as PROFILES
 from tollmeter.version import VERSION
@@ -88,9 +88,7 @@ def fingerprint(folder: Path) -> str:
         digest.update(content.digest())
     with contextlib.suppress(FileNotFoundError), open_regular(folder / PROFILES) as file:
         digest.update(hashlib.sha256(file.read()).digest())
-    for path in _sources():
-        status = path.stat()
-        digest.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    digest.update(_code())
     return digest.hexdigest()
 
 
@@ -132,7 +130,7 @@ def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
         **_documents(db, "run", "machine"),
         rows=_records(db, "rows", Row, _OF_TOLLS if of_tolls else "WHERE probe GLOB ?", () if of_tolls else (probes,)),
         levels=_records(db, "levels", Level) if of_tolls else (),
-        tolls=tuple((*map(clean, words), clean(msgspec.json.decode(parameters)))
+        tolls=tuple((*map(clean, words), clean_json(parameters))
                     for *words, parameters in db.execute(_TOLLS)) if of_tolls else (),
     )  # fmt: skip
 
@@ -150,9 +148,15 @@ def save(folder: Path, made_of: str, index: Index) -> None:
 
 
 @cache
-def _sources() -> tuple[Path, ...]:
+def _code() -> bytes:
+    """Of the files that derive, looked at once: this process has read them already."""
+    seen = ((path.name, path.stat()) for path in _sources())
+    return "".join(f"{name} {status.st_size} {status.st_mtime_ns}\n" for name, status in seen).encode()
+
+
+def _sources() -> Iterator[Path]:
     package = Path(__file__).parents[1]
-    return tuple(path for name in _DERIVING for path in sorted((package / name).glob("**/*.py")))
+    return (path for name in _DERIVING for path in sorted((package / name).glob("**/*.py")))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -207,7 +211,7 @@ def _index(db: sqlite3.Connection) -> Index:
 def _documents(db: sqlite3.Connection, *names: str) -> dict[str, Any]:
     """Raises LookupError where one is missing."""
     texts = dict(db.execute(f"SELECT * FROM documents WHERE name IN ({', '.join('?' * len(names))})", names))
-    return {name: msgspec.convert(clean(msgspec.json.decode(texts[name])), _DOCUMENTS[name]) for name in names}
+    return {name: msgspec.convert(clean_json(texts[name]), _DOCUMENTS[name]) for name in names}
 
 
 def _records(
@@ -217,10 +221,10 @@ def _records(
     rows = db.execute(f"SELECT {', '.join(map(_quoted, columns))} FROM {table} {where} ORDER BY rowid", values)
 
     def read(name: str, cell: Any) -> Any:
-        return msgspec.json.decode(cell) if name in nested and cell is not None else cell
+        return clean_json(cell) if name in nested and cell is not None else clean(cell)
 
     tables = ({name: read(name, cell) for name, cell in zip(columns, cells, strict=True)} for cells in rows)
-    return tuple(msgspec.convert(clean(table), form) for table in tables)
+    return tuple(msgspec.convert(table, form) for table in tables)
 
 
 @cache
