@@ -98,6 +98,23 @@ def test_it_listens_on_the_loopback_alone_and_only_reads(server: serving.Server,
     assert failure.value.exit_code == 5
 
 
+def test_a_list_is_of_a_part_of_many_runs_and_waits_for_no_page(
+    server: serving.Server, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10,000 runs took 40 s to list, at each request, and after every page that was asked for before."""
+    opened: list[Path] = []
+    monkeypatch.setattr(serving, "LISTED", 2)
+    monkeypatch.setattr(serving.places, "run_folders", lambda: [run.with_name(f"r{at}") for at in range(5)])
+    monkeypatch.setattr(serving, "_line", lambda folder: opened.append(folder) or f"<tr><td>{folder.name}")
+    parts = [asked(server, f"/{server.token}/?from={begin}")[1] for begin in ("0", "3", "4", "x", "99")]
+    assert [re.findall("<tr><td>(r[0-9])", part) for part in parts] == [
+        ["r4", "r3"], ["r2", "r1"], ["r0"], ["r4", "r3"], ["r4", "r3"],
+    ]  # fmt: skip
+    assert ["from=2" in part for part in parts] == [True, False, True, True, True] and len(opened) == 9
+    with server._making:
+        assert asked(server, f"/{server.token}/")[1] == parts[0]
+
+
 def test_a_run_that_is_measured_is_renewed(server: serving.Server, run: Path) -> None:
     with (run / NAME).open("r+b") as journal:
         fcntl.flock(journal, fcntl.LOCK_EX)

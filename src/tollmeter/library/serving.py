@@ -9,7 +9,7 @@ import html
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +32,8 @@ KIND = "text/html; charset=utf-8"
 LIST = "body {display:block} td {white-space:normal; overflow-wrap:anywhere} td:is(:nth-child(2), :nth-child(3)) "
 LIST += "{min-width:9rem}"
 """A list has no contents beside it. A run is named after its probes, without a blank."""
+LISTED = 200
+"""Runs in a page of the list: 10,000 lines took 40 s to make."""
 COLUMNS = {"load": "memory latency", "read": "memory read", "call": "system call"}
 
 
@@ -44,6 +46,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int, token: str | None = None) -> None:
         """Raises Failure (5) where the port is taken."""
         self.token = token or secrets.token_urlsafe(TOKEN_BYTES)
+        self._lists: dict[int, bytes] = {}
         self._kept: dict[tuple[Path, ...], tuple[list[tuple[float, bool]], bytes]] = {}
         self._making = threading.Lock()
         try:
@@ -72,9 +75,14 @@ class Server(ThreadingHTTPServer):
                 self._kept[folders] = kept = stamps, text.encode()
         return kept[1]
 
-    def listed(self) -> bytes:
-        with self._making:
-            return _list_of_runs().encode()
+    def listed(self, folders: Sequence[Path], begin: int) -> bytes:
+        """The lines of a part of all runs. While a page is made it is the list that was shown last."""
+        if self._making.acquire(blocking=begin not in self._lists):
+            try:
+                self._lists[begin] = _list_of_runs(folders, begin).encode()
+            finally:
+                self._making.release()
+        return self._lists[begin]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -100,12 +108,19 @@ class Handler(BaseHTTPRequestHandler):
         elif ticked and not name:
             self._runs(*ticked)
         elif not name:
-            is_renewed = any(map(_is_measured, places.run_folders()))
-            self._answer(HTTPStatus.OK, self.server.listed(), KIND, is_renewed=is_renewed)
+            self._list(parse_qs(asked.query).get("from", ["0"])[0])
         else:
             self._runs(unquote(name))
 
     do_HEAD = do_GET  # noqa: N815
+
+    def _list(self, begin: str) -> None:
+        """Of the newest runs, or those that follow as many."""
+        every = places.run_folders()[::-1]
+        first = int(begin) // LISTED * LISTED if begin.isascii() and begin.isdigit() and len(begin) < 9 else 0
+        folders = every[first : first + LISTED]
+        listed = self.server.listed(every, first if folders else 0)
+        self._answer(HTTPStatus.OK, listed, KIND, is_renewed=any(map(_is_measured, folders)))
 
     def _is_own_host(self) -> bool:
         """A page elsewhere could give a name of its own to this address, and ask in the person's name."""
@@ -153,15 +168,18 @@ def _is_measured(folder: Path) -> bool:
     return is_written(folder / NAME)
 
 
-def _list_of_runs() -> str:
-    """The newest first, with the verdict of each, and which is measured now."""
+def _list_of_runs(every: Sequence[Path], begin: int) -> str:
+    """With the verdict of each, and which is measured now. every: all runs, the newest first."""
     from tollmeter.report.page import styles
 
-    lines = "".join(map(_line, reversed(places.run_folders())))
+    lines = "".join(map(_line, every[begin : begin + LISTED]))
+    places_of_parts = {"Newer runs": begin - LISTED, "Older runs": begin + LISTED}
+    links = " ".join(f'<a href="?from={at}">{name}</a>' for name, at in places_of_parts.items() if 0 <= at < len(every))
     heads = "".join(f"<th>{name}" for name in ("", "run", "machine", *COLUMNS.values(), "verdict"))
     table = (
         f'<form><div class="scroll"><table><thead><tr>{heads}</thead><tbody>{lines}</tbody></table></div>'
         '<p class="aside"><button>Draw two ticked runs in the same charts</button></form>'
+        f"{links and f'<p>{links}'}"
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
