@@ -181,7 +181,7 @@ def _write(path: Path, made_of: str, index: Index) -> None:
     with contextlib.closing(_connect(path)) as db:
         if not _is_plain(db):
             raise sqlite3.DatabaseError("it is not an index")
-        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA journal_mode = DELETE")
         db.execute("BEGIN IMMEDIATE")
         _fill(db, "about", ("key", "value"), about.items())
         _fill(db, "documents", ("name", "json"), documents.items())
