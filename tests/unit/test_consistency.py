@@ -432,7 +432,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a control of a probe without": (
         lambda told: in_probe(control="control" not in next(of("sample", visits(told)[5])))(told), "a control where",
     ),
-    "one visit by another clock": (in_visit("clock", cost_ns=500.0), "one clock times"),
+    "one visit by another clock": (in_visit("clock", source="cycle_counter"), "one clock times"),
     "steps of a microsecond beside single nanoseconds": (
         lambda told: [record.update(resolution_ns=1e3) for stream in told for record in of("clock", stream)],
         "whole steps",

@@ -37,9 +37,8 @@ STATUS, DISTURBED = "infrastructure", "unstable"
 """Of a visit that is withheld: it counts only where its point has no other. The second: what a neighbour may do."""
 LEAST_READING_CYCLES, MOST_READINGS = 10, 64
 """Of a clock; and how many of them in a row may lie in one of its steps, and so take no time."""
-MOST_CLOCKS_DIFFER, MOST_STEPS = 10, 10
-"""Times the cost or the steps that another process read of one clock; and times the least by which two times of a run
-differ, or the cost of a reading, that the clock's steps are long."""
+MOST_STEPS = 10
+"""Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
 MOST_BOOST = 1.5
 """Times the fastest rate of a whole run that the rate before it may be."""
@@ -188,15 +187,8 @@ def _clocked(told: Recorded) -> Places:
             yield place, "a control loop runs at the rate of a core"
         elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
             yield place, why
-        elif told.clock and is_real and _differs(visit.clock, told.clock):
-            yield place, "one clock times all visits, and its steps and readings are as long in each"
-
-
-def _differs(one: ClockReading, other: ClockReading) -> bool:
-    lengths = ((one.cost_ns, other.cost_ns), (one.resolution_ns, other.resolution_ns))
-    return (one.source, one.kind) != (other.source, other.kind) or any(
-        min(pair) > 0 and max(pair) > MOST_CLOCKS_DIFFER * min(pair) for pair in lengths
-    )
+        elif told.clock and is_real and (visit.clock.source, visit.clock.kind) != (told.clock.source, told.clock.kind):
+            yield place, "one clock times all visits"
 
 
 OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, _clocked)
