@@ -179,3 +179,15 @@ def test_a_folder_that_another_user_made_is_not_used(homeless: Path, monkeypatch
     assert not places.RUNS.is_relative_to(homeless)
     with pytest.raises(Failure, match="--out"):
         places.new_folder("default")
+
+
+def test_the_last_of_many_runs_is_found_without_resolving_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = tmp_path / "runs"
+    for name in "abcde":
+        (runs / name).mkdir(parents=True)
+        (runs / name / places.JOURNAL).touch()
+    monkeypatch.setattr(places, "ROOT", tmp_path)
+    monkeypatch.setattr(places, "RUNS", runs)
+    asked, resolve = [], Path.resolve
+    monkeypatch.setattr(Path, "resolve", lambda path: asked.append(path) or resolve(path))  # type: ignore[func-returns-value]
+    assert len(places._youngest_first()) == 5 and len(asked) < 5
