@@ -246,15 +246,15 @@ def part_of_another_point(told: list[Stream]) -> None:
 
 
 def spread(told: list[Stream]) -> None:
-    """Ten times as long between all samples."""
+    """Fifty times as long between all samples."""
     for record in of("probe", told[0]):
         record["pauses"] = False
     begin = visits(told)[0][0]["at_ns"]
     for record in (record for stream in told for record in stream):
         if "at_ns" in record:
-            record["at_ns"] = begin + 10 * (record["at_ns"] - begin)
+            record["at_ns"] = begin + 50 * (record["at_ns"] - begin)
         if record["k"] == "run":
-            record["seconds"] *= 10
+            record["seconds"] *= 50
 
 
 # ---- sound ----------------------------------------------------------------------------------------------------------
@@ -328,7 +328,15 @@ def translated(told: list[Stream]) -> None:
         record["adds"] *= 2
 
 
+def in_large_pages(told: list[Stream]) -> None:
+    """A count of work names pages where it was of a walk through them."""
+    in_machine(page_bytes=1 << 16)(told)
+    for stream in visits(told):
+        stream.insert(-2, {"k": "count", "iterations": 4})
+
+
 SOUND: dict[str, Plant] = {
+    "a machine with pages of 64 KiB": in_large_pages,
     "killed between two notes": killed,
     "resumed an hour later, for one visit": resumed(64, 3600 * 10**9),
     "resumed after the machine was started anew": anew,
@@ -442,7 +450,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "twice the work in exactly twice the time": (in_exactly_twice, "samples differ"),
     "part of another point's times": (part_of_another_point, "the same times"),
-    "ten times as long between all samples": (spread, "of its batches"),
+    "fifty times as long between all samples": (spread, "of its batches"),
     "a layout that is left out": (layout_left_out, "left out"),
     "rates of another visit": (rates_of_another, "the same times"),
     "a hundred times as fast as ever": (

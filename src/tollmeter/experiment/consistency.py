@@ -60,8 +60,9 @@ MOST_APART, STEADY = 1.5, 1.1
 within the second."""
 MOST_APART_USUALLY = 1.2
 """The same, in the median of a run."""
-MOST_REST = 2.0
-"""Times the batches of a sample that the time beside them is, in the median of a run: ten times what any showed."""
+MOST_REST = 10.0
+"""Times the batches of a sample that the time beside them is, in the median of a run: thirty times what any showed,
+since a board of 100 MHz needs long to read its evidence."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
@@ -75,7 +76,7 @@ MOST_FASTER = 64
 near."""
 LEAST_BROKEN = 2
 """Visits of a point."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 1.5
+MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
@@ -243,9 +244,12 @@ class _Span(NamedTuple):
 
 
 def _alike(told: Recorded, costs: Sequence[tuple[int, float]]) -> Places:
+    """Of workers that wait for nothing: a CPU that sleeps deeply wakes a hundred times as late as one that does not."""
     of_point = defaultdict[Point, list[tuple[float, int]]](list)
     for place, each in costs:
-        of_point[told.outcomes[place].point].append((each, place))
+        probe = told.probes.get(told.outcomes[place].point.probe)
+        if probe and not (probe.roles or probe.switches or probe.spreads):
+            of_point[told.outcomes[place].point].append((each, place))
     for several in of_point.values():
         (least, place), *others = sorted(several)[:2]
         if others and least * MOST_FASTER < others[0][0] and len(several) > 2:

@@ -132,12 +132,11 @@ def _memory(told: Recorded) -> Iterator[str]:
         yield "a cache line has a power of two of bytes"
     elif any(
         cache.size_bytes < (cache.line_bytes or 1) * ((cache.ways != ANY_WAY and cache.ways) or 1)
-        or cache.size_bytes > machine.memory_bytes
         or cache.size_bytes % (cache.line_bytes or 1)
         for cache in machine.caches
         if cache.size_bytes
     ):
-        yield "a cache holds whole lines, one in each of its ways at least, and no more than memory"
+        yield "a cache holds whole lines, one in each of its ways at least"
     for kind in ("data", "instruction"):
         sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
                  if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
@@ -358,7 +357,7 @@ def _sized(told: Recorded) -> Places:
             yield place, "a buffer is no larger than memory"
         elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
             yield place, "a visit's cache line is the machine's"
-        elif counts and counts.page_bytes != told.machine.page_bytes:
+        elif counts and counts.chase_bytes and counts.page_bytes != told.machine.page_bytes:
             yield place, "a visit's page is the machine's"
 
 

@@ -29,7 +29,7 @@ _OFF_STEPS = 0.15
 _MOST_OF_SHORT, _AGREEING, _LEAST_TRIALS = 1.7, 0.8, 4
 """Times the cost of one iteration in short batches over that in the longest, where half of the work in long batches
 gives 2 or more; the share of the trials that must agree, and how many there are at least to refuse a number."""
-_MOST_BESIDE = 8
+_MOST_BESIDE = 30
 """Times the cost of an iteration in a visit's samples over that in batches beside them: data may leave the cache."""
 _ONE_IN_TWO = 0.5
 """Calls of an iteration: fewer renew what the body uses up (page_fault maps anew after 128)."""
