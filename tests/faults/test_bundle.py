@@ -228,11 +228,12 @@ def test_workers_are_on_distinct_and_fast_cores_and_every_memory_node_is_measure
     assert {outcome.point.values()["home"] for outcome in outcomes if outcome.point.probe == probes[1]} == homes
 
 
+@pytest.mark.machine
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 @pytest.mark.parametrize("budget_s", [3000, 8], ids=["all", "some"])
 def test_a_bundle_visits_all_pairs_of_cpus_twice_or_says_how_many_it_left_out(budget_s: int, tmp_path: Path) -> None:
     """105 pairs of 15 of 16 CPUs, some of each relation first. The second process that visits ends early in
-    one case, and with the budget in the other."""
+    one case, and with the budget in the other. Two workers that wait for each other in loops need two CPUs."""
     assert main(["bundle", "memory.ping_pong", "method=flag", "-o", str(tmp_path / "t.tar.gz")]) == 0
     subprocess.run(["tar", "xzf", tmp_path / "t.tar.gz", "-C", tmp_path], check=True)
     root, real = trees.XEON.write(tmp_path / "machine"), virtual_cpus().linked(tmp_path)

@@ -10,7 +10,7 @@ from model.default_suite import planned
 from model.judge import wrong_of_a_few
 from model.other_machines import other_machine, other_rows, told_of
 
-MACHINES = int(os.environ.get("MODEL_MACHINES", "4"))
+MACHINES = int(os.environ.get("MODEL_MACHINES", "6"))
 SEED = int(os.environ.get("MODEL_SEED", "1000"))
 
 
