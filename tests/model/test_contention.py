@@ -17,7 +17,7 @@ from model.random_machines import random_machine
 from tollmeter.inference.hierarchy import hierarchy
 from tollmeter.model import Level
 
-MACHINES = int(os.environ.get("MODEL_MACHINES", "10"))
+MACHINES = int(os.environ.get("MODEL_MACHINES", "6"))
 SEED = int(os.environ.get("MODEL_SEED", "1000"))
 BEYOND = 8
 """Times the cache before it has a last cache, of which neighbours can take most and leave a level."""
