@@ -220,6 +220,8 @@ def test_a_bill_is_of_the_commands_of_a_host(person: Person) -> None:
     assert made["bill"]["way"] == "usage" or 3000 <= counts["write"] <= 3010
     shown = person.toll("show", f"{kept}", "--format", "json")
     assert {row["target"] for row in json.loads(shown.stdout)["rows"]} == {"ssh:board"}
+    builtin = person.toll("bill", "--target", "ssh:board", "--budget", "1s", "--", "true")
+    assert builtin.returncode == 0, builtin.stderr
     for words, code, part in ((["no-such-command"], 2, "no-such-command"), (["ls", "/none"], 1, "/none")):
         refused = person.toll(*given, "--", *words)
         assert refused.returncode == code and part in refused.stderr and refused.stdout == ""

@@ -234,7 +234,7 @@ def test_a_program_reports_its_memory_faults_and_time(abi: str, name: str, where
         assert "here" in (done.reason or "")
         return
     assert {"cpu_time", "resident_peak", "page_tables", "minor_faults", "code"} <= set(done.gauges)
-    assert 0.02 * cost(done) < done.gauges["cpu_time"] < 3 * cost(done)
+    assert 0.2 * cost(done) < done.gauges["cpu_time"] < 3 * cost(done)
 
 
 @pytest.mark.machine

@@ -5,8 +5,8 @@
  *
  * WAY: kernel, notified or usage. ANSWER: the descriptor that the answer is written to, one line of JSON. PATH: what is
  * executed; "-NAME-N" in its place does one of `loops` N times, by which the host learns what each costs and what the
- * counting adds. The command reads nothing, and its output is discarded; where calls are not counted, the end of its
- * standard error is part of the answer if it failed.
+ * counting adds. The command reads nothing, and its output is discarded; where calls are not counted, the last line
+ * of its standard error is part of the answer if it failed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ struct answer {
   struct rusage used;
   uint64_t wall_ns;
   int status;
-  char errors[200];              /* the end of what the command wrote there, if it failed */
+  char errors[200];              /* the last line that the command wrote there, if it failed */
   double window_ns, counting_ns; /* of getppid, by the very programs that counted: 0 without */
 };
 
@@ -239,13 +239,17 @@ static const char *count_by_notification(struct command *command, struct answer 
   return NULL;
 }
 
-/* As one line of a JSON string. */
+/* The last line, as a JSON string may hold it. */
 static void read_errors(char *text, size_t room) {
   const off_t end = lseek(errors, 0, SEEK_END);
   const ssize_t got = pread(errors, text, room - 1, end > (off_t)room ? end - (off_t)room + 1 : 0);
-  text[got > 0 ? got : 0] = '\0';
+  size_t length = got > 0 ? (size_t)got : 0;
+  while (length && text[length - 1] == '\n') length--;
+  text[length] = '\0';
+  const char *before = strrchr(text, '\n');
+  if (before) memmove(text, before + 1, strlen(before));
   for (char *c = text; *c; c++)
-    if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = *c == '\n' && c[1] ? '|' : ' ';
+    if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') *c = ' ';
 }
 
 static const char *count_usage(struct command *command, struct answer *answer) {

@@ -146,8 +146,8 @@ def _clean_runs(
     for turn in range(MOST_RUNS + 1):
         for place in range(len(several)) if turn % 2 == 0 else reversed(range(len(several))):
             ran = crossings(runner, "usage", several[place])
-            if ran.failure:
-                raise Failure(f"{' '.join(several[place].words)} failed: {ran.failure}", 1)
+            if why := ran.reason or ran.failure:
+                raise Failure(f"{' '.join(several[place].words)} failed: {why}", 1)
             if turn:
                 runs[place].append(ran)
         elapsed = time.monotonic() - began

@@ -42,8 +42,8 @@ class CallCount(Record, frozen=True):
 
 class Crossings(Record, frozen=True):
     """What one run crossed. reason: why it could not be counted; empty where it was. error: errno of a command that did
-    not start. status: as wait(2) reports it. stderr: its end, of a command that failed and was not counted. loop_ns,
-    loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted by the same
+    not start. status: as wait(2) reports it. stderr: its last line, of a command that failed and was not counted.
+    loop_ns, loop_faults: of a loop of the runner's own, else 0. window_ns, counting_ns: of getppid, counted by the same
     programs, its window and its CPU time; 0 if not timed."""
 
     reason: str
@@ -67,7 +67,7 @@ class Crossings(Record, frozen=True):
     @property
     def failure(self) -> str:
         """How the command failed; empty where it did not."""
-        return why_failed(self.error, self.status, self.wall_ns, self.stderr.replace("|", "\n"))
+        return why_failed(self.error, self.status, self.wall_ns, self.stderr)
 
     @property
     def cpu_ns(self) -> int:
@@ -114,16 +114,23 @@ class There(NamedTuple):
 
     def answer(self, way: str, words: Sequence[str]) -> bytes:
         path, *own = words
-        is_command = not (path.startswith("-") or way == RUNNING)
-        find = f"found=$(command -v {shlex.quote(path)}) || exit {_NOT_FOUND}" if is_command else ":"
-        given = [shlex.quote(way), "1", '"$found"' if is_command else shlex.quote(path), shlex.join(own)]
-        done = self.host.with_copy(f"{self.path}", f'{find}\n"$copy" {" ".join(given)}')
+        script = f'{_FIND.format(name=shlex.quote(path))}\n"$copy" {way} 1 "$found" {shlex.join(own)}'
+        done = self.host.with_copy(f"{self.path}", script)
         if done.returncode == _NOT_FOUND:
             raise Failure(f"{self.host.name} has no command {path!r}")
         return done.stdout
 
 
-RUNNING, _NOT_FOUND = "running", 127
+_NOT_FOUND = 127
+# What `command -v` finds may be the shell's own, which no process can execute.
+_FIND = """name={name} found= IFS=:
+case $name in
+-* | */*) found=$name ;;
+*) for folder in $PATH; do
+    if [ -f "$folder/$name" ] && [ -x "$folder/$name" ]; then found=$folder/$name; break; fi
+  done ;;
+esac
+[ "$found" ] || exit 127"""
 
 
 def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
@@ -133,7 +140,7 @@ def crossings(runner: Runner, way: Way, words: Words) -> Crossings:
 
 def of_process(runner: Runner, process: int, seconds: float) -> Crossings:
     """What a running process crosses in so many seconds. Raises Failure (5), and 2 where there is no such process."""
-    return _read(runner.answer(RUNNING, [str(process), str(round(seconds * 1000))]))
+    return _read(runner.answer("running", [str(process), str(round(seconds * 1000))]))
 
 
 def _read(answer: bytes) -> Crossings:

@@ -124,14 +124,19 @@ def _withheld(visit: Outcome, why: str) -> Outcome:
 # ---- the machine, its clock, the whole run ---------------------------------------------------------------------------
 
 
-def _clock(told: Recorded) -> Iterator[str]:
-    clock, rate = told.clock, told.machine.core_clock_hz
+def _clock(recorded: Recorded) -> Iterator[str]:
+    clock, rate = recorded.clock, recorded.machine.core_clock_hz
     if rate is not None and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
         yield "a core makes between a million and ten thousand million additions a second that wait for each other"
     if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
         yield why
-    fastest = [max(visit.controls) for visit in told.outcomes if is_timed(visit) and visit.controls]
-    if rate and len(fastest) >= LEAST_BURSTS and rate > MOST_BOOST * max(fastest) and not _is_translated(told.machine):
+    fastest = [max(visit.controls) for visit in recorded.outcomes if is_timed(visit) and visit.controls]
+    if (
+        rate
+        and len(fastest) >= LEAST_BURSTS
+        and rate > MOST_BOOST * max(fastest)
+        and not _is_translated(recorded.machine)
+    ):
         yield "the core's rate before the run is one that it reaches in it"
 
 
@@ -151,12 +156,12 @@ def _is_translated(machine: Machine) -> bool:
     )
 
 
-def _paced(told: Recorded) -> Iterator[str]:
+def _paced(recorded: Recorded) -> Iterator[str]:
     """Both loops ran on one core, in the median of the run: one visit may be disturbed."""
-    if _is_translated(told.machine):
+    if _is_translated(recorded.machine):
         return
     apart, widths = list[float](), list[float]()
-    for some in parts([visit for visit in told.outcomes if is_timed(visit) and visit.samples and visit.controls]):
+    for some in parts([visit for visit in recorded.outcomes if is_timed(visit) and visit.samples and visit.controls]):
         taken = Taken([visit.samples for visit in some])
         fastest, widest = (
             np.maximum.reduceat(taken.column(name), taken.starts[:-1]) for name in ("control_hz", "width_hz")
@@ -176,19 +181,23 @@ OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, _clo
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
-def _clocked(told: Recorded) -> Places:
-    is_real = told.clock is not None and told.clock.kind in REAL_CLOCKS
-    for place, visit in enumerate(told.outcomes):
+def _clocked(recorded: Recorded) -> Places:
+    is_real = recorded.clock is not None and recorded.clock.kind in REAL_CLOCKS
+    for place, visit in enumerate(recorded.outcomes):
         if not is_here(visit) or visit.status != "ok" or not visit.samples:
             continue
-        rate = max(visit.controls, default=told.machine.core_clock_hz or 0.0)
+        rate = max(visit.controls, default=recorded.machine.core_clock_hz or 0.0)
         if visit.clock.kind == "none" or (visit.clock.source == LINUX_CLOCK and visit.clock.kind not in REAL_CLOCKS):
             yield place, "samples are timed by a clock, and Linux's is one of hardware"
         elif rate and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
             yield place, "a control loop runs at the rate of a core"
         elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
             yield place, why
-        elif told.clock and is_real and (visit.clock.source, visit.clock.kind) != (told.clock.source, told.clock.kind):
+        elif (
+            recorded.clock
+            and is_real
+            and (visit.clock.source, visit.clock.kind) != (recorded.clock.source, recorded.clock.kind)
+        ):
             yield place, "one clock times all visits"
 
 
@@ -197,33 +206,33 @@ OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, _cloc
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 
-def _of_samples(told: Recorded) -> Places:
+def _of_samples(recorded: Recorded) -> Places:
     """Of visits that were timed by Linux's clock on this machine, some at a time."""
-    places = [place for place, visit in enumerate(told.outcomes) if is_timed(visit) and len(visit.samples)]
-    step_ns = _step_ns(told, places)
+    places = [place for place, visit in enumerate(recorded.outcomes) if is_timed(visit) and len(visit.samples)]
+    step_ns = _step_ns(recorded, places)
     for place in places:
-        clock = told.outcomes[place].clock
+        clock = recorded.outcomes[place].clock
         if clock.resolution_ns > MOST_STEPS * max(step_ns, clock.cost_ns):
             yield place, "times of a clock differ by whole steps of it"
     spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
     costs = list[tuple[int, float]]()
     series = defaultdict[str, list[tuple[Counts, NDArray[np.uint64]]]](list)
     for some in parts(places):
-        taken = Taken([told.outcomes[place].samples for place in some])
+        taken = Taken([recorded.outcomes[place].samples for place in some])
         for rule in OF_SAMPLES:
-            yield from rule(told, some, taken)
+            yield from rule(recorded, some, taken)
         is_fine = taken.column("body_2n") >= LEAST_STEPS * step_ns
         yield from _differ(some, taken, taken.of_visits(~is_fine) == 0)
         spans += _spans(some, taken)
         each = np.minimum.reduceat(taken.column("body_2n") / taken.column("iterations"), taken.starts[:-1])
         costs += zip(some, each.tolist(), strict=True)
-        beside += _beside(told, some, taken)
+        beside += _beside(recorded, some, taken)
         chains.append((some, _unchained(taken)))
         for name, keys in _series(some, taken, is_fine):
             series[name].append(keys)
-    yield from _unaccounted(told.outcomes, beside)
-    yield from _in_order(told, spans)
-    yield from _alike(told, costs)
+    yield from _unaccounted(recorded.outcomes, beside)
+    yield from _in_order(recorded, spans)
+    yield from _alike(recorded, costs)
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
         yield from broken
@@ -243,41 +252,41 @@ class _Span(NamedTuple):
     end: int
 
 
-def _alike(told: Recorded, costs: Sequence[tuple[int, float]]) -> Places:
+def _alike(recorded: Recorded, costs: Sequence[tuple[int, float]]) -> Places:
     """Of workers that wait for nothing: a CPU that sleeps deeply wakes a hundred times as late as one that does not."""
     of_point = defaultdict[Point, list[tuple[float, int]]](list)
     for place, each in costs:
-        probe = told.probes.get(told.outcomes[place].point.probe)
+        probe = recorded.probes.get(recorded.outcomes[place].point.probe)
         if probe and not (probe.roles or probe.switches or probe.spreads):
-            of_point[told.outcomes[place].point].append((each, place))
+            of_point[recorded.outcomes[place].point].append((each, place))
     for several in of_point.values():
         (least, place), *others = sorted(several)[:2]
         if others and least * MOST_FASTER < others[0][0] and len(several) > 2:
             yield place, f"a visit is at most {MOST_FASTER} times as fast as each other of its point"
 
 
-def _in_order(told: Recorded, spans: Sequence[_Span]) -> Places:
+def _in_order(recorded: Recorded, spans: Sequence[_Span]) -> Places:
     """Of visits that this run made."""
-    if told.asked.reused:
+    if recorded.asked.reused:
         return
-    sessions = [bisect(told.begins, span.place) for span in spans]
+    sessions = [bisect(recorded.begins, span.place) for span in spans]
     odd = _out_of_order(spans, sessions)
     yield from ((place, "one visit is timed after the other") for place in odd)
     for (one, session), (later, other) in pairwise(zip(spans, sessions, strict=True)):
-        visit = told.outcomes[one.place]
+        visit = recorded.outcomes[one.place]
         if session == other and not {one.place, later.place} & odd and _aside_ns(visit) > later.begin - visit.at_ns:
             yield one.place, "what a visit waited for, and its counting, lie before the next"
     is_one = len(spans) > 1 and sessions[-1] == sessions[-2]
-    if is_one and told.seconds and spans[-1].begin - spans[-2].end > 1e9 * told.seconds:
+    if is_one and recorded.seconds and spans[-1].begin - spans[-2].end > 1e9 * recorded.seconds:
         yield spans[-1].place, "a visit lies within the time of the run"
 
 
-def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _placed(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     """A visit is on CPUs that the run may use, and its pinned worker stays among them."""
-    allowed = set(told.machine.allowed_cpus)
+    allowed = set(recorded.machine.allowed_cpus)
     before, after = (column.tolist() for column in taken.whole(("cpu_before", "cpu_after")).values())
     for place, start, end in zip(places, taken.starts.tolist(), taken.starts[1:].tolist(), strict=False):
-        visit = told.outcomes[place]
+        visit = recorded.outcomes[place]
         own = {*visit.cpus, *visit.workers}
         ran = {*before[start:end], *after[start:end]}
         if allowed and not own <= allowed:
@@ -286,19 +295,19 @@ def _placed(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
             yield place, "a worker runs on the CPU to which it is pinned"
 
 
-def _within(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
     gap, lost = _gaps(at, taken), taken.column("delay_ns")
     # Evidence is read before a sample and after it: what is lost between may lie outside of its batches.
-    last, cpus = taken.starts[1:] - 1, np.array([max(1, len(told.outcomes[place].cpus)) for place in places])
-    began = np.array([told.outcomes[place].at_ns for place in places])
+    last, cpus = taken.starts[1:] - 1, np.array([max(1, len(recorded.outcomes[place].cpus)) for place in places])
+    began = np.array([recorded.outcomes[place].at_ns for place in places])
     whole = taken.spread(np.where(began > 0, at[last] - began, NO_GAP).astype(float))
     ticks = (taken.column("steal_ticks") / taken.spread(cpus.astype(float)) - 2) * TICK_NS
     events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(cpus.astype(float))
-    rate = taken.spread(np.array([max(told.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
+    rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     known = (gap != NO_GAP) & (at > 0)
-    clocks = [told.outcomes[place].clock for place in places]
+    clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
@@ -326,36 +335,36 @@ def _gaps(at: Counts, taken: Taken) -> Counts:
     return gap
 
 
-def _controlled(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _controlled(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     timed = taken.of_visits(taken.column("control_n") >= 0) > 0
-    probes = [told.probes.get(told.outcomes[place].point.probe) for place in places]
+    probes = [recorded.probes.get(recorded.outcomes[place].point.probe) for place in places]
     odd = [probe is not None and probe.control != has for probe, has in zip(probes, timed.tolist(), strict=True)]
     yield from _where(places, np.array(odd), "a visit has a control where its probe has")
 
 
-def _begun(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _begun(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     firsts = taken.whole(("at_ns",))["at_ns"][taken.starts[:-1]].tolist()
     for place, first in zip(places, firsts, strict=True):
-        if 0 < first < told.outcomes[place].at_ns:
+        if 0 < first < recorded.outcomes[place].at_ns:
             yield place, "a visit begins before its first sample"
 
 
-def _executes(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _executes(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     """Most samples of a visit leave the time."""
-    need = np.array([told.needs.get(told.outcomes[place].point, 0.0) for place in places])
-    rate = np.array([max(told.outcomes[place].controls, default=0.0) for place in places])
+    need = np.array([recorded.needs.get(recorded.outcomes[place].point, 0.0) for place in places])
+    rate = np.array([max(recorded.outcomes[place].controls, default=0.0) for place in places])
     each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
     odd = np.where((rate > 0) & (need > 0), 2 * taken.of_visits(short) > taken.counts, False)
     yield from _where(places, odd, COSTS_ITS_CYCLES)
 
 
-def _least_cycles(told: Recorded) -> Mapping[Point, float]:
+def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
     """Of one iteration of each point, by what was counted of it. A worker that waits for another turns more often while
     it is counted."""
     least = {}
-    alone = {name for name, probe in told.probes.items() if not probe.roles and not probe.switches}
-    for visit in told.outcomes:
+    alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
+    for visit in recorded.outcomes:
         if (counts := visit.counted) and is_here(visit) and visit.point.probe in alone:
             steps, calls = (
                 (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
@@ -364,11 +373,11 @@ def _least_cycles(told: Recorded) -> Mapping[Point, float]:
     return least
 
 
-def _step_ns(told: Recorded, places: Sequence[int]) -> float:
+def _step_ns(recorded: Recorded, places: Sequence[int]) -> float:
     """Of the clock: the least by which two times of the run differ. What the runtime reports is no less than what a
     reading takes."""
     some = next(iter(parts(places)), ())
-    taken = Taken([told.outcomes[place].samples for place in some])
+    taken = Taken([recorded.outcomes[place].samples for place in some])
     apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))
     return float(np.min(apart, initial=inf, where=apart > ROUNDED_NS))
 
@@ -391,17 +400,17 @@ def _distinct(values: Floats, taken: Taken) -> Counts:
     return np.bincount(owned[is_new], minlength=len(taken.counts))
 
 
-def _rates(told: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     """The control loop before and after a visit is the one beside its samples. An interrupt makes a reading too slow:
     two agree on each side."""
-    if _is_translated(told.machine):
+    if _is_translated(recorded.machine):
         return
     owner = np.repeat(np.arange(len(places)), taken.counts)
     beside, starts = ranked(taken.column("control_hz"), owner, len(places))
     several = np.diff(starts) > 1
     ends = np.where(several, starts[1:], 2) - 1
     fastest, second = (beside[ends - back] if len(beside) > 1 else np.zeros(len(places)) for back in (0, 1))
-    around = np.array([sorted((0.0, 0.0, *told.outcomes[place].controls))[-2:] for place in places])
+    around = np.array([sorted((0.0, 0.0, *recorded.outcomes[place].controls))[-2:] for place in places])
     least, most = around.T
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
     steady = several & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
@@ -413,7 +422,7 @@ OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
 )  # fmt: skip
 
 
-def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tuple[int, float, float]]:
+def _beside(recorded: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tuple[int, float, float]]:
     """Of undisturbed visits to probes that neither leave out time nor wait for companions to begin, as on CPUs that
     wake slowly: the least time between two samples beside their batches, and the time of these, in ns. Whatever else a
     sample is, it is as long on one machine."""
@@ -426,7 +435,7 @@ def _beside(told: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tup
     usual = np.minimum.reduceat(np.where(known, timed, np.inf), taken.starts[:-1])
     enough = taken.of_visits(known) >= LEAST_CALM
     for place, is_enough, beside, batches in zip(places, enough, least.tolist(), usual.tolist(), strict=True):
-        probe = told.probes.get(told.outcomes[place].point.probe)
+        probe = recorded.probes.get(recorded.outcomes[place].point.probe)
         if is_enough and probe and probe.pauses is False and not probe.roles:
             yield place, beside, batches
 

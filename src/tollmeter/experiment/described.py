@@ -88,13 +88,13 @@ def is_timed(visit: Outcome) -> bool:
 # ---- the machine and the whole run -----------------------------------------------------------------------------------
 
 
-def _copies(told: Recorded) -> Iterator[str]:
-    if told.differs:
+def _copies(recorded: Recorded) -> Iterator[str]:
+    if recorded.differs:
         yield "the two copies of the machine's record are equal"
 
 
-def _cpus(told: Recorded) -> Iterator[str]:
-    machine, topology = told.machine, told.machine.topology
+def _cpus(recorded: Recorded) -> Iterator[str]:
+    machine, topology = recorded.machine, recorded.machine.topology
     if len(set(machine.allowed_cpus)) != len(machine.allowed_cpus) or machine.cpus < 1:
         yield "a CPU is allowed once, and one is online"
     if topology is None or not topology.online:
@@ -107,8 +107,8 @@ def _cpus(told: Recorded) -> Iterator[str]:
             yield f"a CPU is in one of the {name}"
 
 
-def _threads(told: Recorded) -> Iterator[str]:
-    machine = told.machine
+def _threads(recorded: Recorded) -> Iterator[str]:
+    machine = recorded.machine
     threads = [cpu for core in machine.cores for cpu in core]
     if len(set(threads)) != len(threads) or not set(threads) <= set(machine.allowed_cpus):
         yield "the threads of a core are allowed CPUs, each of one core"
@@ -124,9 +124,9 @@ def _is_power(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
 
-def _memory(told: Recorded) -> Iterator[str]:
+def _memory(recorded: Recorded) -> Iterator[str]:
     """The geometry of caches and pages: hardware selects a set, a line and a page by bits of an address."""
-    machine = told.machine
+    machine = recorded.machine
     lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
     if any(not _is_power(line) or line not in LINES for line in lines):
         yield "a cache line has a power of two of bytes"
@@ -146,20 +146,20 @@ def _memory(told: Recorded) -> Iterator[str]:
         yield "a page has a power of two of bytes"
 
 
-def _numbered(told: Recorded) -> Iterator[str]:
+def _numbered(recorded: Recorded) -> Iterator[str]:
     """Each visit that is requested is recorded, with whatever came of it, but for those under way when a run ends."""
-    seen = {visit.visit for visit in told.outcomes}
-    under_way = told.lost + MOST_UNDER_WAY * (1 + len(told.begins))
-    if seen and not told.asked.reused and max(seen) + 1 - len(seen) > under_way:
+    seen = {visit.visit for visit in recorded.outcomes}
+    under_way = recorded.lost + MOST_UNDER_WAY * (1 + len(recorded.begins))
+    if seen and not recorded.asked.reused and max(seen) + 1 - len(seen) > under_way:
         yield f"visits have the numbers 0 to {len(seen) - 1}, and the last has {max(seen)}"
 
 
-def _noted(told: Recorded) -> Iterator[str]:
+def _noted(recorded: Recorded) -> Iterator[str]:
     """The run's own time goes on as that of its visits, but for those under way: what lies between two notes lies
     between their visits. One visit at each end may lie anywhere."""
-    times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in told.outcomes]
-    is_one = not told.begins and not told.asked.reused
-    for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, 0.0), *told.notes]):
+    times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
+    is_one = not recorded.begins and not recorded.asked.reused
+    for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, 0.0), *recorded.notes]):
         inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
         if after_s < before_s and end > first:
             yield "the time of the run does not go back"
@@ -169,8 +169,8 @@ def _noted(told: Recorded) -> Iterator[str]:
             most = later - earlier[-1] if earlier else inf
             if not inside[-2] - inside[1] - SLACK_S <= after_s - before_s <= most + SLACK_S:
                 yield f"the {after_s - before_s:.1f} s between two notes are those of the visits between them"
-    cpus = max(told.machine.cpus, len(told.machine.allowed_cpus))
-    if any(throttled_s > cpus * seconds + SLACK_S for seconds, _, throttled_s in told.notes):
+    cpus = max(recorded.machine.cpus, len(recorded.machine.allowed_cpus))
+    if any(throttled_s > cpus * seconds + SLACK_S for seconds, _, throttled_s in recorded.notes):
         yield "a run is throttled for no longer than it takes"
 
 
@@ -179,20 +179,20 @@ OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpu
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
-def _described(told: Recorded) -> Places:
+def _described(recorded: Recorded) -> Places:
     """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself, as the
     fastest kernel, is part of what its work is of."""
 
     def of(visit: Outcome) -> object:
         return visit.point, *sorted(visit.chosen.items())
 
-    built = {(build.probe, build.abi) for build in told.builds}
+    built = {(build.probe, build.abi) for build in recorded.builds}
     work = defaultdict[object, Counter[object]](Counter)
-    for visit in told.outcomes:
+    for visit in recorded.outcomes:
         if visit.status == "ok" and visit.samples:
             work[of(visit)][visit.work] += 1
-    for place, visit in enumerate(told.outcomes):
-        point, probe = visit.point, told.probes.get(visit.point.probe)
+    for place, visit in enumerate(recorded.outcomes):
+        point, probe = visit.point, recorded.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok":
             continue
         known = {parameter.name: parameter.choices for parameter in probe.parameters}
@@ -213,16 +213,16 @@ def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bo
     )
 
 
-def _built(told: Recorded) -> Places:
+def _built(recorded: Recorded) -> Places:
     """One executable of a probe for an ABI, and all of an ABI for the same CPUs."""
-    builds = {(build.probe, build.abi, build.sha256, build.flags) for build in told.builds}
+    builds = {(build.probe, build.abi, build.sha256, build.flags) for build in recorded.builds}
     several = Counter((probe, abi) for probe, abi, _, _ in builds)
     targets = defaultdict[str, Counter[object]](Counter)
     for _, abi, _, flags in sorted(builds):
         targets[abi][_made_for(flags)] += 1
     others = {(probe, abi) for probe, abi, _, flags in builds if _made_for(flags) != targets[abi].most_common(1)[0][0]}
     odd = others | {key for key, count in several.items() if count > 1}
-    for place, visit in enumerate(told.outcomes):
+    for place, visit in enumerate(recorded.outcomes):
         if (visit.point.probe, visit.point.abi) in odd:
             yield place, "a probe has one executable for an ABI, and all of an ABI are built for the same CPUs"
 
@@ -231,17 +231,17 @@ def _made_for(flags: str) -> tuple[str, ...]:
     return tuple(word for word in flags.split() if word.startswith("-march="))
 
 
-def _meant(told: Recorded) -> Places:
+def _meant(recorded: Recorded) -> Places:
     """A time is better where it is less and a rate where it is more; and what is a rate of bytes moves some."""
     odd = {
         name
-        for name, probe in told.probes.items()
+        for name, probe in recorded.probes.items()
         for metric in probe.metrics
         if metric.source != "gauge"
         and metric.better == ("more" if metric.unit == "ns" else "less" if _is_rate(metric.unit) else "")
     }
-    for place, visit in enumerate(told.outcomes):
-        probe = told.probes.get(visit.point.probe)
+    for place, visit in enumerate(recorded.outcomes):
+        probe = recorded.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok" or not visit.samples:
             continue
         units = {metric.unit for metric in probe.metrics if metric.source == "body"}
@@ -256,10 +256,10 @@ def _is_rate(unit: str) -> bool:
     return unit.endswith("/s")
 
 
-def _asked_for(told: Recorded) -> Places:
-    asked = told.asked
+def _asked_for(recorded: Recorded) -> Places:
+    asked = recorded.asked
     places = {target.split(":")[0] for target in asked.targets}
-    for place, visit in enumerate(told.outcomes):
+    for place, visit in enumerate(recorded.outcomes):
         if visit.status != "ok":
             continue
         is_of = (
@@ -274,13 +274,13 @@ def _asked_for(told: Recorded) -> Places:
             yield place, "a visit is on each of its CPUs once"
 
 
-def _seeded(told: Recorded) -> Places:
+def _seeded(recorded: Recorded) -> Places:
     """Where most layouts of a point are of the run's seed, all are: a bundle draws its own, and a parameter may have
     had another name. A visit may be on another CPU than was meant."""
-    asked = told.asked
-    others = [(cpu,) for cpu in told.machine.allowed_cpus]
+    asked = recorded.asked
+    others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
     of_point = defaultdict[object, list[int]](list)
-    for place, visit in enumerate(told.outcomes):
+    for place, visit in enumerate(recorded.outcomes):
         if visit.seed and not asked.reused:
             of_point["in turns" if asked.interleaved else (visit.point.probe, visit.point.parameters)].append(place)
     for whose, places in of_point.items():
@@ -289,7 +289,7 @@ def _seeded(told: Recorded) -> Places:
         used = defaultdict[Point, list[tuple[int, int]]](list)
         odd = []
         for number, place in enumerate(places, 1):
-            visit = told.outcomes[place]
+            visit = recorded.outcomes[place]
             layout = next((made(cpus)[visit.seed] for cpus in (visit.cpus, *others) if visit.seed in made(cpus)), None)
             odd += [place] * (layout is None)
             used[visit.point].append((layout or 0, place))
@@ -298,7 +298,7 @@ def _seeded(told: Recorded) -> Places:
         else:
             if 2 * len(odd) < len(places):
                 yield from ((place, "a layout is of the run's seed") for place in odd)
-            if not odd and not told.lost and not asked.interleaved:
+            if not odd and not recorded.lost and not asked.interleaved:
                 yield from _left_out(used.values())
 
 
@@ -315,27 +315,27 @@ def _seeds(seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> Mappi
     return {layout_seed(seed, layout, whose, cpus): layout for layout in range(count)}
 
 
-def _laid_out(told: Recorded) -> Places:
+def _laid_out(recorded: Recorded) -> Places:
     """A seed is made of the point, so that no two points have one layout; but for points that are interleaved."""
     of_seeds = defaultdict[int, Counter[object]](Counter)
-    for visit in told.outcomes:
+    for visit in recorded.outcomes:
         if visit.seed:
             of_seeds[visit.seed][visit.point.probe, visit.point.parameters] += 1
     shared = {seed: owners for seed, owners in of_seeds.items() if len(owners) > 1}
-    if told.asked.interleaved or not shared:
+    if recorded.asked.interleaved or not shared:
         return
-    for place, visit in enumerate(told.outcomes):
+    for place, visit in enumerate(recorded.outcomes):
         owners = shared.get(visit.seed)
         if owners and owners[visit.point.probe, visit.point.parameters] < owners.most_common(1)[0][1] * 2:
             yield place, "no two points have one layout"
 
 
-def _executed(told: Recorded) -> Places:
+def _executed(recorded: Recorded) -> Places:
     """What the CPU itself executes is what such a CPU can."""
-    machine = told.machine.architecture
+    machine = recorded.machine.architecture
     if not machine:
         return
-    for place, visit in enumerate(told.outcomes):
+    for place, visit in enumerate(recorded.outcomes):
         if not is_here(visit) or visit.status != "ok":
             continue
         kernel = str(visit.point.values().get("kernel", ""))
@@ -345,19 +345,19 @@ def _executed(told: Recorded) -> Places:
                 yield place, f"a CPU of {machine} executes {word}"
 
 
-def _sized(told: Recorded) -> Places:
+def _sized(recorded: Recorded) -> Places:
     """Buffers and lines are those of the machine."""
-    lines = {cache.line_bytes for cache in told.machine.caches if cache.line_bytes}
-    for place, visit in enumerate(told.outcomes):
+    lines = {cache.line_bytes for cache in recorded.machine.caches if cache.line_bytes}
+    for place, visit in enumerate(recorded.outcomes):
         counts = visit.counted
         if not is_here(visit) or visit.status != "ok":
             continue
         held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
-        if max(held, visit.work.footprint_bytes) > told.machine.memory_bytes:
+        if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes:
             yield place, "a buffer is no larger than memory"
         elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
             yield place, "a visit's cache line is the machine's"
-        elif counts and counts.chase_bytes and counts.page_bytes != told.machine.page_bytes:
+        elif counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes:
             yield place, "a visit's page is the machine's"
 
 

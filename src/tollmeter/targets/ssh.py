@@ -248,7 +248,7 @@ class Ssh(Asking):
         return commands.start("typed", command, env=self._connection.environment, start_new_session=True, **pipes)
 
     def with_copy(self, executable: str, script: str) -> commands.CompletedProcess[bytes]:
-        """Runs a script there, as long as it takes; "$copy" is the executable's copy. Raises Failure where the other
+        """Runs a script there, for a day at most; "$copy" is the executable's copy. Raises Failure where the other
         machine cannot be reached, or cannot run it."""
         there = self._copy_of(executable)
         text = _WITH_COPY.format(folder=shlex.quote(f"{Path(there).parent}"), there=shlex.quote(there), script=script)
