@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from tollmeter.report import overlay
 from tollmeter.report import page as bundles
 from tollmeter.report.numbers import of_row, of_toll
 from tollmeter.report.page import island, render, write
+from tollmeter.report.probe_sections import explaining
 
 MOST_BYTES = 2_000_000
 MOST_MIB = 300
@@ -207,6 +209,12 @@ def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None
     assert len(with_number) < len(results.index.rows)
     for reason in {row.reason for row in results.index.rows if row.reason}:
         assert reason in text
+
+
+def test_each_number_names_the_command_that_explains_it() -> None:
+    results = example_runs.healthy()
+    text = html.unescape(render(results))
+    assert all(f'title="--explain {explaining(row)}"' in text for row in results.index.rows if row.status == "ok")
 
 
 def test_each_binary_stands_with_its_hash_and_flags(page: Reader) -> None:

@@ -44,6 +44,9 @@ def show(
         bool, typer.Option("--follow", help="follow a run in progress to its end, then print it")
     ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="print every sample with its evidence, not the rows")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="explain these rows: method, proof, code, and how each number came about")
+    ] = False,
     machine: Annotated[
         bool, typer.Option("--machine", help="draw the machine's CPUs, caches and memory nodes")
     ] = False,
@@ -62,9 +65,7 @@ def show(
     from tollmeter.library.row_words import selected
 
     folder, rows = _run_and_rows(words or [])
-    if rows and (machine or attribute is not None or peers or form == "lmbench"):
-        others = "--machine, --attribute, --peers and --format lmbench"
-        raise Failure(f"{rows[0]} selects rows, and {others} print none of them")
+    _check_rows(rows, explain=explain, raw=raw, others=machine or attribute is not None or peers or form == "lmbench")
     if follow:
         from tollmeter.cli import watching
 
@@ -76,7 +77,8 @@ def show(
     elif peers:
         print_peers(open_run(folder), peers, form)
     elif raw or rows:
-        (print_samples if raw else print_rows)(selected(open_run(folder), rows), form)
+        shown = print_explained if explain else print_samples if raw else print_rows
+        shown(selected(open_run(folder), rows), form)
     elif form in ("json", "csv"):
         print_index(open_index(folder), form)
     elif form == "lmbench":
@@ -117,6 +119,35 @@ def print_rows(results: Results, form: str) -> None:
         write(as_markdown(results).encode())
     else:
         print_index(results.index, form)
+
+
+def _check_rows(rows: Sequence[str], *, explain: bool, raw: bool, others: object) -> None:
+    """others: whether an option is given that prints no rows."""
+    if rows and others:
+        named = "--machine, --attribute, --peers and --format lmbench"
+        raise Failure(f"{rows[0]} selects rows, and {named} print none of them")
+    if explain and not rows:
+        raise Failure(f"--explain needs a row: `{typed('show', places.LAST, '--explain', 'PROBE')}`")
+    if explain and raw:
+        raise Failure("--explain and --raw contradict each other: --raw prints every sample")
+
+
+def print_explained(results: Results, form: str) -> None:
+    """The first of those that words selected. Raises Failure (2) for another form than a table."""
+    if form != "table":
+        raise Failure("--explain prints only a table; --raw has the samples in every form")
+    from tollmeter.library.explaining import explained_probe, explained_rows
+    from tollmeter.report.explained import MOST_ROWS, left_out, probe_blocks, row_blocks
+
+    rows, whole = results.index.rows, open_run(Path(results.index.run.folder))
+    builds = {(build.probe, build.abi): build for build in results.builds}
+    shown = rows[:MOST_ROWS]
+    for name in dict.fromkeys(row.probe for row in shown):
+        abi = next(row.abi for row in shown if row.probe == name)
+        print_blocks(probe_blocks(explained_probe(results.probes[name], abi, builds.get((name, abi)))))
+        for explained in explained_rows(whole, [row for row in shown if row.probe == name]):
+            print_blocks(row_blocks(explained))
+    print_blocks(left_out(rows, results.index.run.folder))
 
 
 def print_machine(index: Index, form: str) -> None:
@@ -303,8 +334,14 @@ def list_(
     ] = None,
     *,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="of probes: method, proof, what refuses a number, and the machine code")
+    ] = False,
 ) -> None:
     check_known("list", what, WHAT)
+    if explain:
+        _explain_probes(what, names or [], form)
+        return
     if names and what != "probes":
         raise Failure(f"`{typed('list', what)}` takes no names: only probes are listed by name")
     if what == "probes":
@@ -312,6 +349,18 @@ def list_(
         return
     listed = {"suites": _suites, "abis": _abis, "runs": _runs, "findings": _findings}
     print_columns(listed[what](), form)
+
+
+def _explain_probes(what: str, names: Sequence[str], form: str) -> None:
+    if what != "probes" or not names or form != "table":
+        raise Failure(f"--explain prints a table of probes by name: `{typed('list', 'probes', 'NAME', '--explain')}`")
+    from tollmeter.library.explaining import explained_probe
+    from tollmeter.report.explained import probe_blocks
+
+    for name, probe in places.described(names).items():
+        if probe is None:
+            raise Failure(f"{name} is not described yet: `{typed('run', name)}` builds it", 5)
+        print_blocks(probe_blocks(explained_probe(probe)))
 
 
 def _print_probes(described: Mapping[str, Probe | None], form: str) -> None:

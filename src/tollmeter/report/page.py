@@ -32,7 +32,7 @@ from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.probe_sections import chart_of, command, dossiers, families, parameter, provenance
+from tollmeter.report.probe_sections import chart_of, command, dossiers, explaining, families, parameter, provenance
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder
@@ -230,7 +230,7 @@ def _template_text(name: str) -> str:
 def _environment() -> Environment:
     made = Environment(loader=PackageLoader("tollmeter.report"), autoescape=True, undefined=StrictUndefined,
                        trim_blocks=True, lstrip_blocks=True)  # fmt: skip
-    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter}
+    made.filters |= {"bound": bound, "prose": prose, "parameter": parameter, "explaining": explaining}
     made.filters |= {"size": numbers.size, "quantity": numbers.quantity, "of_row": numbers.of_row}
     return made
 

@@ -34,7 +34,8 @@ HINTS = (
 class Dossier:
     """A probe's question, what was seen of it, what is missing, its own charts, and its rows with a number.
 
-    gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks."""
+    gaps: status, reason, number of rows. places: whether the rows are of several targets or clocks. explain: what to
+    type to see how its numbers came about."""
 
     name: str
     anchor: str
@@ -47,6 +48,7 @@ class Dossier:
     sizes: frozenset[str]
     places: bool
     rows: list[Row]
+    explain: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[C
         sizes=sizes_of(probe),
         places=len({(row.target, row.clock) for row in with_number}) > 1,
         rows=with_number,
+        explain=typed("show", results.index.run.folder, "--explain", name),
     )
 
 
@@ -113,6 +116,11 @@ def parameter(row: Row, name: str, sizes: frozenset[str]) -> str:
     value = (row.relation or "") if name == RELATION else row.parameters.get(name, "")
     chosen = f" ({row.chosen[name]})" if name in row.chosen else ""
     return str(size(value)) if name in sizes and isinstance(value, int) else f"{value}{chosen}"
+
+
+def explaining(row: Row) -> str:
+    """The words that name a row behind `--explain`."""
+    return shlex.join([row.probe, *(f"{name}={value}" for name, value in row.parameters.items() if name != RELATION)])
 
 
 def _discarded(taken: int, why: Counter[str]) -> str:

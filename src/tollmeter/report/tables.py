@@ -97,6 +97,14 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Listing:
+    """Lines that are printed as they are, such as code; without an indent they are headings."""
+
+    lines: Sequence[str]
+    indent: int = 0
+
+
+@dataclass(frozen=True)
 class Block:
     """What stands together in an answer."""
 

@@ -5,7 +5,7 @@ A symbol is a function of the probe's own file where another file has a static f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,13 +30,17 @@ class Function(NamedTuple):
 
 
 class Instruction(NamedTuple):
-    """One instruction as text; target: where a jump leads, else None; code: its bytes."""
+    """One instruction as text; target: where a jump leads, else None; code: its bytes; called: where a call
+    leads, None for none and for one through a register; enters: whether it asks for the kernel, as a system call or a
+    breakpoint does."""
 
     address: int
     mnemonic: str
     operands: str
     target: int | None
     code: bytes = b""
+    called: int | None = None
+    enters: bool = False
 
 
 def machine_of(path: Path) -> str:
@@ -66,6 +70,35 @@ def instructions(path: Path, symbol: str, after_ud2: int = 0) -> tuple[Instructi
         return tuple(_decode(elf, own[0], after_ud2))
 
 
+class CalledCode(NamedTuple):
+    """A function and its instructions; names: of the functions that it calls, by their address."""
+
+    function: Function
+    instructions: tuple[Instruction, ...]
+    names: Mapping[int, str]
+
+
+def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
+    """A function of the probe's own file, and those of the file that it calls, and these call, the nearest first.
+    name: as the source has it, which C++ writes into a longer symbol. most: functions. Raises Failure as
+    `instructions`."""
+    with path.open("rb") as file:
+        elf = ELFFile(file)
+        every = tuple(_functions(elf))
+        stem = path.name.partition(".")[2]
+        own = {function.address: function for function in every if Path(function.source).stem == stem}
+        first = [one for one in own.values() if one.name == name or f"{len(name)}{name}" in one.name]
+        if len(first) != 1:
+            raise Failure(f"{path.name} has {len(first)} functions {name} of its own file", 1)
+        named = {function.address: function.name for function in every}
+        found, left = dict[Function, tuple[Instruction, ...]](), first
+        while left and len(found) < most:
+            code = found[left[0]] = tuple(_decode(elf, left[0], 0))
+            called = (own[one.called] for one in code if one.called in own)
+            left = list(dict.fromkeys(one for one in (*left[1:], *called) if one not in found))
+        return tuple(CalledCode(function, code, named) for function, code in found.items())
+
+
 def _functions(elf: ELFFile) -> Iterator[Function]:
     source = ""
     for symbol in symbols(elf):
@@ -88,11 +121,13 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
             if instruction.address not in data:
                 # A jump's text ends with its target, except for one through a register.
                 last = instruction.op_str.rpartition(",")[2].strip().lstrip("#")
-                is_jump = instruction.id and instruction.group(capstone.CS_GRP_JUMP) and last.startswith("0x")
-                target = int(last, 16) if is_jump else None
+                groups = instruction.groups if instruction.id else ()
+                leads = int(last, 16) if last.startswith("0x") else None
                 yield Instruction(
-                    instruction.address, instruction.mnemonic, instruction.op_str, target, bytes(instruction.bytes)
-                )
+                    instruction.address, instruction.mnemonic, instruction.op_str,
+                    leads if capstone.CS_GRP_JUMP in groups else None, bytes(instruction.bytes),
+                    leads if capstone.CS_GRP_CALL in groups else None, capstone.CS_GRP_INT in groups,
+                )  # fmt: skip
             if instruction.mnemonic == "ud2" and after_ud2:
                 at += after_ud2
                 break

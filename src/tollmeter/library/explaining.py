@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a number came about: of a probe its source and the code of its executable, of a row every visit that it is made
+of, and what was discarded. Nothing is known here of any probe."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tollmeter.catalog import built_probes
+from tollmeter.experiment.batches import Array
+from tollmeter.experiment.evidence import reasons, unseen
+from tollmeter.experiment.taken import Taken
+from tollmeter.library import places
+from tollmeter.library.derive import learned
+from tollmeter.model import Build, Failure, Metric, Outcome, Probe, Results, Row, StateName
+from tollmeter.numbers.known import Known, machine_known
+from tollmeter.numbers.readings import RATES, Reading, as_unit
+from tollmeter.numbers.row_of import MetricEstimates, PointReadings, metric_estimates
+from tollmeter.numbers.rows import in_parts, row_key, usable_visits
+from tollmeter.numbers.series import Part, Series, series_of
+from tollmeter.report.explained import CodeLine, CrossingCode, ExplainedProbe, ExplainedRow, ExplainedVisit, Seen
+from tollmeter.store.request import read_request
+from tollmeter.toolchain.probe_source import ProbeSource, read_source
+
+if TYPE_CHECKING:
+    from tollmeter.toolchain.disassemble import CalledCode
+
+SPREAD = 0.1
+"""Of a visit's batches a tenth lies below what is drawn of it, and a tenth above."""
+_MOST_READINGS = 0.9
+"""As the first screen states how steady the control loop is: single readings are interrupted."""
+_COUNTS = {
+    "involuntary": "times that its worker was switched out", "voluntary": "times that its worker waited",
+    "major_faults": "major page faults", "minor_faults": "minor page faults",
+    "steal_ticks": "ticks stolen by the hypervisor",
+}  # fmt: skip
+
+
+# ---- a probe --------------------------------------------------------------------------------------------------------
+
+
+def explained_probe(probe: Probe, abi: str | None = None, build: Build | None = None) -> ExplainedProbe:
+    """abi: whose executable is read; by default the first that is built. build: the one that a run measured."""
+    try:
+        source: ProbeSource | None = read_source(places.ROOT / "probes", probe.probe)
+    except Failure:
+        source = None  # a workload of a suite, a command, or a probe of another version
+    if source is None:
+        return ExplainedProbe(probe, (), "", (), (), (), None)
+    refusals = [f"wrong answer: {text}" for text in source.wrong] + [f"no number: {text}" for text in source.skipped]
+    return ExplainedProbe(
+        probe, source.method, f"probes/{source.path}",
+        tuple((one.role, one.name, tuple(one.text.splitlines())) for one in source.functions if one.text),
+        tuple(refusals), *_code(source, probe.probe, abi, build),
+    )  # fmt: skip
+
+
+def _code(
+    source: ProbeSource, probe: str, abi: str | None, build: Build | None
+) -> tuple[tuple[CrossingCode, ...], str | None]:
+    """The body as it was compiled, and why there is none, or why it may not be the code that was measured."""
+    built = built_probes(places.ROOT / "build").abis.get(probe, [])
+    body = source.named("body")
+    own = platform.machine()
+    of_abi = abi or (own if own in built else next(iter(built), None))
+    if of_abi not in built or body is None:
+        return (), f"{probe} is not built here{f' for {abi}' if abi else ''}, so that its code cannot be read"
+    path = places.ROOT / "build" / of_abi / probe
+    from tollmeter.toolchain.disassemble import code_from
+
+    try:
+        remark = None
+        if build is not None and hashlib.sha256(path.read_bytes()).hexdigest() != build.sha256:
+            remark = "the executable was built again since this run: what was measured may be other code"
+        found = code_from(path, body.name)
+    except (Failure, OSError) as error:
+        return (), f"its code cannot be read: {error}"
+    shown = str(places.shown(path))
+    return tuple(CrossingCode(of.function.name, shown, tuple(_lines(of))) for of in found), remark
+
+
+def _lines(code: CalledCode) -> Iterator[CodeLine]:
+    inside = {one.address for one in code.instructions}
+    for one in code.instructions:
+        if one.enters:
+            remark = "asks for the kernel"
+        elif one.called is not None:
+            remark = f"calls {code.names.get(one.called, 'code without a symbol')}"
+        else:
+            remark = "back" if one.target in inside and (one.target or 0) <= one.address else ""
+        yield CodeLine(one.address, f"{one.mnemonic} {one.operands}".strip(), remark)
+
+
+# ---- a row ----------------------------------------------------------------------------------------------------------
+
+
+def explained_rows(results: Results, rows: Sequence[Row]) -> Iterator[ExplainedRow]:
+    """results: of the whole run, since what is known of its clocks and scatter is of all visits. rows: of it."""
+    request, index = read_request(Path(results.index.run.folder)), results.index
+    known = machine_known(results.outcomes, learned(request, index.machine), index.run.precision)
+    wanted = {row_key(row): row for row in rows}
+    probes = {row.probe for row in rows}
+    visits = [outcome for outcome in results.outcomes if outcome.point.probe in probes]
+    made = {}
+    for points, scattered in in_parts(visits, results.probes, known):
+        for group in points:
+            probe = results.probes[group[0].point.probe]
+            for metric in probe.metrics:
+                point = group[0].point
+                key = (point.probe, point.abi, point.target, metric.name, tuple(sorted(point.parameters)))
+                if key in wanted:
+                    made[key] = _explained(wanted[key], group, probe, metric, scattered)
+    yield from (made[key] for key in wanted if key in made)
+
+
+def _explained(row: Row, visits: Sequence[Outcome], probe: Probe, metric: Metric, known: Known) -> ExplainedRow:
+    visited = usable_visits(visits, probe, known)
+    ok = [outcome for outcome in visits if outcome.status == "ok"]
+    aside = Counter(why for outcome in ok for why in reasons(outcome.samples, probe) if why)
+    failed = Counter(f"{one.status.replace('_', ' ')}: {one.reason or ''}" for one in visits if one.status != "ok")
+    common = ExplainedRow(row, metric, (), aside, failed, _seen(ok, probe), tuple(_counted(ok)), (), (), None)
+    if not isinstance(visited, PointReadings):
+        return common
+    if metric.source == "gauge":
+        return common._replace(visits=tuple(_of_gauge(outcome, metric) for outcome in ok))
+    estimates = metric_estimates(visited, metric, known)
+    if estimates.series is None:
+        return common
+    of_visits = [_of_reading(read, visited, estimates, known) for read in visited.readings]
+    return common._replace(
+        visits=tuple(of_visits), way=_way(visited, metric), stands_for=estimates.series.headline()[1].by,
+        clock_hz=estimates.series.clock_hz, values=tuple(_in_unit(estimates.series.all.values, estimates.metric)),
+        discarded=tuple(_discarded(ok, probe, metric)),
+    )  # fmt: skip
+
+
+def _of_gauge(outcome: Outcome, metric: Metric) -> ExplainedVisit:
+    value = outcome.gauges.get(metric.name)
+    return ExplainedVisit(outcome.visit, outcome.cpus[:1], outcome.seed, 0, 0, None, value, value, value)
+
+
+def _of_reading(read: Reading, visited: PointReadings, estimates: MetricEstimates, known: Known) -> ExplainedVisit:
+    """One visit, by the rule by which the row was made of it: at the clock, and in the state, of the row."""
+    assert estimates.series is not None
+    state, _ = estimates.series.headline()
+    alone = series_of([read], estimates.metric, visited.paid, known.clocks_hz)
+    own = None if alone is None else (alone if estimates.series.clock_hz else alone.as_read())
+    part = None if own is None else _part(own, state)
+    outcome, states = read.outcome, read.states
+    seen = states[states != "unknown"]
+    contended = float((seen == "shared").mean()) if len(seen) else None
+    middle = low = high = None
+    if part is not None and len(part.values):
+        ends = _in_unit(np.quantile(part.values, [SPREAD, 1 - SPREAD]), estimates.metric)
+        low, high = (min(ends), max(ends)) if len(ends) == 2 else (None, None)
+        middle = next(iter(_in_unit(part.costs, estimates.metric)), None)
+    return ExplainedVisit(
+        outcome.visit, outcome.workers or outcome.cpus[:1], outcome.seed, len(read.iterations), len(read.set_aside),
+        contended, middle, low, high,
+    )  # fmt: skip
+
+
+def _part(series: Series, state: StateName | None) -> Part | None:
+    """What a visit gives in the row's state; None where it was seen there too seldom."""
+    return series.parts.get(state) if state in ("whole", "shared") else series.all
+
+
+def _in_unit(costs: ArrayLike, metric: Metric) -> list[float]:
+    values = np.asarray(costs, dtype=float)
+    return [as_unit(float(cost), metric) for cost in values if metric.unit not in RATES or cost > 0]
+
+
+def _way(visited: PointReadings, metric: Metric) -> tuple[str, ...]:
+    """How a sample becomes a value, in sentences."""
+    of = {
+        "body": "the body", "control": "the control", "difference": "the body, less the same of the control,",
+        "companions": "the companions' work during the longer batch",
+        "together": "the body and its companions together",
+    }[metric.source]  # fmt: skip
+    paid = visited.paid.control if metric.source == "control" else visited.paid.body
+    timed = f"A sample times {of} over n and over 2n iterations."
+    if paid is None or metric.source in ("companions", "together"):
+        return (timed,)
+    if paid.once_ns is None:
+        why = f": {paid.why}" if paid.why else ""
+        return timed, f"Its value is the difference of both, divided by n{why}."
+    return timed, f"Each batch has a value: its time less {paid.once_ns:.0f} ns that every batch pays, by iteration."
+
+
+def _discarded(ok: Sequence[Outcome], probe: Probe, metric: Metric) -> Iterator[float]:
+    """What the discarded samples would have said, as the difference of their two batches."""
+    for outcome in ok:
+        operations = outcome.work.operations or 1.0
+        for sample, why in zip(outcome.samples, reasons(outcome.samples, probe), strict=True):
+            if why and metric.source == "body" and metric.unit == "ns" and sample.iterations:
+                yield (sample.body[1] - sample.body[0]) / sample.iterations / operations
+
+
+def _seen(ok: Sequence[Outcome], probe: Probe) -> tuple[Seen, ...]:
+    """Totals of the evidence beside all samples; None of what the system did not report."""
+    if not any(outcome.samples for outcome in ok):
+        return ()
+    taken = Taken([outcome.samples for outcome in ok])
+    made = [Seen(what, _total(taken.column(name))) for name, what in _COUNTS.items()]
+    delay = _total(taken.column("delay_ns"))
+    timed = float(taken.timed_ns().sum())
+    made.append(Seen("time in which other tasks had its CPU", None if delay is None else delay / 1e9, "s", timed / 1e9))
+    rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
+    rates = rates[rates > 0]
+    if len(rates) > 1:
+        off = float(np.quantile(np.abs(rates / np.median(rates) - 1), _MOST_READINGS))
+        made.append(Seen("control loop, off its median in nine of ten readings by up to", off, "share"))
+    lacking = {what for outcome in ok for what in unseen(outcome, probe)}
+    return (*made, *(Seen(what, None) for what in sorted(lacking)))
+
+
+def _total(column: Array) -> float | None:
+    reported = column[column >= 0]
+    return float(reported.sum()) if len(reported) else None
+
+
+def _counted(ok: Sequence[Outcome]) -> Iterator[str]:
+    """What the system counted of two batches, in sentences."""
+    counted = next((outcome.counted for outcome in ok if outcome.counted), None)
+    for what, both, control in (
+        ("System calls", counted.calls, counted.control_calls), ("Instructions", counted.instructions,
+         counted.control_instructions),
+    ) if counted else ():  # fmt: skip
+        if both is not None and counted is not None:
+            each = (both[1] - both[0]) / counted.iterations
+            beside = f", a turn of the control {(control[1] - control[0]) / counted.iterations:g}" if control else ""
+            counts = f"counted over {counted.iterations} and {2 * counted.iterations} of them"
+            yield f"{what} of one iteration: {each:g}{beside}; {counts}."

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `--explain` prints: of a probe its method, its proof and its machine code; of a row the visits that it is made
+of, drawn on one scale, and what was discarded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+from tollmeter.model import Metric, Probe, Row
+from tollmeter.report.history import BLOCKS, STATES
+from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
+from tollmeter.report.probe_description import blocks as description
+from tollmeter.report.tables import Column, Line, Listing, Table
+from tollmeter.root import typed
+
+MOST_INSTRUCTIONS, MOST_LINES = 40, 60
+"""Of one function: the loop of most bodies is shorter, and longer ones are read with objdump."""
+MOST_VISITS = 24
+"""Lines that fit on a screen."""
+MOST_ROWS = 4
+"""Of one answer: each takes a screen."""
+SCALE = 26
+"""Columns of a drawing beside six columns of numbers, in 80."""
+LEVELS = SCALE * 2
+_STANDS_FOR = {
+    "quantile": "the lower quartile of its batches", "median": "the median of its batches",
+    "mean": "the mean of its batches, over time",
+}  # fmt: skip
+_ROLES = {
+    "body": "What is timed",
+    "control": "What is timed beside it, without the boundary",
+    "check": "What proves the work, before the first sample and after the last",
+}
+
+
+class CodeLine(NamedTuple):
+    """remark: what the instruction leads to, empty for nothing."""
+
+    address: int
+    text: str
+    remark: str
+
+
+class CrossingCode(NamedTuple):
+    """path: of the executable."""
+
+    function: str
+    path: str
+    lines: tuple[CodeLine, ...]
+
+
+class ExplainedProbe(NamedTuple):
+    """method: paragraphs of the comment of each of its files. functions: role, name and lines of each that it names.
+    refusals: the sentences with which it gives no number. code: what its body became; remark: why there is none, or
+    what may be wrong with it."""
+
+    probe: Probe
+    method: tuple[tuple[str, tuple[str, ...]], ...]
+    source: str
+    functions: tuple[tuple[str, str, tuple[str, ...]], ...]
+    refusals: tuple[str, ...]
+    code: tuple[CrossingCode, ...]
+    remark: str | None
+
+
+class ExplainedVisit(NamedTuple):
+    """cpus: the timed worker's first. contended: share of its samples, None where that was not seen. value: what it
+    counts as, None where it does not; low, high: of nine tenths of its batches, without the outermost."""
+
+    visit: int
+    cpus: tuple[int, ...]
+    layout: int
+    used: int
+    discarded: int
+    contended: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Seen(NamedTuple):
+    """A total of the evidence beside all samples, None where it was not reported. of: what it is a part of."""
+
+    what: str
+    total: float | None
+    unit: str = ""
+    of: float = 0.0
+
+
+class ExplainedRow(NamedTuple):
+    """aside: samples discarded by reason; failed: visits without a number by reason. values, discarded: of single
+    batches, in the metric's unit. way: how a sample becomes a value. stands_for: how a visit counts."""
+
+    row: Row
+    metric: Metric
+    visits: tuple[ExplainedVisit, ...]
+    aside: Counter[str]
+    failed: Counter[str]
+    seen: tuple[Seen, ...]
+    counted: tuple[str, ...]
+    values: tuple[float, ...]
+    discarded: tuple[float, ...]
+    clock_hz: float | None
+    way: tuple[str, ...] = ()
+    stands_for: str = ""
+
+
+# ---- a probe --------------------------------------------------------------------------------------------------------
+
+
+def probe_blocks(explained: ExplainedProbe) -> Iterator[str | Table | Listing]:
+    yield from description(explained.probe)
+    for file, paragraphs in explained.method:
+        yield Listing(("", f"Method, as {file} has it"))
+        yield from paragraphs
+    for role, name, lines in explained.functions:
+        yield Listing(("", f"{_ROLES[role]}: {name}() of {explained.source}"))
+        yield Listing(_cut(lines, MOST_LINES, f"the rest is in {explained.source}"), indent=2)
+    yield Listing(("", "What would mislead"))
+    yield _evidence_against(explained.probe)
+    if explained.refusals:
+        yield "The probe gives no number, but one of these sentences:"
+        yield Listing(explained.refusals, indent=2)
+    for code in explained.code:
+        yield Listing(("", f"Machine code: {code.function} in {code.path}"))
+        whole = f"objdump -d --no-show-raw-insn --disassemble={code.function} {code.path}"
+        yield Listing(_cut([*map(_instruction, code.lines)], MOST_INSTRUCTIONS, whole), indent=2)
+    if explained.remark:
+        yield f"{explained.remark}."
+
+
+def _evidence_against(probe: Probe) -> str:
+    """What discards a sample, by what the probe declares that it does."""
+    against = [] if probe.switches else ["a context switch"]
+    against += [] if probe.faults else ["a major page fault"]
+    against += ["another CPU", "stolen time", "a control loop off its rate"]
+    return f"A sample is discarded on evidence of {', '.join(against[:-1])} or {against[-1]}."
+
+
+def _cut(lines: Sequence[str], most: int, rest: str) -> tuple[str, ...]:
+    left = len(lines) - most
+    return tuple(lines) if left <= 0 else (*lines[:most], f"... {count(left)} more: {rest}")
+
+
+def _instruction(line: CodeLine) -> str:
+    text = f"{line.address:x}  {line.text}"
+    return f"{text:<52}; {line.remark}" if line.remark else text
+
+
+# ---- a row ----------------------------------------------------------------------------------------------------------
+
+
+def row_blocks(explained: ExplainedRow) -> Iterator[str | Table | Listing]:
+    row = explained.row
+    named = f"{row.probe} {row.metric} {_parameters(row.parameters)}".rstrip()
+    yield Listing(("", f"How {named} ({row.abi}, {row.target}) came about"))
+    number = str(of_row(row)) if row.status == "ok" else f"no number, {row.status.replace('_', ' ')}"
+    state = f", {STATES[row.state]}" if row.state in STATES else ""
+    yield f"{number}{state}{': ' if row.reason else ''}{row.reason or ''}."
+    yield " ".join([*explained.way, *_of_the_row(explained)])
+    if table := _visits(explained):
+        yield table
+    if len(row.states) > 1:
+        columns = [Column("State of the core"), Column("share", True), Column("median", True)]
+        yield Table(columns, [
+            Line((STATES.get(state.state, state.state), percent(state.share),
+                  quantity(state.median, row.unit, state.low, state.high)))
+            for state in row.states
+        ])  # fmt: skip
+    yield from _histogram(explained)
+    yield from _evidence(explained)
+    yield from explained.counted
+
+
+def left_out(rows: Sequence[Row], folder: str) -> Iterator[str]:
+    """The rows that the words name beyond those that are explained."""
+    if left := [f"{row.probe} {_parameters(row.parameters)}".rstrip() for row in rows[MOST_ROWS:]]:
+        yield f"{count(len(left), 'row')} more: `{typed('show', folder, '--explain', *left[0].split())}` explains one."
+
+
+def _parameters(parameters: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
+    """How visits become the number and its interval."""
+    row = explained.row
+    if explained.clock_hz:
+        yield f"Times follow the core's clock, and are stated at {explained.clock_hz / 1e9:.2f} GHz."
+    if explained.stands_for:
+        yield f"A visit counts as {_STANDS_FOR[explained.stands_for]}."
+    if row.status == "ok" and row.visits:
+        made = "the Hodges-Lehmann median of" if row.clock != "instructions" else "the median of"
+        layouts = f" in {count(row.layouts, 'memory layout')}" if row.layouts else ""
+        yield f"The number is {made} {count(row.visits, 'visit')}{layouts}."
+    if row.error is not None:
+        own = f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
+        runs = f" and of what runs of this machine differ by ({percent(row.runs_sd)})" if row.runs_sd else ""
+        yield f"Its 95 % interval is made of {own}{runs}."
+
+
+def _visits(explained: ExplainedRow) -> Table | None:
+    """Each visit on one scale, with the row's interval below; of many visits some, evenly spread."""
+    shown = [visit for visit in explained.visits if visit.value is not None]
+    if not shown:
+        return None
+    every = -(-len(shown) // MOST_VISITS)
+    row, unit, kept = explained.row, explained.row.unit, shown[::every]
+    ends = [end for visit in kept for end in (visit.low, visit.value, visit.high) if end is not None]
+    low, high = min([*ends, row.low or ends[0]]), max([*ends, row.high or ends[0]])
+    layouts = {visit.layout: place for place, visit in enumerate(reversed(shown))}
+    numbered = {layout: place for place, layout in enumerate(reversed(layouts), 1)}
+    lines = [
+        Line((
+            str(visit.visit), ",".join(map(str, visit.cpus)), str(numbered[visit.layout]), f"{visit.used}",
+            str(visit.discarded or ""), DASH if visit.contended is None else percent(visit.contended),
+            quantity(visit.value, unit), interval(visit.low, visit.value, visit.high, (low, high)),
+        ))
+        for visit in kept
+    ]  # fmt: skip
+    if row.status == "ok":
+        drawn = interval(row.low, row.median, row.high, (low, high), "╞═╪╡")
+        lines.append(Line(("all", "", "", "", "", "", quantity(row.median, unit), drawn)))
+    if every > 1:
+        note = f"every {every}th of {count(len(shown))} visits"
+        lines[-1] = Line(lines[-1].cells, note)
+    columns = [
+        Column("Visit", True), Column("CPU", spare=3), Column("layout", True, spare=2),
+        Column("samples", True, spare=1), Column("discarded", True), Column("contended", True, spare=4),
+        Column("value", True),
+        Column(f"{quantity(low, unit)} to {quantity(high, unit)}"),
+    ]  # fmt: skip
+    return Table(columns, lines)
+
+
+def interval(
+    low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
+) -> str:
+    """An interval and its value on a scale of logarithms, if both ends are positive. ends: of the scale. signs: the
+    begin, the line, the value and the end."""
+    if value is None:
+        return ""
+    first, place, last = (_place(at if at is not None else value, ends) for at in (low, value, high))
+    drawn = ["·"] * SCALE
+    drawn[first : last + 1] = signs[1] * (last + 1 - first)
+    drawn[first], drawn[last] = signs[0], signs[3]
+    drawn[place] = signs[2]
+    return "".join(drawn)
+
+
+def _place(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
+    """Of a value on a scale of so many places."""
+    low, high = ends
+    if low > 0 and value > 0:
+        low, value, high = log(low), log(value), log(high)
+    share = (value - low) / (high - low) if high > low else 0.5
+    return min(places - 1, max(0, int(share * places)))
+
+
+def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
+    """Of all batches, and of the discarded samples on the same scale."""
+    values, discarded = explained.values, explained.discarded
+    if len(values) < MOST_VISITS:
+        return
+    unit = explained.row.unit
+    ends = min(*values, *discarded), max(*values, *discarded)
+    lines = [f"{_drawn(values, ends)}  {count(len(values))} values of batches that are used"]
+    if discarded:
+        lines.append(f"{_drawn(discarded, ends)}  {count(len(discarded))} samples that are discarded")
+    first, last = (str(quantity(end, unit)) for end in ends)
+    yield Listing(("", "How often each value was taken"))
+    yield Listing((*lines, f"{first}{last:>{max(0, LEVELS - len(first))}}"), indent=2)
+
+
+def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
+    counts = Counter(_place(value, ends, LEVELS) for value in values)
+    most = max(counts.values())
+    return "".join(
+        BLOCKS[min(len(BLOCKS) - 1, counts[place] * len(BLOCKS) // most)] if counts[place] else " "
+        for place in range(LEVELS)
+    )
+
+
+def _evidence(explained: ExplainedRow) -> Iterator[str | Table]:
+    if explained.seen:
+        columns = [Column("Evidence beside all samples"), Column("", True)]
+        yield Table(columns, [Line((seen.what, _amount(seen))) for seen in explained.seen])
+    for counts, what in ((explained.aside, "Discarded samples"), (explained.failed, "Visits without a number")):
+        if counts:
+            lines = [Line((reason, count(number))) for reason, number in counts.most_common()]
+            yield Table([Column(what), Column("", True)], lines)
+        elif counts is explained.aside and explained.seen:
+            yield "No sample was discarded."
+
+
+def _amount(seen: Seen) -> str:
+    if seen.total is None:
+        return "not reported"
+    if seen.unit == "share":
+        return percent(seen.total)
+    if seen.unit:
+        return f"{plain(seen.total)} of {plain(seen.of)} {seen.unit}"
+    return count(seen.total)
