@@ -83,7 +83,6 @@ def readers(folder: Path) -> Mapping[str, Reader]:
     run = folder / "run"
     told = msgspec.json.encode(open_index(run))
     streams = [joined(stream.lines) for stream in journal.streams(run)]
-    made_of = index.fingerprint(run)
 
     def in_file(path: Path, read: Callable[[], object], *others: bytes) -> Reader:
         def written(data: bytes) -> object:
@@ -102,7 +101,7 @@ def readers(folder: Path) -> Mapping[str, Reader]:
         "marks": Reader(_marked, [whole(), *streams[1:4]]),
         "an index": Reader(document.read, [told]),
         journal.NAME: in_file(run / journal.NAME, lambda: journal.read(run)),
-        index.NAME: in_file(run / index.NAME, lambda: index.load(run, made_of)),
+        index.NAME: in_file(run / index.NAME, lambda: index.load(run)),
         REQUEST: in_file(run / REQUEST, lambda: read_request(run)),
         request.KEPT: in_file(run / request.KEPT, lambda: request.kept(run, Profile), b"[]"),
         history.NAME: in_file(run / history.NAME, lambda: list(history._all(run)), remembered + b"\n"),

@@ -17,10 +17,10 @@ from made import CLOCK_HZ, outcome, quiet, row, sample
 from tollmeter.experiment.runs_differ import Cost, EarlierRun, runs_sd
 from tollmeter.library.derive import remembered
 from tollmeter.library.prepare import private_bytes
-from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State
+from tollmeter.model import Cache, Index, Machine, Outcome, Results, Row, RunInfo, RunVerdict, State, machine_key
 from tollmeter.numbers.known import Learned
 from tollmeter.store import history
-from tollmeter.store.history import NAME, Remembered, machine_key, place_of, recall, remember
+from tollmeter.store.history import NAME, Remembered, place_of, recall, remember
 
 
 def run(name: str, machine: Machine = MACHINE, median: float = 10.0) -> Remembered:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def keep(place: Path, number: int, rows: Sequence[Row], machine: Machine = MACHI
 
 
 def series(place: Path, *words: str) -> list[RowSeries]:
-    return row_series(read_history(run_folders([place]), words or ["any.probe"]).readings)
+    return row_series(read_history(run_folders([place], 100), words or ["any.probe"]).readings)
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +51,21 @@ def _no_journals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The executables of a run stand in its journal, which these have not."""
     monkeypatch.setattr("tollmeter.library.run_history._builds", lambda _: {})
     return
+
+
+def test_the_youngest_runs_are_read_and_one_that_is_named_twice_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notices: list[str] = []
+    monkeypatch.setattr("tollmeter.library.run_history.notify", notices.append)
+    for number, age in enumerate((3, 1, 2)):
+        keep(tmp_path, number, [row(10.0)])
+        os.utime(tmp_path / f"run-{number:02}" / JOURNAL, (1e9 - age, 1e9 - age))
+    (tmp_path / "LAST").symlink_to("run-01")
+    assert [folder.name for folder in run_folders([tmp_path, tmp_path / "run-01"], 9)] == ["run-00", "run-02", "run-01"]
+    assert notices == []
+    assert [folder.name for folder in run_folders([tmp_path], 2)] == ["run-02", "run-01"]
+    assert "--last 3" in notices[0]
 
 
 def test_a_change_has_a_date_and_the_differences_of_its_runs(tmp_path: Path) -> None:
@@ -71,7 +87,7 @@ def test_every_fact_of_the_machine_may_be_what_differs(tmp_path: Path, fact: str
     assert len(step.differences) == 1 and step.differences[0].endswith("a to b")
 
 
-@pytest.mark.parametrize("other", [{"host": "x"}, {"cpu": "x"}, {"hypervisor": "x"}])
+@pytest.mark.parametrize("other", [{"host": "x"}, {"cpu": "x"}, {"hypervisor": "x"}, {"facts": {"cpu_family": "25"}}])
 def test_machines_are_never_in_one_series(tmp_path: Path, other: dict[str, Any]) -> None:
     elsewhere = msgspec.structs.replace(MACHINE, **other)
     for number in range(10):
@@ -236,7 +252,7 @@ def test_a_recorded_run_gives_the_same_rows_from_its_index_and_derived(tmp_path:
     shutil.copytree(RECORDED, folder)
     derived = read_history([folder], [])
     kept = read_history([folder], [])
-    assert load_excerpt(folder, fingerprint(folder), None) is not None
+    assert load_excerpt(folder, None) is not None
     assert [one.row for one in kept.readings] == [one.row for one in derived.readings] != []
     assert kept.labels == derived.labels
     probe = open_index(folder).rows[0].probe

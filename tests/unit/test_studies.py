@@ -18,7 +18,7 @@ from tollmeter.model import Claim, Inference, Published, Results, Row, RowOf, Se
 from tollmeter.report import studies as words
 from tollmeter.report.headline import headline
 from tollmeter.store.document import read, schema
-from tollmeter.store.index import NAME, load, save
+from tollmeter.store.index import NAME, fingerprint, load, save
 from tollmeter.studies.claim_rows import measured, timed_by
 from tollmeter.studies.matching_rows import NOT_TOGETHER
 from tollmeter.studies.study import NO_NUMBER, study
@@ -132,22 +132,29 @@ def test_a_run_of_no_study_has_none() -> None:
     assert study(results([])) is None
 
 
-def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(tmp_path: Path) -> None:
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for name in ("journal.jsonl", "run.toml"):
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+def test_claims_inferences_and_tolls_are_kept_in_the_index_beside_the_run(run: Path) -> None:
     whole = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
     told = study(results([entry("new", 100.0)], claim(100.0), claim(None)))
     index = msgspec.structs.replace(whole, inferred=(*whole.inferred, YES, UNKNOWN), study=told)
     assert index.tolls and index.study
-    save(tmp_path, "abc", index)
-    assert load(tmp_path, "abc") == index
+    save(run, fingerprint(run), index)
+    assert load(run) == index
 
 
-def test_a_kept_index_that_says_what_cannot_be_is_made_anew(tmp_path: Path) -> None:
+def test_a_kept_index_that_says_what_cannot_be_is_made_anew(run: Path) -> None:
     index = msgspec.structs.replace(healthy(("x86_64",), visits=4).index, format=2)
-    save(tmp_path, "abc", index)
-    with sqlite3.connect(tmp_path / NAME) as db:
+    save(run, fingerprint(run), index)
+    with sqlite3.connect(run / NAME) as db:
         db.execute("UPDATE tolls SET low = high * 2")
     db.close()
-    assert load(tmp_path, "abc") is None
+    assert load(run) is None
 
 
 def test_the_claims_are_in_the_document_and_keep_to_the_schema() -> None:

@@ -80,16 +80,21 @@ def print_aligned(columns: TableColumns) -> None:
 
 def _aligned(columns: TableColumns) -> Iterator[str]:
     """Lines as wide as their cells need."""
-    from rich.cells import cell_len
-
     rows = [columns.names[: columns.narrow], *([clean(cell) for cell in row[: columns.narrow]] for row in columns.rows)]
-    widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
+    widths = [max(map(_width, cells)) for cells in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
-        cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        yield f"{'' if number else chr(10)} {'   '.join(cells)}".rstrip(" ") + "\n"
+        cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+        yield f"{'' if number else chr(10)} {'   '.join([*cells, row[-1]])}".rstrip(" ") + "\n"
         if not number:
             yield f" {'─' * (sum(widths) + 3 * len(widths) - 3)}\n"
     yield "\n"
+
+
+def _width(cell: str) -> int:
+    """Columns of a terminal. Most cells are ASCII, of which a look at each character takes a fifth of a long list."""
+    from rich.cells import cell_len
+
+    return len(cell) if cell.isascii() else cell_len(cell)
 
 
 def terminal() -> Console:

@@ -271,6 +271,7 @@ def history(
         list[Path] | None, typer.Option(help="folders of runs; by default those of `toll list runs`")
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table, json, csv, md or otava-csv")] = "table",
+    last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="read the youngest N runs")] = 100,
     schedule: Annotated[
         bool, typer.Option("--schedule", help="print a cron line and a systemd timer for regular runs")
     ] = False,
@@ -283,7 +284,7 @@ def history(
     from tollmeter.judgement.row_series import row_series
     from tollmeter.library.run_history import read_history, run_folders
 
-    many_series = read_history(run_folders(runs or []), row or [])
+    many_series = read_history(run_folders(runs or [], last), row or [])
     series = row_series(many_series.readings)
     if not series:
         raise Failure("none of these rows has an interval in any run", NO_NUMBER)
@@ -298,18 +299,16 @@ def history(
 
 
 def _write_history(series: Sequence[RowSeries], form: str) -> None:
-    from tollmeter.judgement.row_series import machine_key
+    from tollmeter.judgement.row_series import host_key
     from tollmeter.report.history import lines, otava_lines
     from tollmeter.store.parquet import ParquetTable, Stretch
 
     if form == "otava-csv":
-        machines = {machine_key(row_series.machine) for row_series in series}
+        machines = {host_key(row_series.machine) for row_series in series}
         last = max(series, key=lambda row_series: row_series.readings[-1].source.started).machine
         if len(machines) > 1:
             print_notice(f"{len(machines)} machines: the CSV is of {last.host}, {last.cpu}, which measured last")
-        table = otava_lines(
-            [row_series for row_series in series if machine_key(row_series.machine) == machine_key(last)]
-        )
+        table = otava_lines([row_series for row_series in series if host_key(row_series.machine) == host_key(last)])
     else:
         table = list(lines(series))
     made = ParquetTable(tuple(table[0]), [Stretch(line, {}) for line in table])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One row over the runs of one machine: its change points, each with what differs between the runs around it.
 
-Two runs are of one machine if host, CPU model and hypervisor are the same. Rows of different clocks, revisions, units
-or core states are different series. A row that follows the core's clock is a series in cycles. `compare.of_rows` judges
-each change again by the levels on both sides of it, so that one rule decides what is a change between two runs and
-among many: of what may or may not follow the clock, a change in its unit and in cycles."""
+Two runs are of one machine if the host's name, its CPU (family, model, stepping) and the hypervisor are the same. Rows
+of different clocks, revisions, units or core states are different series. A row that follows the core's clock is a
+series in cycles. `compare.of_rows` judges each change again by the levels on both sides of it, so that one rule decides
+what is a change between two runs and among many: of what may or may not follow the clock, a change in its unit and in
+cycles."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ import msgspec
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
 from tollmeter.maths.fits import change_points, level, scatter
-from tollmeter.model import LEAST_CHANGE, Build, Machine, Row
+from tollmeter.model import LEAST_CHANGE, Build, Machine, Row, machine_key
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES
 from tollmeter.numbers.rows import row_key
 
 _LEAST_ERROR = 0.0005
 """Of a row whose interval has no width, as of a count."""
 
-MachineKey = tuple[str, str, str]
+MachineKey = tuple[str, ...]
 
 
 class Source(NamedTuple):
@@ -77,9 +78,9 @@ class RowSeries(NamedTuple):
         return self.readings[-1].source.machine
 
 
-def machine_key(machine: Machine) -> MachineKey:
+def host_key(machine: Machine) -> MachineKey:
     """Of runs that may be in one series."""
-    return machine.host, machine.cpu, machine.hypervisor or ""
+    return machine.host, *machine_key(machine)
 
 
 def row_series(readings: Iterable[SeriesPoint]) -> list[RowSeries]:
@@ -89,7 +90,7 @@ def row_series(readings: Iterable[SeriesPoint]) -> list[RowSeries]:
     left_out: Counter[tuple[Any, ...]] = Counter()
     for reading in readings:
         row = reading.row
-        whose = (machine_key(reading.source.machine), row_key(row), row.clock, row.unit, row.revision)
+        whose = (host_key(reading.source.machine), row_key(row), row.clock, row.unit, row.revision)
         has_interval = row.status == "ok" and row.median and row.low and row.high and isfinite(row.high)
         is_enough = row.visits >= LEAST_VISITS and row.layouts >= LEAST_LAYOUTS
         if has_interval and is_enough and (row.low or 0.0) > 0:

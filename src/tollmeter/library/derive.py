@@ -27,12 +27,13 @@ from tollmeter.model import (
     Row,
     RunInfo,
     Value,
+    machine_key,
 )
 from tollmeter.protocol import Head
 from tollmeter.root import typed
 from tollmeter.store import index
 from tollmeter.store.export import derived_tables, of_run, samples_table, write_tables
-from tollmeter.store.history import Remembered, machine_key, place_of
+from tollmeter.store.history import Remembered, place_of
 from tollmeter.store.journal import Contents, Visits, opening, read
 from tollmeter.store.parquet import ParquetTable
 from tollmeter.store.request import Request, kept, places_of, read_request
@@ -51,22 +52,20 @@ the load is not known."""
 
 def open_index(folder: Path) -> Index:
     """What `toll show --format json` prints. Derived only where the kept index is another journal's."""
-    made_of = _fingerprint(folder)
-    return _kept(folder, made_of) or _made(folder, read_request(folder), made_of).index
+    return _kept(folder) or _made(folder, read_request(folder)).index
 
 
 def open_run(folder: Path) -> Results:
     """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
-    request = read_request(folder)
-    # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
-    made_of = _fingerprint(folder)
-    kept = _kept(folder, made_of)
+    request, kept = read_request(folder), _kept(folder)
     if kept is not None:
         return _results(opening(folder), Visits(folder, _meant(request)), request, kept)
-    return _made(folder, request, made_of)
+    return _made(folder, request)
 
 
-def _made(folder: Path, request: Request, made_of: str) -> Results:
+def _made(folder: Path, request: Request) -> Results:
+    # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
+    made_of = _fingerprint(folder)
     results = make(read(folder), request, folder)
     index.save(folder, made_of, results.index)
     return results
@@ -99,9 +98,9 @@ def check_different(folders: Sequence[Path]) -> None:
             raise Failure(f"{other} and {folder} are the same run: name two different runs")
 
 
-def _kept(folder: Path, made_of: str) -> Index | None:
+def _kept(folder: Path) -> Index | None:
     """The kept index, if it is that of what stands in the folder now. What was modelled stands in a file of its own."""
-    stored = index.load(folder, made_of)
+    stored = index.load(folder)
     if stored is None:
         return None
     run = msgspec.structs.replace(stored.run, folder=str(folder))

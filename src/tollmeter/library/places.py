@@ -424,14 +424,31 @@ def _suite_of(folder: Path) -> str:
 
 def run_folders() -> list[Path]:
     """The person's runs and those of the checkout, the oldest first. Of two with one name the person's is meant."""
-    ended: dict[str, tuple[float, Path]] = {}
-    for place in (ROOT / "runs", RUNS):
-        with contextlib.suppress(OSError):
-            for name in os.listdir(place):  # noqa: PTH208  a Path of each of 10,000 takes longer than their journals
-                with contextlib.suppress(OSError):
-                    ended[name] = os.stat(f"{place}/{name}/{JOURNAL}").st_mtime, place / name  # noqa: PTH116
+    ended = {name: (moment, place) for place in (ROOT / "runs", RUNS) for name, moment in _journals(place).items()}
+    return [place / name for _, name, place in sorted((moment, name, place) for name, (moment, place) in ended.items())]
+
+
+def runs_below(folders: Iterable[Path]) -> list[Path]:
+    """The runs that are these folders or stand in them, the oldest first. A run that is named twice is one."""
+    ended: dict[Path, float] = {}
+    for folder in folders:
+        if (folder / JOURNAL).is_file():
+            ended[folder.resolve()] = (folder / JOURNAL).stat().st_mtime
+        else:
+            place = folder.resolve()
+            ended |= {place / name: moment for name, moment in _journals(place).items()}
+    return sorted(ended, key=lambda run: (ended[run], run.name))
+
+
+def _journals(place: Path) -> dict[str, float]:
+    """When the journal of each run in a folder was written last, by the run's name."""
+    ended = {}
+    with contextlib.suppress(OSError):
+        for name in os.listdir(place):  # noqa: PTH208  a Path of each of 10,000 takes longer than their journals
+            with contextlib.suppress(OSError):
+                ended[name] = os.stat(f"{place}/{name}/{JOURNAL}").st_mtime  # noqa: PTH116
     ended.pop(LAST, None)
-    return [folder for _, folder in sorted(ended.values())]
+    return ended
 
 
 def remember(folder: Path) -> None:

@@ -21,8 +21,7 @@ from tollmeter.notices import Counting, notify
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.shown import best_known
 from tollmeter.root import typed
-from tollmeter.store.index import Excerpt, fingerprint, load_excerpt
-from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.index import Excerpt, load_excerpt
 from tollmeter.store.journal import opening
 
 LEVEL = "memory.level"
@@ -39,16 +38,16 @@ class History(NamedTuple):
     usual: tuple[Key, ...] = ()
 
 
-def run_folders(named: Sequence[Path]) -> list[Path]:
-    """The named runs and runs below folders, by default those of `toll list runs`. Raises Failure (2)."""
-    every = [] if named else places.run_folders()
-    for place in named:
-        is_run = (place / JOURNAL).is_file()
-        every += [place] if is_run else [journal.parent for journal in sorted(place.glob(f"*/{JOURNAL}"))]
+def run_folders(named: Sequence[Path], most: int) -> list[Path]:
+    """The youngest of the named runs and of those in named folders, by default of `toll list runs`; the oldest first.
+    Raises Failure (2)."""
+    every = places.runs_below(named) if named else places.run_folders()
     if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
         raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
-    return list({folder.resolve(): folder for folder in every}.values())
+    if len(every) > most:
+        notify(f"the youngest {most} of {len(every):,} runs are read; `--last {len(every)}` reads all")
+    return every[-most:]
 
 
 def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:
@@ -110,7 +109,7 @@ def _excerpts(folders: Sequence[Path], probes: str | None) -> list[tuple[Source,
 
 def _excerpt(folder: Path, probes: str | None) -> Excerpt:
     """From the index that the run keeps; where that is of another version or none, the run is derived again."""
-    kept = load_excerpt(folder, fingerprint(folder), probes)
+    kept = load_excerpt(folder, probes)
     if kept is not None:
         return kept
     index = open_index(folder)

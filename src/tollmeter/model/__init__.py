@@ -25,5 +25,5 @@ __all__ = [
     "Relation", "Relative", "Results", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Samples",
     "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite",
     "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
-    "Workload", "layout_seed",
+    "Workload", "key_of", "layout_seed", "machine_key",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -153,6 +154,17 @@ class Machine(Record, frozen=True):
             if cache.kind != "instruction" and cache.size_bytes:
                 sizes.setdefault(cache.level, cache.size_bytes)
         return sizes
+
+
+def machine_key(machine: Machine) -> tuple[str, str, str]:
+    """Machines of one key are alike: CPU, family, model, stepping and hypervisor. A guest that is started on another
+    host may keep its name, and its CPU the name of the brand."""
+    return key_of(machine.cpu, machine.facts, machine.hypervisor)
+
+
+def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[str, str, str]:
+    numbers = (facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
+    return cpu, " ".join(numbers), hypervisor or ""
 
 
 class Abi(Record, frozen=True, forbid_unknown_fields=True):

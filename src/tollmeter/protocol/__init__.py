@@ -19,7 +19,17 @@ from tollmeter.protocol.framing import (
     sealed,
 )
 from tollmeter.protocol.line_marks import MARK, NotTimed, Stamp, retimed
-from tollmeter.protocol.reading import Head, Outcomes, clean, clean_json, clean_suite, description, head, outcome
+from tollmeter.protocol.reading import (
+    Head,
+    Outcomes,
+    clean,
+    clean_json,
+    clean_suite,
+    description,
+    head,
+    is_clean,
+    outcome,
+)
 from tollmeter.protocol.visits import Trouble, closed, refused, reported, words
 
 __all__ = [
@@ -42,6 +52,7 @@ __all__ = [
     "find_line",
     "find_lines",
     "head",
+    "is_clean",
     "joined",
     "joined_lines",
     "lines_of",

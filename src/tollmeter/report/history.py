@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
-from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, machine_key
+from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, host_key
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import tables
@@ -42,7 +42,7 @@ def print_history(
     table where they are few."""
     by_machine: dict[object, list[RowSeries]] = {}
     for row_series in series:
-        by_machine.setdefault(machine_key(row_series.machine), []).append(row_series)
+        by_machine.setdefault(host_key(row_series.machine), []).append(row_series)
     for of_machine in by_machine.values():
         wrapped(console, _machine_line(of_machine), style="bold")
         console.print()

@@ -17,9 +17,8 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from tollmeter.files import own_folder, plain
-from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness
+from tollmeter.model import Build, Failure, Finding, Index, Machine, Outcome, Row, Samples, Toll, Witness, machine_key
 from tollmeter.model.samples import MAYBE, NONE
-from tollmeter.store.history import machine_key
 from tollmeter.store.parquet import Arrays, ParquetTable, Stretch, jsonl, parquet, table_lines, write_parquet
 
 Format = Literal["csv", "json", "jsonl", "md", "parquet"]

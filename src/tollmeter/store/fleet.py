@@ -19,11 +19,10 @@ import msgspec
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.extras import PARQUET, bring
 from tollmeter.files import plain
-from tollmeter.model import Cache, Failure
+from tollmeter.model import Cache, Failure, key_of
 from tollmeter.notices import notify
 from tollmeter.root import ROOT
 from tollmeter.store.export import DIGITS, day_of, name_of
-from tollmeter.store.history import key_of
 
 if TYPE_CHECKING:
     import duckdb

@@ -5,7 +5,7 @@ the runs; without it the shipped values are used."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.files import open_regular
-from tollmeter.model import Machine, Record
+from tollmeter.model import Machine, Record, machine_key
 from tollmeter.model.former_names import present_row_names
 
 NAME = "history.jsonl"
@@ -34,16 +34,6 @@ class Remembered(Record, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "rows", present_row_names(self.rows))
-
-
-def machine_key(machine: Machine) -> tuple[str, str, str]:
-    """Machines of one key differ alike between runs: CPU, family, model, stepping and hypervisor."""
-    return key_of(machine.cpu, machine.facts, machine.hypervisor)
-
-
-def key_of(cpu: str, facts: Mapping[str, str], hypervisor: str | None) -> tuple[str, str, str]:
-    numbers = (facts.get(name, "") for name in ("cpu_family", "cpu_model_number", "cpu_stepping"))
-    return cpu, " ".join(numbers), hypervisor or ""
 
 
 def place_of(machine: Machine) -> str:
