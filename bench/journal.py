@@ -10,6 +10,7 @@ each with a number, a round and a moment of its own, and every record sealed ane
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -33,23 +34,30 @@ SEALED = b',"c":"00000000"}'
 MEGABYTE = 1 << 20
 
 
-def seeded(line: RecordLine, number: int, turn: int) -> bytes:
-    """The visit's own record, of a later visit."""
+def later(line: RecordLine, number: int, turn: int, rng: random.Random) -> bytes:
+    """A record of a later visit, whose samples took other times: a journal of copies contradicts itself."""
+    if (turn == 0 and line.kind != "visit") or line.kind not in ("visit", "sample", "witness"):
+        return line.text + b"\n"
     told = msgspec.json.decode(line.text)
     told.pop("c")
-    told["visit"], told["round"] = number, told["round"] + turn * 100_000
-    told["at_ns"] = told.get("at_ns", 0) + turn * LATER_NS
+    if line.kind == "visit":
+        told["visit"], told["round"] = number, told["round"] + turn * 100_000
+    if line.kind != "witness":
+        told["at_ns"] = told.get("at_ns", 0) + turn * LATER_NS
+    for batches in {"body", "control"} & told.keys():
+        told[batches] = [int(ns * rng.uniform(0.99, 1.0)) for ns in told[batches]]
+    for rate in {"control_hz", "width_hz", "width_between_hz"} & told.keys():
+        told[rate] = int(told[rate] * rng.uniform(0.999, 1.0))
     body = msgspec.json.encode(told)[:-1]
     return b'%s,"c":"%08x"}\n' % (body, zlib.crc32(body))
 
 
 def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes]:
     """Streams of visits until that many bytes are made."""
-    kept, made, turn, number = list(visits), 0, 0, 0
+    kept, made, turn, number, rng = list(visits), 0, 0, 0, random.Random(1)
     while made < size:
         for lines in kept:
-            rest = b"".join(line.text + b"\n" for line in lines[1:])
-            stream = seeded(lines[0], number, turn) + rest
+            stream = b"".join(later(line, number, turn, rng) for line in lines)
             yield stream
             made, number = made + len(stream), number + 1
             if made >= size:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from example_runs import derived
+from tollmeter.experiment.evidence import stolen_share
 from tollmeter.findings import all_findings, clocks, rules, subjects
 from tollmeter.model import (
     Cache,
@@ -70,7 +71,8 @@ def results(
         "architecture": "x86_64", "core_clock_hz": 4e9,
         "caches": (Cache(level=1, kind="data", size_bytes=49152, line_bytes=64, ways=12),),
     }  # fmt: skip
-    index = Index(format=1, run=RUN, machine=Machine(**{**facts, **machine}), rows=tuple(rows), hierarchy=tuple(levels))
+    run = msgspec.structs.replace(RUN, stolen_share=stolen_share(outcomes))
+    index = Index(format=1, run=run, machine=Machine(**{**facts, **machine}), rows=tuple(rows), hierarchy=tuple(levels))
     return derived(Results(index=index, probes=PROBES, outcomes=tuple(outcomes)))
 
 

@@ -294,9 +294,9 @@ def test_a_run_behind_a_filter_carries_what_it_found_of_memory_and_nothing_of_th
     results = with_run(example_runs.small(), verdict="held back", surroundings=filtered)
     assert run_verdict.why_withheld(results) == "its system calls were filtered or traced"
     assert "seccomp" in run_verdict.next_step(results).when and "nice" not in run_verdict.next_step(results).when
-    assert without_interception(results.index.run, results.index.rows, 0.0) != "held back"
+    assert without_interception(results.index.run, results.index.rows) != "held back"
     nice = msgspec.structs.replace(results.index.run, surroundings=msgspec.structs.replace(filtered, nice=5))
-    assert without_interception(nice, results.index.rows, 0.0) == "held back"
+    assert without_interception(nice, results.index.rows) == "held back"
 
 
 def test_a_run_that_was_stopped_too_early_carries_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

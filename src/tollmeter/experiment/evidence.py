@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,29 +107,15 @@ def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> fl
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
 
 
-class StolenTime(NamedTuple):
-    """What the hypervisor gave to other guests during samples. samples_hit: those that lost some of it."""
-
-    stolen_ns: float
-    measured_ns: float
-    samples_hit: int
-
-    @property
-    def share(self) -> float:
-        """Of the time of all samples."""
-        return self.stolen_ns / self.measured_ns if self.measured_ns > 0 else 0.0
-
-
-def stolen_time(outcomes: Sequence[Outcome]) -> StolenTime:
-    """Of the measured CPUs, in whole ticks of the kernel's accounting."""
-    ticks = hit = 0
-    measured_ns = 0.0
+def stolen_share(outcomes: Sequence[Outcome]) -> float:
+    """What the hypervisor gave to other guests, of the time of all samples: in whole ticks of the kernel's accounting,
+    so that a short sample may seem to lose more than its own time."""
+    ticks, measured_ns = 0, 0.0
     for some in parts(outcomes):
         taken = Taken(outcome.samples for outcome in some)
-        seen = np.maximum(taken.column("steal_ticks"), 0.0)
-        ticks, hit = ticks + int(seen.sum()), hit + int((seen > 0).sum())
+        ticks += int(np.maximum(taken.column("steal_ticks"), 0.0).sum())
         measured_ns += float(taken.timed_ns().sum())
-    return StolenTime(float(TICK_NS * ticks), measured_ns, hit)
+    return min(1.0, TICK_NS * ticks / measured_ns) if measured_ns > 0 else 0.0
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:

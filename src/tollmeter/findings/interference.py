@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from tollmeter.experiment.evidence import stolen_time, unseen
+from tollmeter.experiment.evidence import unseen
 from tollmeter.findings import FindingText, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
 from tollmeter.model import Evidence, Results, Row, Severity
-from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
@@ -105,15 +104,10 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
     """The hypervisor gave a measured CPU to another guest.
 
     It took more than 1 % of the time of all samples on the machine's own clock."""
-    stolen = stolen_time(native_outcomes(results.outcomes))
-    if stolen.share > MOST_STOLEN:
-        evidence = [
-            Evidence(what="time stolen during samples", value=stolen.stolen_ns, unit="ns"),
-            Evidence(what="time of all samples", value=stolen.measured_ns, unit="ns"),
-            counted("samples hit", stolen.samples_hit),
-        ]
-        words = f"the hypervisor gave {in_percent(stolen.share, 1)} of the measured time to other guests"
-        yield FindingText(words, evidence)
+    share = results.index.run.stolen_share
+    if share > MOST_STOLEN:
+        words = f"the hypervisor gave {in_percent(share, 1)} of the measured time to other guests"
+        yield FindingText(words, [Evidence(what="time stolen during samples, of the time of all", value=share)])
 
 
 @rule(

@@ -34,11 +34,10 @@ LEAST_JUDGED = 0.5
 run that is too short, a figure counts if it has an interval."""
 
 
-def verdict(run: RunInfo, rows: Sequence[Row], stolen_share: float = 0.0) -> RunVerdict:
-    """The gravest verdict that applies. run: with its points, settled and shared_share. stolen_share: of the measured
-    time, what the hypervisor took: where a finding names it, the run is not called quiet. A count has no noise, and
-    carries no information about its duration; nor does an emulator's time, which other workloads slow down and do not
-    change."""
+def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
+    """The gravest verdict that applies. run: with its points, settled, shared_share and stolen_share. A count has no
+    noise, and carries no information about its duration; nor does an emulator's time, which other workloads slow down
+    and do not change."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
@@ -52,7 +51,7 @@ def verdict(run: RunInfo, rows: Sequence[Row], stolen_share: float = 0.0) -> Run
     beside_others = seen is not None and (seen.company or (others or 0.0) > MOST_OTHERS)
     # Too few points converged on a core that was contended for most of the time.
     is_unsettled = run.settled < LEAST_SETTLED * run.points and (run.shared_share or 0.0) > MOST_CONTENDED
-    if discarded_share(timed) > MOST_DISCARDED or stolen_share > MOST_STOLEN or is_unsettled or beside_others:
+    if discarded_share(timed) > MOST_DISCARDED or run.stolen_share > MOST_STOLEN or is_unsettled or beside_others:
         return "busy"
     # Something that changes these numbers could not be looked for.
     is_blind = (seen is not None and others is None) or (run.surroundings and unread(run.surroundings, rows))
@@ -70,12 +69,12 @@ def is_intercepted(seen: Surroundings, rows: Iterable[Row]) -> bool:
     return bool(seen.seccomp_filters or seen.traced) and _times_the_kernel(rows)
 
 
-def without_interception(run: RunInfo, rows: Sequence[Row], stolen_share: float) -> RunVerdict:
+def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
     """The verdict by all else, which is what its rows of memory are worth."""
     if run.surroundings is None:
         return run.verdict
     calm = msgspec.structs.replace(run.surroundings, seccomp_filters=None, traced=None)
-    return verdict(msgspec.structs.replace(run, surroundings=calm), rows, stolen_share)
+    return verdict(msgspec.structs.replace(run, surroundings=calm), rows)
 
 
 def _times_the_kernel(rows: Iterable[Row]) -> bool:

@@ -109,7 +109,7 @@ def _kept(folder: Path) -> Index | None:
 
 def make(contents: Contents, request: Request, folder: Path) -> Results:
     """Everything that is derived, from all that was recorded: rows, the run's verdict, the machine, findings."""
-    from tollmeter.experiment.evidence import stolen_time, unseen_share
+    from tollmeter.experiment.evidence import stolen_share, unseen_share
     from tollmeter.inference.core_kinds import core_kinds
     from tollmeter.inference.hierarchy import hierarchy
     from tollmeter.inference.inferred import inferred
@@ -142,13 +142,14 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
     run = _recorded(contents, request, folder)
     done = settlement(outcomes, wanted, known, run.seconds)
     run = msgspec.structs.replace(
-        run, unseen_share=unseen_share(outcomes, probes), points=done.points, settled=done.settled,
+        run, unseen_share=unseen_share(outcomes, probes), stolen_share=stolen_share(native_outcomes(outcomes)),
+        points=done.points, settled=done.settled,
         timed_share=done.timed_share, shared_share=done.contended_share, limited=done.limited,
         summary=sentence(done, rows, precision, request.budget_seconds),
         uncompared=uncompared(outcomes, against, probes, ratios) if request.against else (),
         contradictions=contradictions,
     )  # fmt: skip
-    run = msgspec.structs.replace(run, verdict=verdict(run, rows, stolen_time(native_outcomes(outcomes)).share))
+    run = msgspec.structs.replace(run, verdict=verdict(run, rows))
     more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
     run = msgspec.structs.replace(run, enough_s=_enough_s(run, done, more_s, request.budget_seconds))
 
@@ -196,10 +197,8 @@ def _probes(reported: Head) -> dict[str, Probe]:
 
 def _judged(bare: Results) -> Results:
     """With its findings, a study's claims, and whether the question was answered."""
-    from tollmeter.experiment.evidence import stolen_time
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
-    from tollmeter.numbers.meanings import native_outcomes
     from tollmeter.studies.study import study
 
     study_answers, run = study(bare), bare.index.run
@@ -208,8 +207,7 @@ def _judged(bare: Results) -> Results:
     findings = all_findings(bare)
     known = _of_known_rows(bare)
     intercepted = run.surroundings is not None and is_intercepted(run.surroundings, bare.index.rows)
-    stolen_share = stolen_time(native_outcomes(bare.outcomes)).share
-    worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows, stolen_share)
+    worth = "too short" if is_short(bare.index.rows) else without_interception(run, bare.index.rows)
     kept = carried(worth, findings, findings if known is bare else all_findings(known), intercepted=intercepted)
     run = msgspec.structs.replace(run, withheld_problems=kept.problems)
     index = msgspec.structs.replace(

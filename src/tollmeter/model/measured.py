@@ -194,7 +194,8 @@ class RunInfo(Record, frozen=True):
     longer budget narrows it. timed_share: of the wall time, what lay in timed batches. shared_share: of the time in
     them, what was beside a busy sibling hyperthread; None where nothing shows it. verdict: what
     judgement/verdict.py makes of these. unanswered: why the question that was asked has no answer, empty where it
-    has one. unseen_share: of the samples, those that lack evidence. surroundings: None where they were not recorded.
+    has one. unseen_share: of the samples, those that lack evidence. stolen_share: of the time of all samples, what the
+    hypervisor gave to other guests. surroundings: None where they were not recorded.
     narrowed: what was left out of what was asked for, since the budget is too short; empty where nothing was.
     reused: which visits of another run are used again; empty where none are. damage: which streams of the journal
     are damaged and left out; empty where none are. withheld_problems: how many of the index's `held_back` are of a
@@ -219,6 +220,7 @@ class RunInfo(Record, frozen=True):
     shared_share: Portion | None = None
     verdict: RunVerdict = "quiet"
     unseen_share: Portion = 0.0
+    stolen_share: Portion = 0.0
     surroundings: Surroundings | None = None
     summary: str = ""
     unanswered: str = ""

@@ -167,7 +167,7 @@ def _run(run: RunInfo) -> RunInfo:
         id="", suite=run.suite, started=run.started[:10], seconds=run.seconds, seed=0, status=run.status,
         tollmeter=run.tollmeter, folder="", precision=run.precision, points=run.points, settled=run.settled,
         limited=run.limited, timed_share=run.timed_share, shared_share=run.shared_share, verdict=run.verdict,
-        unseen_share=run.unseen_share,
+        unseen_share=run.unseen_share, stolen_share=run.stolen_share,
     )  # fmt: skip
 
 
