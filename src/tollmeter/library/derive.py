@@ -59,7 +59,9 @@ def open_run(folder: Path) -> Results:
     """The whole run. Raises Failure: 2 where it is none or a newer one, 5 where it is damaged."""
     request, kept = read_request(folder), _kept(folder)
     if kept is not None:
-        return _results(opening(folder), Visits(folder, _meant(request)), request, kept)
+        # What contradicted nothing when the index was made is not looked at again.
+        meant = _meant(request) if kept.run.contradictions else lambda contents: _without_broken(contents.outcomes)
+        return _results(opening(folder), Visits(folder, meant), request, kept)
     return _made(folder, request)
 
 
