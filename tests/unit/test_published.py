@@ -21,6 +21,7 @@ from tollmeter.library.comparing import publish, published
 from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report.gallery import single_page, write_site
+from tollmeter.report import page
 from tollmeter.report.peers import peers_table
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.published import REMOVED, read_published, write_published
@@ -122,6 +123,8 @@ def test_a_machine_stands_among_those_that_were_published(tmp_path: Path) -> Non
     assert told["system call"] == ["1", "1", "2"]
     assert told["L1d latency"] == ["–", "4", "–"] and "L1d read" not in told
     assert peers_table(with_index(results, tolls=(), hierarchy=()), peers) is None
+    asides = ['id="peers"' in page.render(results, peers=some) for some in (peers, ())]
+    assert asides == [True, False]
 
 
 def test_a_file_from_before_there_was_a_curve_keeps_its_id(tmp_path: Path) -> None:

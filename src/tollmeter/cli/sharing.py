@@ -209,21 +209,31 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="report file [report.html or beside-B.html in the first run's folder]"),
     ] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
+    ] = None,
 ) -> None:
     from tollmeter.library.row_words import runs_and_words
 
     runs, rows = runs_and_words(words or [])
     folders = [places.find_run(name, "ended") for name in runs or [places.LAST]]
-    for path in _of_one(folders[0], rows, charts, out) if len(folders) == 1 else _of_two(folders, rows, charts, out):
+    if peers and len(folders) > 1:
+        raise Failure("--peers is for the page of one run; two runs are compared with each other")
+    pages = _of_two(folders, rows, charts, out) if len(folders) > 1 else _of_one(folders[0], rows, charts, out, peers)
+    for path in pages:
         print(path)
 
 
-def _of_one(folder: Path, words: Sequence[str], charts: Path | None, out: Path | None) -> Iterator[Path]:
+def _of_one(
+    folder: Path, words: Sequence[str], charts: Path | None, out: Path | None, peers: Sequence[str] | None
+) -> Iterator[Path]:
+    from tollmeter.library.comparing import peers_of
     from tollmeter.library.row_words import selected
     from tollmeter.report import page
 
     results, path = selected(open_run(folder), words), out or folder / _page_name(PAGE, words)
-    page.write(results, path)
+    page.write(results, path, peers_of(results, peers) if peers else ())
     yield path
     if charts:
         from tollmeter.report.charts import save

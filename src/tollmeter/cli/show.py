@@ -165,12 +165,10 @@ def print_peers(results: Results, names: Sequence[str], form: str) -> None:
     """Raises Failure: 2 for another form, 5 where nothing can be read, 4 where no machine has a number of this run."""
     if form != "table":
         raise Failure("--peers prints only a table")
-    from tollmeter.library.comparing import publish, published
+    from tollmeter.library.comparing import peers_of
     from tollmeter.report.peers import peers_table
 
-    own = publish(results).id
-    others = [peer.index for peer in published(names) if peer.id != own]
-    table = peers_table(results, others) if others else None
+    table = peers_table(results, peers_of(results, names))
     if table is None:
         raise Failure("no other machine of these has a level or toll of this run with an interval", 4)
     print_blocks([table])

@@ -19,7 +19,7 @@ from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.library.row_words import selected
-from tollmeter.model import LEAST_CHANGE, Failure, Metric, Outcome, Point, Results, Row, Value
+from tollmeter.model import LEAST_CHANGE, Failure, Index, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, machine_known
@@ -208,6 +208,12 @@ def _files_of(name: str) -> list[str]:
     folder = Path(name)
     files = sorted(folder.glob("*.json")) if folder.is_dir() and not (folder / NAME).exists() else []
     return [*map(str, files)] or [name]
+
+
+def peers_of(results: Results, names: Sequence[str]) -> list[Index]:
+    """The other machines of `published`. Raises Failure as it does."""
+    own = publish(results).id
+    return [peer.index for peer in published(names) if peer.id != own]
 
 
 def published(names: Sequence[str]) -> Iterator[PublishedRun]:

@@ -25,13 +25,14 @@ from tollmeter import commands
 from tollmeter.extras import CHARTS, fetched, is_installed, version
 from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
-from tollmeter.model import Failure, Results
+from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import notify
 from tollmeter.report import chart_style, machine_tables, numbers, programs, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
+from tollmeter.report.peers import peers_table
 from tollmeter.report.probe_sections import chart_of, command, dossiers, explaining, families, parameter, provenance
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
@@ -50,9 +51,10 @@ FEATURED = ("parallelism", "load", "node-latency", "core-to-core", "distribution
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def write(results: Results, path: Path) -> None:
-    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
-    put(render(results), path)
+def write(results: Results, path: Path, peers: Sequence[Index] = ()) -> None:
+    """Writes the page, whole or not at all. peers: machines that this one is seen among. Raises Failure (5) where it
+    cannot."""
+    put(render(results, peers=peers), path)
 
 
 def put(text: str, path: Path) -> None:
@@ -65,10 +67,10 @@ def put(text: str, path: Path) -> None:
         raise Failure(f"cannot write {path}: {why}; `{elsewhere}` writes it elsewhere", 5) from error
 
 
-def render(results: Results, runs: str = "") -> str:
+def render(results: Results, runs: str = "", peers: Sequence[Index] = ()) -> str:
     """The page's text. runs: where the list of runs is, for a page that is served."""
     drawn = [chart for chart in charts(results) if not chart.name.startswith(LADDER)]
-    return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs})
+    return rendered("page.html", drawn, {**_words(results, drawn), "runs": runs, "peers": peers_table(results, peers)})
 
 
 def styles(*sheets: str) -> str:

@@ -25,7 +25,7 @@ class PeerNumber(NamedTuple):
 
 
 def peers_table(results: Results, peers: Sequence[Index]) -> Table | None:
-    """Memory and the best known tolls; None where no machine has one of them."""
+    """Memory and the best known tolls; None where no machine has one of them, or none is given."""
     wanted = {_toll_key(toll) for toll in best_known(results)}
     own = dict(_numbers(results.index))
     others = [dict(_numbers(peer)) for peer in peers]
