@@ -20,8 +20,8 @@ from tollmeter.library import places
 from tollmeter.library.comparing import publish, published
 from tollmeter.model import Failure, Index, Results
 from tollmeter.notices import listen
-from tollmeter.report.gallery import single_page, write_site
 from tollmeter.report import page
+from tollmeter.report.gallery import single_page, write_site
 from tollmeter.report.peers import peers_table
 from tollmeter.report.tables import cpu_of
 from tollmeter.store.published import REMOVED, read_published, write_published
