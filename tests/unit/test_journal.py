@@ -372,11 +372,17 @@ def test_a_journal_is_not_gone_on_with_through_a_link(run: Path, tmp_path: Path)
 
 
 def test_runs_are_listed_by_the_first_lines_of_their_requests(tmp_path: Path) -> None:
+    suite = '[suite]\nname = "s"\n'
     for number, text in enumerate(
-        ('started = "a"\n\n[suite]\nname = "s"\nquestion = "q?"\n', "started = 'a'\nno toml")
+        (
+            f'started = "a"\nwords = []\n\n{suite}',
+            f'started = "a"\nwords = ["kernel.*", "call=x"]\n\n{suite}',
+            "started = 'a'\nno toml",
+        )
     ):
         (folder := tmp_path / str(number)).mkdir()
         (folder / "run.toml").write_text(text)
-    assert heading(tmp_path / "0") == ("a", "q?")
+    assert heading(tmp_path / "0") == ("a", "s")
+    assert heading(tmp_path / "1") == ("a", "'kernel.*' call=x")
     with pytest.raises(Failure, match="damaged"):
-        heading(tmp_path / "1")
+        heading(tmp_path / "2")

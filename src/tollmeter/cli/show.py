@@ -413,7 +413,7 @@ def _runs() -> TableColumns:
             rows.append((folder.name, *heading(folder)))
         except Failure as failure:
             rows.append((folder.name, "", failure.sentence))
-    return TableColumns(("run", "started", "question"), rows)
+    return TableColumns(("run", "started", "of"), rows)
 
 
 def _findings() -> TableColumns:

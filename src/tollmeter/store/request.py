@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -113,19 +114,22 @@ def read_request(folder: Path) -> Request:
 
 
 _STARTED = re.compile(rb'^started = ("[^\n]*")$', re.MULTILINE)
-_QUESTION = re.compile(rb'^\[suite\]\n(?:[^\n\[]+\n)*?question = ("[^\n]*")$', re.MULTILINE)
+_WORDS = re.compile(rb"^words = (\[[^\n]*\])$", re.MULTILINE)
+_SUITE = re.compile(rb'^\[suite\]\nname = ("[^\n]*")$', re.MULTILINE)
 _HEADING_BYTES = 1 << 14
 
 
 def heading(folder: Path) -> tuple[str, str]:
-    """When a run began and what it asks, from the first lines of its request: the rest of it takes a hundred times as
-    long. Raises Failure as `read_request`."""
+    """When a run began and of what it is: the words that were typed, else its suite. From the first lines of its
+    request: the rest of it takes a hundred times as long. Raises Failure as `read_request`."""
     with contextlib.suppress(OSError, ValueError), open_regular(folder / NAME) as file:
         text = file.read(_HEADING_BYTES)
-        if (started := _STARTED.search(text)) and (question := _QUESTION.search(text, started.end())):
-            return clean(msgspec.json.decode(started[1], type=str)), clean(msgspec.json.decode(question[1], type=str))
+        found = [pattern.search(text) for pattern in (_STARTED, _WORDS, _SUITE)]
+        started, words, suite = (each and clean(msgspec.json.decode(each[1])) for each in found)
+        if started and suite:
+            return started, shlex.join(words or [suite])
     request = read_request(folder)
-    return request.started, request.suite.question
+    return request.started, shlex.join(request.words or [request.suite.name])
 
 
 # ---- profiles and models ---------------------------------------------------------------------------------------------
