@@ -6,21 +6,24 @@ ABI files and targets name Debian's packages, which are tested. Other distributi
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from tollmeter import commands
 from tollmeter.model import Failure
+from tollmeter.root import ROOT
 
 _PIP = ("-m", "tollmeter.installer", "install", "--require-hashes", "-r")
 _QUIETLY = ("-q", "--no-input", "--disable-pip-version-check", "--no-compile")
@@ -93,6 +96,27 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
         reason = next((line for line in lines if line.startswith("ERROR")), lines[-1])
         raise Failure(f"{extra.module} cannot be installed: {reason.removeprefix('ERROR: ')}", 5)
     return folder
+
+
+def chart_script(folder: Path) -> Path:
+    """The file in which the script that draws the charts of a page is kept, once it was made."""
+    return folder / f"vega-{version(ROOT, CHARTS)}.js"
+
+
+@contextlib.contextmanager
+def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
+    """Makes that file beside what is done meanwhile: of its 34 MB a page needs 1. None where it is kept already. In a
+    session of its own the process is interrupted once, by this one: a second signal would interrupt its cleaning up."""
+    if chart_script(ROOT / "build").is_file():
+        yield None
+        return
+    words = [sys.executable, "-I", "-m", "tollmeter.report.page"]
+    making = commands.start("checkout", words, stderr=commands.DEVNULL, start_new_session=True)
+    try:
+        yield making
+    finally:
+        making.send_signal(signal.SIGINT)
+        making.wait()
 
 
 def version(root: Path, extra: Extra) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tollmeter import extras, installer
+from tollmeter import commands, extras, installer
 from tollmeter.extras import CHARTS, PARQUET, Extra, install_line
 from tollmeter.model import Failure
 from tollmeter.report import page
@@ -87,6 +87,19 @@ def test_a_page_s_script_is_made_by_a_package_that_does_not_stay(
     monkeypatch.setattr(page, "fetched", fetched)
     assert page.bundle(tmp_path) == "v" * page.LEAST_BYTES
     assert not places[0].exists()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_script_is_made_beside_a_build_and_ends_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_kept: bool
+) -> None:
+    """What goes on beside the samples of a run is in its numbers."""
+    start = commands.start
+    monkeypatch.setattr(extras, "chart_script", lambda _: Path(__file__) if is_kept else tmp_path / "missing")
+    monkeypatch.setattr(commands, "start", lambda origin, _, **how: start(origin, ["sleep", "600"], **how))
+    with extras.chart_script_made() as making:
+        assert (making is None) is is_kept
+    assert is_kept or (making and making.returncode == -signal.SIGINT)
 
 
 def test_what_a_set_up_imports_is_in_the_lock_file(root: Path) -> None:

@@ -15,6 +15,7 @@ from tollmeter.catalog import check_known
 from tollmeter.cli import completing, show
 from tollmeter.cli.printing import TableColumns, print_blocks, print_columns, print_notice
 from tollmeter.cli.sharing import PAGE
+from tollmeter.extras import chart_script_made
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
@@ -72,7 +73,8 @@ def run(
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume, every=every)
-    with starting.realtime_priority(wanted=options.is_urgent):
+    # Beside a build, and not beside a measurement or after the answer.
+    with chart_script_made(), starting.realtime_priority(wanted=options.is_urgent):
         measuring = _measuring(options, resume)
     return answered(measuring, options)
 

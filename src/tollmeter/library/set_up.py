@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import signal
 import sys
 from collections.abc import Sequence
 
 import tollmeter
 from tollmeter import commands, starting
 from tollmeter.catalog import Catalog
+from tollmeter.extras import chart_script_made
 from tollmeter.library import places, timed
 from tollmeter.model import Failure
 from tollmeter.notices import listen
@@ -38,19 +38,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _set_up(brings: bool) -> int:
-    words = [sys.executable, "-I", "-m", "tollmeter.report.page"]
-    # In a session of its own it is interrupted once, by this process: a second signal would interrupt its cleaning up.
-    script = commands.start("checkout", words, stderr=commands.DEVNULL, start_new_session=True)
-    try:
+    with chart_script_made() as script:
         for gap in places.ROOT.glob("build/*.gap"):
             gap.unlink()
         catalog = places.built(brings=brings)
         timed.executable(catalog)
         _compile()
         _report_broken(catalog, script)
-    finally:
-        script.send_signal(signal.SIGINT)
-        script.wait()
     return BROKEN if catalog.broken else 0
 
 
@@ -61,12 +55,12 @@ def _compile() -> None:
             importlib.import_module(module.name)
 
 
-def _report_broken(catalog: Catalog, script: commands.Popen[bytes]) -> None:
+def _report_broken(catalog: Catalog, script: commands.Popen[bytes] | None) -> None:
     for (probe, abi), sentence in sorted(catalog.broken.items()):
         _message(f"left out {probe} for {abi}: {sentence}")
-    if script.poll() is None:
+    if script and script.poll() is None:
         _message("waiting for the script that draws the charts of a page, which is fetched")
-    if script.wait() != 0:
+    if script and script.wait() != 0:
         _message("the script that draws the charts of a page cannot be fetched now: the first page tries again")
     _message(f"ready: {len(catalog.probes())} probes for {', '.join(catalog.abis)}")
 

@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tollmeter import commands
-from tollmeter.extras import CHARTS, fetched, is_installed, version
+from tollmeter.extras import CHARTS, chart_script, fetched, is_installed
 from tollmeter.files import write_whole
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Failure, Index, Results
@@ -263,7 +263,7 @@ SECONDS = 120
 
 def bundle(folder: Path = ROOT / "build") -> str:
     """The script's text, safe inside a <script> element. Raises Failure (5) where it cannot be made."""
-    kept = folder / f"vega-{version(ROOT, CHARTS)}.js"
+    kept = chart_script(folder)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
         if len(text) > LEAST_BYTES:
