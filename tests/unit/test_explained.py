@@ -19,7 +19,8 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run
 from tollmeter.library.explaining import explained_probe, explained_rows
 from tollmeter.model import Failure
-from tollmeter.report.explained import SCALE, interval, probe_blocks
+from tollmeter.report.explained import probe_blocks
+from tollmeter.report.strips import SCALE, interval
 from tollmeter.report.tables import Listing
 from tollmeter.toolchain.build import probe_names
 from tollmeter.toolchain.probe_source import read_source

@@ -62,7 +62,7 @@ def _run(given: list[str]) -> int:
     _check_whole(given)
     if given[:1] == ["help"]:
         given = [*given[1:], "--help"]
-    if given[:1] in (["time"], ["gate"]):
+    if given[:1] in (["time"], ["gate"], ["sweep"]):
         from tollmeter.cli.time import joined
 
         given = joined(given)

@@ -111,7 +111,7 @@ def time_(
 
     if not commands:
         raise Failure("a command is missing: `toll time 'sleep 0.1'`")
-    sets = parameter_sets(_split(scan, 3), step, _split(lists, 2))
+    sets = parameter_sets(split_values(scan, 3), step, split_values(lists, 2))
     options = how._replace(words=tuple(sys.argv[2:]), precision=share(precision), out=out)
     exports = {"json": export_json, "csv": export_csv, "markdown": export_markdown}
     typed = commands_of(commands, names or [], sets, options.shell)
@@ -119,8 +119,8 @@ def time_(
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """The command line of `time` and `gate` in words that typer reads: the values of -P and -L in one word each, and -i
-    with its value."""
+    """The command line of `time`, `gate` and `sweep` in words that typer reads: the values of -P and -L in one word
+    each, and -i with its value."""
     left, made = [*words], []
     while left:
         word = left.pop(0)
@@ -137,7 +137,7 @@ def joined(words: Sequence[str]) -> list[str]:
     return made
 
 
-def _split(words: Sequence[str] | None, values: int) -> list[tuple[str, ...]]:
+def split_values(words: Sequence[str] | None, values: int) -> list[tuple[str, ...]]:
     several = [tuple(word.split(_BETWEEN)) for word in words or ()]
     if any(len(parts) != values for parts in several):
         raise Failure(f"expected {'VAR MIN MAX' if values == 3 else 'VAR VALUES'} after the parameter option")

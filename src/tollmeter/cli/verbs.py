@@ -23,6 +23,7 @@ SECTIONS: dict[str, dict[str, Verb]] = {
     "Measure": {
         "run": Verb("run:run", "Measure this machine, print a summary and write the report."),
         "time": Verb("time:time_", "Time commands, one against the other, interleaved."),
+        "sweep": Verb("sweep:sweep", "Measure at each value of a knob that a command sets, and name the best value."),
         "bill": Verb("bill:bill", "Count what a program crosses, and what it pays for it, item by item."),
         "profile": Verb("developing:profile", "Profile a probe by function, or two probes side by side."),
     },

@@ -75,11 +75,12 @@ class _Work(NamedTuple):
 def measured(
     ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
 ) -> MeasuredRun:
-    """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last."""
+    """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last,
+    and uses no visit of another run again."""
     folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
-    earlier = reused(ready, executables)
+    earlier = None if in_passing else reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
     with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
         if earlier:

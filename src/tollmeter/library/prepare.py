@@ -41,6 +41,7 @@ from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
 from tollmeter.store.journal import NAME as JOURNAL
 from tollmeter.store.request import Request
+from tollmeter.store.sweeps import warn_of_killed
 from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 from tollmeter.version import VERSION
 
@@ -69,6 +70,7 @@ class Prepared(NamedTuple):
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
     check_seed(options.seed)
+    warn_of_killed()
     _check_no_run(options.against)
     targets = clocked(names(options.target), options.clock)
     abis = names(options.abi) or own_abis(targets)

@@ -59,6 +59,7 @@ from tollmeter.protocol import Outcomes
 from tollmeter.report.timed import COMMAND, TIME
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
+from tollmeter.store.sweeps import warn_of_killed
 from tollmeter.targets.timer import Output, Ran, Timer, Words, holders
 from tollmeter.targets.ways import LOCAL
 from tollmeter.toolchain.abis import find
@@ -133,6 +134,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     budget spent. Raises Failure: 2 for contradictory options, 1 if --setup, --prepare or --cleanup fails, 5 on build or
     write errors."""
     _check(options, len(commands))
+    warn_of_killed()
     base = base_of_commands()
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import log
 from typing import NamedTuple
 
 from tollmeter.model import Metric, Probe, Row
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
+from tollmeter.report.strips import SCALE, interval, place_of
 from tollmeter.report.tables import Column, Line, Listing, Table
 from tollmeter.root import typed
 
@@ -22,8 +22,6 @@ MOST_VISITS = 24
 """Lines that fit on a screen."""
 MOST_ROWS = 4
 """Of one answer: each takes a screen."""
-SCALE = 26
-"""Columns of a drawing beside six columns of numbers, in 80."""
 LEVELS = SCALE * 2
 _STANDS_FOR = {
     "quantile": "the lower quartile of its batches", "median": "the median of its batches",
@@ -236,30 +234,6 @@ def _visits(explained: ExplainedRow) -> Table | None:
     return Table(columns, lines)
 
 
-def interval(
-    low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
-) -> str:
-    """An interval and its value on a scale of logarithms, if both ends are positive. ends: of the scale. signs: the
-    begin, the line, the value and the end."""
-    if value is None:
-        return ""
-    first, place, last = (_place(at if at is not None else value, ends) for at in (low, value, high))
-    drawn = ["·"] * SCALE
-    drawn[first : last + 1] = signs[1] * (last + 1 - first)
-    drawn[first], drawn[last] = signs[0], signs[3]
-    drawn[place] = signs[2]
-    return "".join(drawn)
-
-
-def _place(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
-    """Of a value on a scale of so many places."""
-    low, high = ends
-    if low > 0 and value > 0:
-        low, value, high = log(low), log(value), log(high)
-    share = (value - low) / (high - low) if high > low else 0.5
-    return min(places - 1, max(0, int(share * places)))
-
-
 def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
     """Of all batches, and of the discarded samples on the same scale."""
     values, discarded = explained.values, explained.discarded
@@ -276,7 +250,7 @@ def _histogram(explained: ExplainedRow) -> Iterator[Listing]:
 
 
 def _drawn(values: Sequence[float], ends: tuple[float, float]) -> str:
-    counts = Counter(_place(value, ends, LEVELS) for value in values)
+    counts = Counter(place_of(value, ends, LEVELS) for value in values)
     most = max(counts.values())
     return "".join(
         BLOCKS[min(len(BLOCKS) - 1, counts[place] * len(BLOCKS) // most)] if counts[place] else " "

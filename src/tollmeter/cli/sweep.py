@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll sweep`: a run at each value of a knob, and which value is best."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter import starting
+from tollmeter.catalog import check_known
+from tollmeter.cli import completing
+from tollmeter.cli.printing import print_blocks, print_notice, write
+from tollmeter.cli.time import split_values
+from tollmeter.files import own_folder
+from tollmeter.library.options import DEFAULT_BUDGET, Options, check_seed
+from tollmeter.model import Failure
+
+if TYPE_CHECKING:
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.sweeping import Knob, Measure, SweepEnd
+    from tollmeter.report.swept import SweptValues
+
+FORMATS = ("table", "json")
+DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
+
+
+def sweep(
+    words: Annotated[list[str] | None, completing.TO_MEASURE] = None,
+    *,
+    set_: Annotated[str, typer.Option("--set", metavar="'CMD {}'", help="command that sets a value, {} in it")] = "",
+    verify: Annotated[
+        str, typer.Option(help="command that proves a value: prints it, or has {} in it and ends with 0")
+    ] = "",
+    lists: Annotated[
+        list[str] | None,
+        typer.Option("--parameter-list", "-L", metavar="VAR VALUES", help="values: a,b,c; the first one is restored"),
+    ] = None,
+    scan: Annotated[
+        list[str] | None, typer.Option("--parameter-scan", "-P", metavar="VAR MIN MAX", help="values from MIN to MAX")
+    ] = None,
+    step: Annotated[str | None, typer.Option("--parameter-step-size", "-D", help="step of the scan [1]")] = None,
+    reboots: Annotated[
+        Path | None, typer.Option(help="a value needs a restart: keep the sweep in this file, and go on after each")
+    ] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="only restore what a killed sweep left; with --reboots, give it up")
+    ] = False,
+    abi: Annotated[list[str] | None, typer.Option(help="ABIs in place of the suite's: x86_64,ia32")] = None,
+    target: Annotated[list[str] | None, typer.Option(help="where: local, qemu-user, guest:x32, ssh:HOST")] = None,
+    budget: Annotated[str | None, typer.Option(help=f"wall time of each run: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
+    precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
+    priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of the order of values, and of each run")] = None,
+    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
+    trust: Annotated[list[Path] | None, typer.Option(help="allow this suite or ABI file to run commands")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="the sweep's folder [runs/DATE-sweep]")] = None,
+    form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+) -> int:
+    check_known("format", form, FORMATS)
+    if restore:
+        return _restored(reboots)
+    from tollmeter.library.sweeping import Knob, check_knob
+
+    variable, values = _values(lists, scan, step)
+    check_seed(seed)
+    if not set_:
+        raise Failure(
+            f"--set is missing: the command that sets a value of {variable}, such as --set 'echo {{}} > FILE'"
+        )
+    if reboots and not verify:
+        raise Failure("--reboots needs --verify: only that shows which value the machine started with")
+    knob = Knob(variable, set_, verify)
+    check_knob(knob, values)
+    abis, targets = (",".join(several) if several else None for several in (abi, target))
+    options = Options(
+        tuple(words or ()), abis, budget, seed, cpus, out, form, quiet, starting.began(), targets, precision, priority,
+        beside=beside, trust=tuple(trust or ()),
+    )  # fmt: skip
+    return _swept(knob, values, options, reboots)
+
+
+def _values(lists: Sequence[str] | None, scan: Sequence[str] | None, step: str | None) -> tuple[str, list[str]]:
+    from tollmeter.library.typed_commands import parameter_sets
+
+    sets = parameter_sets(split_values(scan, 3), step, split_values(lists, 2))
+    if len(sets[0]) != 1:
+        raise Failure("expected one knob with its values: -L VAR 1,2,4 or -P VAR 1 8")
+    return sets[0][0][0], [value for ((_, value),) in sets]
+
+
+def _restored(reboots: Path | None) -> int:
+    from tollmeter.library.sweeping import abandoned, restore_killed
+    from tollmeter.store.sweeps import sweep_lock
+
+    if reboots:
+        print(abandoned(reboots))
+        return DONE
+    with sweep_lock() as lock:
+        print(restore_killed(lock) or "no killed sweep left a knob to restore")
+    return DONE
+
+
+def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | None) -> int:
+    from tollmeter.conduct import Stopping
+    from tollmeter.library import places
+    from tollmeter.library.sweeping import conducted, new_sweep, over_restarts
+    from tollmeter.store.sweeps import NAME, load, save
+
+    begun = load(reboots) if reboots else None
+    folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()
+    seed = begun.seed if begun else secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    options = options._replace(seed=seed)
+    if not begun and folder.exists():
+        raise Failure(f"{folder} exists: a sweep needs a folder of its own", INFRASTRUCTURE)
+    _check_measures(options, folder)
+    new = new_sweep(knob, values, sys.argv[2:], seed, folder)
+    with Stopping(answer=_promise) as stopping:
+        own_folder(folder)
+        measure = _measure(options, folder, stopping, len(new.order))
+        if reboots:
+            end = over_restarts(new, reboots, measure, lambda: stopping.asked)
+            save(folder / NAME, end.sweep)
+        else:
+            end = conducted(new, folder / NAME, measure, lambda: stopping.asked)
+        code = _answered(end, options.form)
+        return INTERRUPTED if stopping.asked else code
+
+
+def _promise() -> None:
+    sys.stderr.write("\ntoll: ending with what is under way, and restoring the first value\n")
+
+
+def _check_measures(options: Options, folder: Path) -> None:
+    """Whatever a run would be refused for is, before the knob is turned. What is not built is built."""
+    from tollmeter.library.prepare import prepared
+
+    with starting.realtime_priority(wanted=options.is_urgent):
+        prepared(options._replace(out=folder / "first"))
+
+
+def _measure(options: Options, folder: Path, stopping: Stopping, steps: int) -> Measure:
+    from tollmeter.cli.watching import watching
+    from tollmeter.library.derive import open_run
+    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.prepare import prepared
+
+    observing = unseen if options.quiet else watching
+
+    def measure(value: str, name: str) -> str:
+        own = options._replace(out=folder / name, began=time.monotonic())
+        if not options.quiet:
+            print_notice(f"run {name.partition('-')[0].lstrip('0')} of {steps}: {value}")
+        try:
+            with starting.realtime_priority(wanted=own.is_urgent):
+                ready = prepared(own)
+            done = measured(ready, own, observing, stopping, in_passing=True)
+            if stopping.asked:
+                return "interrupted"
+            rows = open_run(done.folder).index.rows
+        except Failure as failure:
+            return failure.sentence
+        reasons = [row.reason for row in rows if row.reason]
+        return (
+            "" if any(row.status == "ok" for row in rows) else f"no row has a number: {next(iter(reasons), 'no row')}"
+        )
+
+    return measure
+
+
+def _answered(end: SweepEnd, form: str) -> int:
+    """Prints what there is. Returns the exit code."""
+    from tollmeter.library.sweeping import runs_of
+    from tollmeter.report import swept as report
+
+    found = report.swept_values(end.sweep, runs_of(end.sweep))
+    if form == "json":
+        write(report.as_json(found, restored=not end.unrestored))
+    else:
+        print_blocks(report.blocks(found))
+        print(f"Sweep  {end.sweep.folder}")
+    return _code(end, found)
+
+
+def _code(end: SweepEnd, found: SweptValues) -> int:
+    """With its reason on standard error."""
+    from tollmeter.report.swept import failures
+
+    sweep, failed = end.sweep, failures(found)
+    if end.unrestored:
+        print_notice(
+            f"{sweep.variable} is not restored to {sweep.first}: {end.unrestored}; the next sweep, or `toll sweep "
+            "--restore`, tries again"
+        )
+        return INFRASTRUCTURE
+    if not found.effects:
+        print_notice(f"no value can be compared with {sweep.first}: {failed[0] if failed else 'no row has a number'}")
+        return NOTHING
+    if failed:
+        print_notice(f"{len(failed)} of {len(sweep.order)} steps have no run: {failed[0]}")
+        return FAILED
+    return DONE

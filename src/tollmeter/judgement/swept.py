@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each value of a knob costs, from runs at shuffled values with returns to the first value between them.
+
+Each run is compared (`compare`) with the return before it and the return after it. A machine that drifts moves the two
+apart. So the ratio of a row is the mean of both, which a steady drift leaves as it is; its interval covers both; and it
+changed only where both comparisons say so, and Benjamini and Hochberg's adjustment over all values still does. Runs are
+compared in time and not in cycles, since a knob may set the clock."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import exp, inf, log
+from statistics import fmean
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from tollmeter.experiment.precision import Estimate
+from tollmeter.judgement.compare import FALSE_DISCOVERIES, NOT_CALLED_CHANGED, Change, compare
+from tollmeter.model import LEAST_CHANGE, PRECISION, Index, Record
+from tollmeter.numbers.readings import RATES, is_time
+from tollmeter.numbers.rows import Key, row_key
+from tollmeter.numbers.stats import benjamini_hochberg
+
+EffectVerdict = Literal["better", "worse", "same", "cannot tell"]
+
+
+class SweptRun(NamedTuple):
+    """One run of a sweep. made: what it came to, None where it was not measured."""
+
+    value: str
+    made: Index | None
+
+
+class ValueEffect(Record, frozen=True):
+    """What a value changes. cost: geometric mean of the costs of its rows over those at the first value, with an
+    interval as wide as if all rows erred together; None where no row has a number in both. faster, slower: rows."""
+
+    value: str
+    verdict: EffectVerdict = "cannot tell"
+    cost: Estimate | None = None
+    faster: int = 0
+    slower: int = 0
+    changes: tuple[Change, ...] = ()
+
+
+def effects(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> tuple[ValueEffect, ...]:
+    """runs: in the order in which they were measured; the first has the value of the returns. Of each other value that
+    was measured its effect, in the order of measuring. least: relative change that matters."""
+    merged = {run.value: _beside_returns(runs, place, least) for place, run in _others(runs)}
+    adjusted = _over_all_values(merged)
+    return tuple(_effect(value, [*changes.values()], least) for value, changes in adjusted.items())
+
+
+def drift(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> Estimate | None:
+    """Cost of the last return over that of the first; None where there are no two."""
+    returns = [run.made for run in runs if run.value == runs[0].value and run.made is not None]
+    return cost_of(compare(returns[0], returns[-1], least, machines=True).changes) if len(returns) > 1 else None
+
+
+def best(several: Sequence[ValueEffect]) -> ValueEffect | None:
+    """The cheapest of the values that are better than the first; None where none is."""
+    better = [effect for effect in several if effect.verdict == "better" and effect.cost is not None]
+    return min(better, key=lambda effect: effect.cost.value if effect.cost else inf, default=None)
+
+
+def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tuple[str, ...]:
+    """Other values whose interval meets that of the best."""
+    return tuple(
+        effect.value for effect in several
+        if effect is not chosen and effect.cost and chosen.cost and effect.cost.low <= chosen.cost.high
+    )  # fmt: skip
+
+
+def cost_of(changes: Sequence[Change]) -> Estimate | None:
+    """Geometric mean of cost ratios: of times and rates, or of what there is where none of these changed."""
+    judged = [change for change in changes if change.new.better != "neither"]
+    chosen = [change for change in judged if is_time(change.new.unit)] or judged
+    if not chosen:
+        return None
+    ends = [_log_costs(change) for change in chosen]
+    value, low, high = (fmean(of_all) for of_all in zip(*ends, strict=True))
+    return Estimate(value=exp(value), low=exp(low), high=exp(high) if high < _MOST_LOG else inf)
+
+
+_MOST_LOG = 700.0
+"""Of a float that exp() can return."""
+
+
+def _log_costs(change: Change) -> tuple[float, float, float]:
+    """Value and ends of a ratio as one of costs: of a rate its reciprocal."""
+    ratio = change.ratio
+    value, low, high = (log(end) if 0 < end < inf else -inf if end <= 0 else inf for end in
+                        (ratio.value, ratio.low, ratio.high))  # fmt: skip
+    is_rate = change.new.unit in RATES or change.new.better == "more"
+    return (-value, -high, -low) if is_rate else (value, low, high)
+
+
+def _others(runs: Sequence[SweptRun]) -> list[tuple[int, SweptRun]]:
+    return [(place, run) for place, run in enumerate(runs) if run.value != runs[0].value and run.made is not None]
+
+
+def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[Key, Change]:
+    """The rows of a run as compared with the nearest returns, or with the one that there is."""
+    own, first = runs[place].made, runs[0].value
+    before = next((run.made for run in reversed(runs[:place]) if run.value == first and run.made), None)
+    after = next((run.made for run in runs[place + 1 :] if run.value == first and run.made), None)
+    views: dict[Key, list[Change]] = defaultdict(list)
+    for beside in (before, after):
+        if beside is not None and own is not None:
+            for change in compare(beside, own, least, machines=True).changes:
+                views[row_key(change.new)].append(change)
+    return {key: _merged(several) for key, several in views.items()}
+
+
+def _merged(views: Sequence[Change]) -> Change:
+    """One or two comparisons of one row as one."""
+    ratio = Estimate(
+        value=exp(fmean(log(view.ratio.value) for view in views)),
+        low=min(view.ratio.low for view in views), high=max(view.ratio.high for view in views),
+    )  # fmt: skip
+    agree = len({view.verdict for view in views}) == 1
+    reason = next((view.reason for view in views if view.reason), None)
+    return msgspec.structs.replace(
+        views[0], ratio=ratio, adjusted=max(view.adjusted for view in views),
+        verdict=views[0].verdict if agree else "cannot tell",
+        reason=reason or (None if agree else "the returns beside it disagree"),
+    )  # fmt: skip
+
+
+def _over_all_values(merged: dict[str, dict[Key, Change]]) -> dict[str, dict[Key, Change]]:
+    """Of twenty values without an effect one would be called changed: each row is adjusted over all values."""
+    for key in dict.fromkeys(key for changes in merged.values() for key in changes):
+        values = [value for value, changes in merged.items() if key in changes]
+        shares = benjamini_hochberg([merged[value][key].adjusted for value in values])
+        for value, share in zip(values, shares, strict=True):
+            change = merged[value][key]
+            is_lost = share > FALSE_DISCOVERIES and change.verdict not in NOT_CALLED_CHANGED
+            merged[value][key] = msgspec.structs.replace(
+                change, adjusted=share, verdict="cannot tell" if is_lost else change.verdict,
+                reason="one of many values" if is_lost else change.reason,
+            )  # fmt: skip
+    return merged
+
+
+def _effect(value: str, changes: Sequence[Change], least: float) -> ValueEffect:
+    cost = cost_of(changes)
+    faster, slower = (sum(change.verdict == name for change in changes) for name in ("faster", "slower"))
+    verdict: EffectVerdict = "cannot tell"
+    within = max(least, PRECISION)
+    if cost is not None:
+        if cost.high < 1 and faster:
+            verdict = "better"
+        elif cost.low > 1 and slower:
+            verdict = "worse"
+        elif cost.low >= 1 - within and cost.high <= 1 + within:
+            verdict = "same"
+    return ValueEffect(value=value, verdict=verdict, cost=cost, faster=faster, slower=slower, changes=tuple(changes))

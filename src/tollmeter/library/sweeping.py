@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep: a run at each value of a knob that the person's own command turns. Whatever ends it, the first value is
+restored: at its end, after a signal, and after SIGKILL at the next start of `toll sweep`."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tollmeter import commands
+from tollmeter.files import plain
+from tollmeter.judgement.swept import SweptRun
+from tollmeter.library.derive import open_run
+from tollmeter.library.typed_commands import fill, words_of
+from tollmeter.model import Failure, Results
+from tollmeter.notices import notify
+from tollmeter.protocol import clean
+from tollmeter.root import typed
+from tollmeter.store.sweeps import (
+    AskedValue,
+    SweepState,
+    SweepStep,
+    Unrestored,
+    boot,
+    forget_unrestored,
+    is_running,
+    keep_unrestored,
+    load,
+    record_path,
+    save,
+    start_of,
+    sweep_lock,
+    try_lock,
+    unrestored,
+)
+
+UNRESTORED, WAITS_FOR_RESTART = 5, 7
+RESTORES = 3
+"""A Ctrl-C ends the command that restores too, since both belong to the terminal's foreground."""
+_MOST_TRIES = 2
+"""A value that crashes the machine while it is measured would do so at each start."""
+_ORPHAN_S, _LOOKS_EVERY_S = 60.0, 0.2
+"""A command that outlived a killed sweep is waited for so long: it may have started a daemon, which never ends."""
+_SHOWN = 200
+"""Characters of a command's output in a message."""
+
+Measure = Callable[[str, str], str]
+"""Measures at a value, into a folder of that name below the sweep's; returns why there is no run, empty for none."""
+
+
+class Knob(NamedTuple):
+    """set, verify: commands, with `{}` or `{VARIABLE}` for the value. lock: a descriptor that they inherit, -1 for
+    none."""
+
+    variable: str
+    set: str
+    verify: str = ""
+    cwd: str | None = None
+    lock: int = -1
+
+    def turn(self, value: str) -> str:
+        """Why it cannot be set, empty where it is."""
+        done, output = self._started(self.filled(self.set, value))
+        return f"--set ended with {done}{_last(output)}" if done else ""
+
+    def check(self, value: str) -> str:
+        """Why it is not at the value, as far as --verify says so. A command that names the value says it by its exit
+        status, any other prints the value."""
+        if not self.verify:
+            return ""
+        command = self.filled(self.verify, value)
+        done, output = self._started(command, keeps_output=True)
+        if done:
+            return f"--verify ended with {done}{_last(output)}"
+        printed = output.strip()
+        if command == self.verify and printed != value:
+            return f"--verify printed {clean(printed[:_SHOWN]) or 'nothing'}, and not {value}"
+        return ""
+
+    def filled(self, command: str, value: str) -> str:
+        return fill(command, ((self.variable, value), ("", value)))
+
+    def _started(self, command: str, *, keeps_output: bool = False) -> tuple[str, str]:
+        """How it ended, empty for exit status 0, and what it printed: to standard output if that is kept, else to
+        standard error. To a file: a daemon that it starts keeps a pipe open."""
+        words, _ = words_of(command, None)
+        with tempfile.TemporaryFile() as file:
+            done = commands.run(
+                "typed", words.words, executable=words.path, cwd=self.cwd, stdin=commands.DEVNULL,
+                stdout=file if keeps_output else commands.DEVNULL, stderr=None if keeps_output else file,
+                pass_fds=() if self.lock < 0 else (self.lock,),
+            )  # fmt: skip
+            file.seek(0)
+            output = file.read().decode(errors="replace")
+        code = done.returncode
+        return ("" if not code else f"signal {-code}" if code < 0 else f"exit status {code}"), output
+
+
+def _last(output: str) -> str:
+    lines = output.strip().splitlines()
+    return f": {clean(lines[-1][:_SHOWN])}" if lines else ""
+
+
+def check_knob(knob: Knob, values: Sequence[str]) -> None:
+    """Before anything is turned. Raises Failure (2)."""
+    if len(values) < 2:
+        raise Failure(f"{knob.variable} has one value, and a sweep compares several: -L {knob.variable} 1,2,4")
+    if len(set(values)) < len(values):
+        raise Failure(f"a value of {knob.variable} is given twice")
+    if not all(value.strip() for value in values):
+        raise Failure(f"a value of {knob.variable} is empty: is a variable not set?")
+    if knob.filled(knob.set, "\0") == knob.set:
+        raise Failure(f"--set {knob.set!r} does not name the value: write {{}} or {{{knob.variable}}} in its place")
+    for command in filter(None, (knob.set, knob.verify)):
+        for value in values:
+            words_of(knob.filled(command, value), None)
+
+
+def order_of(values: Sequence[str], seed: int) -> tuple[str, ...]:
+    """The other values shuffled, with the first one before, between and behind them."""
+    first, *others = values
+    random.Random(seed).shuffle(others)
+    return (first, *(value for other in others for value in (other, first)))
+
+
+def new_sweep(knob: Knob, values: Sequence[str], words: Sequence[str], seed: int, folder: Path) -> SweepState:
+    return SweepState(
+        variable=knob.variable, set=knob.set, verify=knob.verify, values=tuple(values), order=order_of(values, seed),
+        words=tuple(words), seed=seed, started=datetime.now(UTC).isoformat(timespec="seconds"), folder=str(folder),
+    )  # fmt: skip
+
+
+# ---- in one start of the machine ------------------------------------------------------------------------------------
+
+
+class SweepEnd(NamedTuple):
+    """unrestored: why the knob is not at its first value, empty where it is."""
+
+    sweep: SweepState
+    unrestored: str = ""
+
+
+def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
+    """Every step, each kept in the file when it is done, and the first value restored whatever ends them. Raises
+    Failure where another sweep runs, or what restores the knob cannot be kept."""
+    with sweep_lock() as lock:
+        restore_killed(lock)
+        knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
+        keep_unrestored(Unrestored(
+            variable=sweep.variable, value=sweep.first, set=sweep.set, verify=sweep.verify, cwd=str(Path.cwd()),
+            folder=sweep.folder, process=os.getpid(), began=start_of(os.getpid()),
+        ))  # fmt: skip
+        try:
+            for value in sweep.order:
+                if stopped():
+                    break
+                step = _step(knob, value, _name(sweep), measure)
+                if stopped() and step.reason:
+                    break
+                sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step))
+                save(path, sweep)
+        finally:
+            failed = _restored(knob, sweep.first)
+        return SweepEnd(sweep, failed)
+
+
+def _step(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
+    failed = knob.turn(value)
+    return SweepStep(value=value, reason=failed) if failed else _measured(knob, value, name, measure)
+
+
+def _measured(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:
+    """Verified, measured, and verified again: a daemon may turn a knob back."""
+    reason = knob.check(value) or measure(value, name)
+    after = "" if reason else knob.check(value)
+    reason = reason or (f"after the run {after}" if after else "")
+    return SweepStep(value=value, run="" if reason else name, reason=reason)
+
+
+def _name(sweep: SweepState) -> str:
+    """Of the next step's folder; a crash may have left one of that name."""
+    name = f"{len(sweep.steps) + 1:02}-{plain(sweep.order[len(sweep.steps)])}"
+    several = (name if number == 1 else f"{name}-{number}" for number in range(1, 1000))
+    return next(free for free in several if not os.path.lexists(Path(sweep.folder) / free))
+
+
+def _restored(knob: Knob, first: str) -> str:
+    """Why it is not restored, empty where it is; then nothing is left for the next start. A person may have done it."""
+    if knob.verify and not knob.check(first):
+        forget_unrestored()
+        return ""
+    failed = ""
+    for _ in range(RESTORES):
+        failed = knob.turn(first) or knob.check(first)
+        if not failed:
+            forget_unrestored()
+            break
+    return failed
+
+
+def restore_killed(lock: int) -> str:
+    """Restores what a killed sweep left. Returns a sentence of it, empty where nothing was left. Raises Failure: 5
+    where another sweep runs, or it cannot be restored."""
+    wait_until = time.monotonic() + _ORPHAN_S
+    while True:
+        record = unrestored()
+        if record is not None and is_running(record) and record.process != os.getpid():
+            raise Failure(f"another sweep turns {record.variable} (process {record.process}): wait for its end", 5)
+        # Two that start at once: the one with the lock keeps its record first.
+        if try_lock(lock) or time.monotonic() > wait_until:
+            break
+        time.sleep(_LOOKS_EVERY_S)
+    record = unrestored()
+    if record is None:
+        return ""
+    failed = _restored(Knob(record.variable, record.set, record.verify, record.cwd, lock), record.value)
+    if failed:
+        raise Failure(
+            f"a killed sweep left {record.variable}, and it cannot be set to {record.value}: {failed}; mend that, or "
+            f"set it by hand and remove {record_path()}", UNRESTORED,
+        )  # fmt: skip
+    sentence = f"{record.variable} is {record.value} again: the sweep in {record.folder} was killed"
+    notify(sentence)
+    return sentence
+
+
+# ---- over restarts --------------------------------------------------------------------------------------------------
+
+
+def over_restarts(new: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
+    """Goes on with the sweep that the file holds, or begins one, until a value needs a restart. Raises Failure: 2 where
+    the file is of another sweep; 7 where the machine has to restart, which --set brings about or the person does."""
+    sweep = load(path)
+    if sweep is None:
+        sweep = new
+        save(path, sweep)
+    mine = (new.variable, new.set, new.verify, new.values, new.words)
+    if (sweep.variable, sweep.set, sweep.verify, sweep.values, sweep.words) != mine:
+        raise Failure(f"{path} is of another sweep: `{typed('sweep', *sweep.words)}`; name another file")
+    knob = Knob(sweep.variable, sweep.set, sweep.verify)
+    while not sweep.is_done and not stopped():
+        value = sweep.order[len(sweep.steps)]
+        sweep, crashed = _asked(sweep, path, knob, value)
+        step = SweepStep(value=value, reason=crashed) if crashed else _measured(knob, value, _name(sweep), measure)
+        if stopped() and step.reason:
+            break
+        sweep = msgspec.structs.replace(sweep, steps=(*sweep.steps, step), asked=None)
+        save(path, sweep)
+    return SweepEnd(sweep, knob.check(sweep.first) if sweep.is_done else "")
+
+
+def _asked(sweep: SweepState, path: Path, knob: Knob, value: str) -> tuple[SweepState, str]:
+    """The sweep at a step whose value this start of the machine has, or should have; and why it is not measured, if
+    so. Raises Failure (7) where the next start will have it."""
+    if sweep.asked is None and knob.check(value):
+        sweep = msgspec.structs.replace(sweep, asked=AskedValue(value=value, boot=boot()))
+        save(path, sweep)
+        failed = knob.turn(value)
+        if failed:  # the next start asks again
+            save(path, msgspec.structs.replace(sweep, asked=None))
+            raise Failure(f"{knob.variable} cannot be set to {value}: {failed}", UNRESTORED)
+    if sweep.asked is not None and sweep.asked.boot == boot() and knob.check(value):
+        raise Failure(
+            f"{len(sweep.steps)} of {len(sweep.order)} steps are done; the next has {knob.variable} {value} after a "
+            f"restart: `{typed('sweep', *sweep.words)}` goes on then", WAITS_FOR_RESTART,
+        )  # fmt: skip
+    asked = sweep.asked or AskedValue(value=value, boot=boot())
+    if len(tried := dict.fromkeys([*asked.tried, boot()])) > _MOST_TRIES:
+        return sweep, f"the machine restarted {_MOST_TRIES} times while it was measured"
+    sweep = msgspec.structs.replace(sweep, asked=msgspec.structs.replace(asked, tried=tuple(tried)))
+    save(path, sweep)
+    return sweep, ""
+
+
+def abandoned(path: Path) -> str:
+    """Sets the first value again, and removes the file. Returns a sentence of it. Raises Failure: 2 where there is no
+    such file, 5 where it cannot be set."""
+    sweep = load(path)
+    if sweep is None:
+        raise Failure(f"--reboots {path}: there is no such file")
+    knob = Knob(sweep.variable, sweep.set, sweep.verify)
+    is_there = not knob.check(sweep.first)
+    if not is_there and (failed := knob.turn(sweep.first)):
+        raise Failure(f"{sweep.variable} cannot be set to {sweep.first}: {failed}", UNRESTORED)
+    path.unlink()
+    return f"{sweep.variable} {'is' if is_there else 'after a restart is'} {sweep.first} again"
+
+
+# ---- what came of it ------------------------------------------------------------------------------------------------
+
+
+def runs_of(sweep: SweepState) -> list[tuple[SweepStep, Results | None]]:
+    """Each step with its run, in the order of measuring. A run that cannot be read is none."""
+    found: list[tuple[SweepStep, Results | None]] = []
+    for step in sweep.steps:
+        try:
+            found.append((step, open_run(Path(sweep.folder) / step.run) if step.run else None))
+        except Failure as failure:
+            found.append((msgspec.structs.replace(step, reason=failure.sentence), None))
+    return found
+
+
+def swept_runs(found: Sequence[tuple[SweepStep, Results | None]]) -> list[SweptRun]:
+    return [SweptRun(step.value, results.index if results else None) for step, results in found]

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An interval drawn in a line of text, so that several below each other have one scale."""
+
+from __future__ import annotations
+
+from math import log
+
+SCALE = 26
+"""Columns of a drawing beside six columns of numbers, in 80."""
+
+
+def interval(
+    low: float | None, value: float | None, high: float | None, ends: tuple[float, float], signs: str = "├─●┤"
+) -> str:
+    """An interval and its value on a scale of logarithms, if both ends are positive. ends: of the scale. signs: the
+    begin, the line, the value and the end."""
+    if value is None:
+        return ""
+    first, place, last = (place_of(at if at is not None else value, ends) for at in (low, value, high))
+    drawn = ["·"] * SCALE
+    drawn[first : last + 1] = signs[1] * (last + 1 - first)
+    drawn[first], drawn[last] = signs[0], signs[3]
+    drawn[place] = signs[2]
+    return "".join(drawn)
+
+
+def place_of(value: float, ends: tuple[float, float], places: int = SCALE) -> int:
+    """Of a value on a scale of so many places."""
+    low, high = ends
+    if low > 0 and value > 0:
+        low, value, high = log(low), log(value), log(high)
+    share = (value - low) / (high - low) if high > low else 0.5
+    return min(places - 1, max(0, int(share * places)))

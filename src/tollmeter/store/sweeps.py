@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a sweep: in its folder (or in the file of `--reboots`) its order and what is done, and in the user's
+state folder, while a knob is not at its first value, what restores it. A killed sweep leaves the latter."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import msgspec
+
+from tollmeter.files import open_regular, plain, read_regular, write_whole
+from tollmeter.model import Failure, Record
+from tollmeter.notices import notify
+from tollmeter.protocol import clean
+from tollmeter.root import typed, user_folder
+
+NAME = "sweep.json"
+_MOST_BYTES = 4 << 20
+T = TypeVar("T", bound=Record)
+_PROC = Path("/proc")
+_START = 19
+"""Field of /proc/PID/stat behind the name: when the process started (proc(5))."""
+
+
+class SweepStep(Record, frozen=True):
+    """run: folder of what was measured, below the sweep's; empty where nothing was, and then why."""
+
+    value: str
+    run: str = ""
+    reason: str = ""
+
+
+class AskedValue(Record, frozen=True):
+    """A value that takes effect when the machine restarts. boot: the start in which it was asked for; tried: those in
+    which it was measured and no end was kept."""
+
+    value: str
+    boot: str
+    tried: tuple[str, ...] = ()
+
+
+class SweepState(Record, frozen=True):
+    """order: of the values, the first one between the others. words: its command line. folder: of its runs. asked: over
+    reboots, the value that the next start has."""
+
+    variable: str
+    set: str
+    verify: str
+    values: tuple[str, ...]
+    order: tuple[str, ...]
+    words: tuple[str, ...]
+    seed: int
+    started: str
+    folder: str
+    format: Literal[1] = 1
+    steps: tuple[SweepStep, ...] = ()
+    asked: AskedValue | None = None
+
+    @property
+    def first(self) -> str:
+        return self.values[0]
+
+    @property
+    def is_done(self) -> bool:
+        return len(self.steps) == len(self.order)
+
+
+def save(path: Path, sweep: SweepState) -> None:
+    """Raises Failure (5)."""
+    _write(path, sweep)
+
+
+def load(path: Path) -> SweepState | None:
+    """None where there is no such file. Raises Failure (5) where it is damaged."""
+    return _read(path, SweepState)
+
+
+# ---- what restores a knob -------------------------------------------------------------------------------------------
+
+
+class Unrestored(Record, frozen=True):
+    """set, verify: as typed, for the value of the variable; cwd: the folder in which they are started. process, began:
+    of the sweep, by number and start time."""
+
+    variable: str
+    value: str
+    set: str
+    verify: str
+    cwd: str
+    folder: str
+    process: int
+    began: str
+
+
+def unrestored() -> Unrestored | None:
+    """What a sweep of this user on this machine has not restored. Raises Failure (5) where that cannot be read, or is
+    another user's: it names a command to start."""
+    path = record_path()
+    with contextlib.suppress(OSError):
+        if path.lstat().st_uid != os.geteuid():
+            raise Failure(f"{path} belongs to another user: it names a command, and is not followed", 5)
+    return _read(path, Unrestored)
+
+
+def keep_unrestored(record: Unrestored) -> None:
+    """Raises Failure (5): a knob is not turned where nothing would restore it."""
+    record_path().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(record_path(), record)
+
+
+def forget_unrestored() -> None:
+    record_path().unlink(missing_ok=True)
+
+
+def warn_of_killed() -> None:
+    """Before something else is measured, at a value that was not chosen for it."""
+    try:
+        record = unrestored()
+    except Failure as failure:
+        notify(failure.sentence)
+        return
+    if record is not None and not is_running(record):
+        notify(f"a killed sweep left {record.variable} at another value: `{typed('sweep', '--restore')}` restores it")
+
+
+def is_running(record: Unrestored) -> bool:
+    """Whether the sweep itself runs; a number may be another process's by now."""
+    return start_of(record.process) == record.began
+
+
+def start_of(process: int) -> str:
+    """Empty where there is no such process, or it has ended and waits to be collected."""
+    try:
+        fields = (_PROC / f"{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[_START]
+
+
+@contextlib.contextmanager
+def sweep_lock() -> Iterator[int]:
+    """A descriptor whose lock (flock) processes that inherit it hold too: a command that outlives a killed sweep may
+    turn the knob after it was restored."""
+    path = record_path().with_suffix(".lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open_regular(path, "ab", follow=False) as file:
+            yield file.fileno()
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}", 5) from error
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def record_path() -> Path:
+    """One for each machine, since homes are shared between machines, and a knob is not."""
+    return user_folder("XDG_STATE_HOME", ".local/state") / f"sweep-{plain(os.uname().nodename)}.json"
+
+
+def boot() -> str:
+    """Which start of the machine this is; empty where the system does not say."""
+    with contextlib.suppress(OSError):
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def _write(path: Path, record: Record) -> None:
+    """On disk before it returns: the next step may restart the machine."""
+    try:
+        write_whole(path, msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+        for synced in (path, path.parent):
+            descriptor = os.open(synced, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror}", 5) from error
+
+
+def _read(path: Path, form: type[T]) -> T | None:
+    """As it was written: a command is started with the words that were typed."""
+    try:
+        return msgspec.json.decode(read_regular(path, _MOST_BYTES), type=form)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror}", 5) from error
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", 5) from error
