@@ -101,6 +101,7 @@ static const struct toll_metric metrics[] = {
      .unit = "ns",
      .summary = "how late the program wakes, in the middle",
      .source = TOLL_GAUGE,
+     .means = "timer-late",
      .toll = "wake late from a timer of {interval} us, {slack} slack"},
     {.name = "late_99th", .unit = "ns", .summary = "how late one in a hundred times", .source = TOLL_GAUGE},
     {.name = "late_worst", .unit = "ns", .summary = "how late at worst", .source = TOLL_GAUGE},

@@ -1,26 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The core clock, by a chain of dependent additions: an integer addition takes one cycle on every core that is sold, so
- * additions a second are cycles a second. The time-stamp counter is no substitute: it ticks at a nominal rate while the
- * core boosts, throttles or sleeps.
- *
- * The addend stands in a register that the compiler cannot see through. Cores since Golden Cove carry out additions of
- * small immediates while renaming, several of them a cycle, and would seem to run at many times their clock.
+ * The core clock, by a chain of dependent additions (chain.h).
  */
-#include "toll.h"
-
-struct chain {
-  unsigned long sum, addend;
-  uint64_t added;
-};
-
-#define ADD      \
-  sum += addend; \
-  TOLL_OPAQUE(sum);
-#define ADD_8 ADD ADD ADD ADD ADD ADD ADD ADD
-
-/* 64 additions a turn: the loop's own counting runs beside the chain and never holds it up. */
-#define TURN 64
+#include "chain.h"
 
 static enum toll_status prepare(struct toll_run *r) {
   struct chain *c = r->state;
@@ -30,20 +12,12 @@ static enum toll_status prepare(struct toll_run *r) {
 
 static void add(struct toll_run *r) {
   struct chain *c = r->state;
-  unsigned long sum = c->sum, addend = c->addend;
-  TOLL_OPAQUE(addend);
-  for (uint64_t turns = r->iterations / TURN; turns; turns--) {
-    ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8 ADD_8
-  }
-  c->sum = sum;
+  chain_add(c, r->iterations);
   c->added += r->iterations;
 }
 
 static enum toll_status check(struct toll_run *r) {
-  const struct chain *c = r->state;
-  if (c->sum != (unsigned long)c->added * c->addend)
-    return toll_wrong(r, "the chain has another sum than its additions");
-  return TOLL_OK;
+  return chain_check(r, r->state);
 }
 
 static const struct toll_metric metrics[] = {{.name = "clock",

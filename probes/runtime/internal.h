@@ -13,7 +13,7 @@ enum {
   TOLL_MOST_CPUS = 2048,
   TOLL_MOST_LISTED = 8192, /* CPUs and nodes that a list of the system may name */
   TOLL_MOST_WORKERS = TOLL_MOST_CPUS,
-  TOLL_MOST_GAUGES = 32,
+  TOLL_MOST_GAUGES = 1088, /* one for each of 1,024 CPUs, and those of a probe beside */
   TOLL_LONGEST_LINE = 65536,
   TOLL_REASON_BYTES = 256,
   TOLL_FOLDER_BYTES = 1024,
@@ -362,6 +362,7 @@ void toll_priority_restore_slack(void);
 const char *toll_description_lacks(const struct toll_probe *probe);
 void toll_describe(const struct toll_probe *probe);
 void toll_machine(void);
+void toll_put_memory_modules(void); /* memory_modules.c: facts of the modules that the firmware lists */
 
 /* ---- main.c ------------------------------------------------------------------------------------------------------ */
 

@@ -147,6 +147,23 @@ static void put_field(const char *name, const char *path, const char *key) {
   if (toll_find_field(path, key, text, sizeof text)) toll_put_text(name, text);
 }
 
+/* Checks of a kernel that is built for debugging, by the files that each has whatever a program may read. */
+static void put_debugging(void) {
+  static const char *const files[][2] = {{"lockdep", "/proc/lockdep_stats"},
+                                         {"lock statistics", "/proc/lock_stat"},
+                                         {"page owners", "/sys/kernel/debug/page_owner"},
+                                         {"kmemleak", "/sys/kernel/debug/kmemleak"},
+                                         {"KASAN", "/sys/module/kasan"},
+                                         {"KCSAN", "/sys/module/kcsan"}};
+  char moved[TOLL_FOLDER_BYTES], words[128] = "";
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    if (access(toll_system_path(files[i][1], moved, sizeof moved), F_OK) != 0) continue;
+    const size_t used = strlen(words);
+    snprintf(words + used, sizeof words - used, "%s%s", used ? ", " : "", files[i][0]);
+  }
+  if (*words) toll_put_text("debugging", words);
+}
+
 static void put_vulnerabilities(void) {
   static const char folder[] = "/sys/devices/system/cpu/vulnerabilities";
   char path[384], name[288], moved[TOLL_FOLDER_BYTES];
@@ -196,6 +213,11 @@ static void put_facts(const int *cpus, unsigned count) {
       {"numa_nodes", "/sys/devices/system/node/online"},
       {"numa_balancing", "/proc/sys/kernel/numa_balancing"},
       {"address_space_randomization", "/proc/sys/kernel/randomize_va_space"},
+      {"zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode"},
+      {"timer_slack_ns", "/proc/self/timerslack_ns"},
+      {"traced_events", "/sys/kernel/tracing/events/enable"},
+      {"tracer", "/sys/kernel/tracing/current_tracer"},
+      {"idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"},
       {"split_lock_mitigation", "/proc/sys/kernel/split_lock_mitigate"},
       {"cpu_quota", "/sys/fs/cgroup/cpu.max"},
       {"load_average", "/proc/loadavg"},
@@ -209,6 +231,8 @@ static void put_facts(const int *cpus, unsigned count) {
   put_field("cpu_stepping", "/proc/cpuinfo", "stepping");
   put_field("microcode", "/proc/cpuinfo", "microcode");
   put_field("swap_total", "/proc/meminfo", "SwapTotal");
+  put_debugging();
+  toll_put_memory_modules();
   put_vulnerabilities();
 }
 

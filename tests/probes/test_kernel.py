@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -135,10 +136,18 @@ BREAKS = (
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
     (
         "kernel/wake.c",
-        "atomic_store(&bell->heard, last + 1);",
-        "atomic_store(&bell->heard, bell->rung); bell->rung++;",
+        "static const struct toll_role roles[]",
+        """static void lose(struct toll_run *r) {
+  bell_ring(r);
+  ((struct bell *)r->state)->rung++;
+}
+#define bell_ring lose
+static const struct toll_role roles[]""",
         {"idle": 50},
     ),
+    ("kernel/wake_spinning.c", "bell_ring(r);", "bell_ring(r);\n  beside->bell.rung++;", {"idle": 50}),
+    ("kernel/hidden_gaps.c", "gaps->looked += now >= last;", "gaps->looked += now > last && i > 1;", {}),
+    ("memory/clock_of_cpus.c", "chain_add(chain, r->iterations);", "chain_add(chain, r->iterations / 2);", {}),
     (
         "kernel/timer.c",
         "const uint64_t now = toll_moment_ns(), late",
@@ -784,6 +793,7 @@ KERNELS = (
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
     "semaphore", "signal_self", "stream_bandwidth",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
+    "wake_spinning", "hidden_gaps",
 )  # fmt: skip
 
 COUNT = """
@@ -817,9 +827,33 @@ def test_where_only_the_program_is_counted_a_kernels_boundary_is_a_gap(
 
 
 def test_nothing_is_taken_from_a_count(abi: str, counting: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The detours of a loop were the host's time."""
+    """The detours of a loop were the host's time, and so were the clocks of CPUs."""
     monkeypatch.setenv("TOLL_CLOCK", f"instructions:{counting}")
-    assert visit(abi, "kernel.noise").status == "unsupported"
+    assert visit(abi, "kernel.noise").status == visit(abi, "memory.clock_of_cpus").status == "unsupported"
+
+
+def test_each_allowed_cpu_has_a_clock_of_its_own(abi: str) -> None:
+    done = visit(abi, "memory.clock_of_cpus", samples=1)
+    clocks = {name: hz for name, hz in done.gauges.items() if name.startswith("cpu_")}
+    assert clocks.keys() == {f"cpu_{cpu}" for cpu in os.sched_getaffinity(0)}
+    assert all(1e8 < hz < 1e10 for hz in clocks.values()) and 0 < done.gauges["at_wake"] <= 1
+
+
+def test_gaps_that_interrupts_explain_are_not_hidden(own_abi_name: str) -> None:
+    """A process that is stopped and continued switches, so that its gaps have an account."""
+    words = [executable(own_abi_name, "kernel.hidden_gaps"), "--samples=1"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as probe:
+        try:
+            for _ in range(10):
+                os.kill(probe.pid, signal.SIGSTOP)
+                time.sleep(0.02)
+                os.kill(probe.pid, signal.SIGCONT)
+                time.sleep(0.002)
+        finally:
+            os.kill(probe.pid, signal.SIGCONT)
+        told = probe.communicate(timeout=LONG_S)[0]
+    gauges = outcome(told).gauges
+    assert gauges["hidden_longest"] < 20e6
 
 
 @pytest.mark.machine
