@@ -24,8 +24,9 @@ __all__ = [
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
     "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
     "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Results", "Role", "Row",
-    "RowOf", "Run", "RunInfo", "Sample", "Select", "Share", "State", "Study", "StudyFigure", "Suite", "Surroundings",
-    "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive", "measure", "open",
+    "RowOf", "Run", "RunInfo", "Sample", "Select", "Setting", "Share", "State", "Study", "StudyFigure", "Suite",
+    "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Witness", "Work", "Workload", "compare", "derive",
+    "measure", "open",
 ]  # fmt: skip
 
 _HOMES = {

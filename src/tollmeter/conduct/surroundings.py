@@ -11,9 +11,11 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+from tollmeter.conduct import kernel_counts
 from tollmeter.conduct.strays import family
 from tollmeter.model import Surroundings
 from tollmeter.targets import control_groups
@@ -46,17 +48,24 @@ class Watch:
         self._cpus = frozenset(cpus)
         self._company = company
         self._before = self._spent()
-        self._began_s, self._waited = time.monotonic(), _waited_us()
+        self._began_s, self._waited = time.monotonic(), self._waits()
         self._throttled = control_groups.throttled_s()
+        self._paging, self._interrupts = kernel_counts.paging(PROC), kernel_counts.interrupts(PROC, self._cpus)
 
     def seen(self, left_behind: int = 0) -> Surroundings:
         """Until now. left_behind: processes that probes left."""
-        status = _status()
+        status, lasted_s = _status(), time.monotonic() - self._began_s
+        limit = control_groups.memory_bytes()
         return Surroundings(
             seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
             policy=_policy(), quota=control_groups.quota(), others=self._others(), company=self._company,
-            left_behind=left_behind, pressure=self._pressure(),
+            left_behind=left_behind, pressure=self._pressure("cpu", lasted_s), weight=control_groups.weight(),
             throttled_s=round(max(0.0, control_groups.throttled_s() - self._throttled), 3),
+            memory_limit=None if limit == inf else int(limit), memory_pressure=self._pressure("memory", lasted_s),
+            paging=kernel_counts.grown(self._paging, kernel_counts.paging(PROC)),
+            interrupts=kernel_counts.frequent(
+                kernel_counts.grown(self._interrupts, kernel_counts.interrupts(PROC, self._cpus)), lasted_s
+            ),
         )  # fmt: skip
 
     def _unreadable(self) -> tuple[str, ...]:
@@ -79,12 +88,16 @@ class Watch:
         foreign = (now.worked - before.worked) - (now.own - before.own)
         return round(min(1.0, max(0.0, foreign / (now.whole - before.whole))), 4)
 
-    def _pressure(self) -> float | None:
+    @staticmethod
+    def _waits() -> dict[str, int | None]:
+        return {resource: kernel_counts.waited_us(PROC, resource) for resource in ("cpu", "memory")}
+
+    def _pressure(self, resource: str, lasted_s: float) -> float | None:
         """In microseconds, so that a run of a tenth of a second has one too."""
-        now, lasted_us = _waited_us(), 1e6 * (time.monotonic() - self._began_s)
-        if now is None or self._waited is None or not lasted_us:
+        now, before = kernel_counts.waited_us(PROC, resource), self._waited[resource]
+        if now is None or before is None or not lasted_s:
             return None
-        return round(min(1.0, max(0.0, (now - self._waited) / lasted_us)), 4)
+        return round(min(1.0, max(0.0, (now - before) / (1e6 * lasted_s))), 4)
 
     def _spent(self) -> _Spent | None:
         """None where the system does not report it."""
@@ -105,14 +118,6 @@ def _ticks(cpus: Collection[int]) -> list[list[int]]:
         ours = [[int(field) for field in words[1 : 1 + _FIELDS]] for words in named if int(words[0][3:]) in cpus]
         return [ticks for ticks in ours if len(ticks) > _IOWAIT]
     return []
-
-
-def _waited_us() -> int | None:
-    """In which some task waited for a CPU since the system started (Documentation/accounting/psi.rst)."""
-    with contextlib.suppress(OSError, ValueError):
-        some = (PROC / "pressure/cpu").read_text(encoding="ascii").partition("\n")[0]
-        return int(some.rpartition("total=")[2])
-    return None
 
 
 def _own_s(tick_s: float) -> float:

@@ -10,10 +10,25 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from math import exp, hypot, log
 from typing import NamedTuple
 
 from tollmeter.judgement.verdict import KERNEL
-from tollmeter.model import Evidence, Finding, Inference, InferenceKind, Results, Row, RunVerdict, Severity, Value
+from tollmeter.model import (
+    DISTORTING,
+    Evidence,
+    Finding,
+    Inference,
+    InferenceKind,
+    Proof,
+    Rank,
+    Results,
+    Row,
+    RunVerdict,
+    Setting,
+    Severity,
+    Value,
+)
 from tollmeter.numbers.meanings import native, with_meaning
 
 Rule = Callable[[Results], Iterator[Finding]]
@@ -22,13 +37,17 @@ _GRAVEST_FIRST = ("error", "warning", "note")
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",
-    "machine.frequency_is_not_steady", "machine.other_programs_work",
+    "machine.frequency_is_not_steady", "machine.other_programs_work", "machine.time_is_hidden",
 )  # fmt: skip
 """Inferred from times; a busy run shows these best."""
 FACTS = (
-    "command.output_changes", "machine.another_run_measures", "machine.clock_is_wrong", "machine.cpu_time_is_limited",
-    "machine.evidence_is_missing", "machine.probe_leaves_processes", "machine.probes_are_traced",
-    "machine.run_is_held_back", "machine.run_is_preferred", "machine.system_calls_are_filtered",
+    "command.output_changes", "kernel.events_are_traced", "kernel.is_for_debugging", "kernel.numa_balancing_faults",
+    "machine.another_run_measures", "machine.clock_is_wrong", "machine.cpu_time_is_limited",
+    "machine.cpus_are_withheld", "machine.evidence_is_missing", "machine.group_has_a_small_share",
+    "machine.interrupts_on_measured_cpus",
+    "machine.memory_is_limited", "machine.memory_is_short", "machine.probe_leaves_processes",
+    "machine.probes_are_traced", "machine.run_is_held_back", "machine.run_is_preferred",
+    "machine.system_calls_are_filtered", "memory.modules_are_slow", "memory.zone_reclaim_is_on",
 )  # fmt: skip
 """Counted or read, and inferred from no time: of any run, however short or busy. Delays of marks are part of the
 interval by which a clock is wrong."""
@@ -90,30 +109,43 @@ def carried(
 
 
 class FindingText(NamedTuple):
-    """remedy, severity, name: where they differ from the rule's own."""
+    """remedy, severity, name, proof: where they differ from the rule's own. settings: of the system, that mend it."""
 
     words: str
     evidence: Sequence[Evidence]
     remedy: str = ""
     severity: Severity | None = None
     name: str = ""
+    proof: Proof | None = None
+    settings: Sequence[Setting] = ()
 
 
 def rule(
-    name: str, severity: Severity = "warning", remedy: str = ""
+    name: str,
+    severity: Severity = "warning",
+    remedy: str = "",
+    *,
+    rank: Rank = "information",
+    proof: Proof = "measured",
 ) -> Callable[[Callable[[Results], Iterator[FindingText]]], Rule]:
-    """Registers a rule under its function's name; name, severity, remedy: of its findings."""
+    """Registers a rule under its function's name; name, severity, remedy, rank, proof: of its findings. What is worth
+    a note alone neither prevents nor distorts measuring, and is information."""
 
     def registered(claims: Callable[[Results], Iterator[FindingText]]) -> Rule:
         @functools.wraps(claims)
         def find(results: Results) -> Iterator[Finding]:
             for claim in claims(results):
+                graveness = claim.severity or severity
+                is_noted = graveness == "note" and rank in DISTORTING
                 yield Finding(
                     name=claim.name or name,
-                    severity=claim.severity or severity,
+                    severity=graveness,
                     claim=claim.words,
                     evidence=tuple(claim.evidence),
                     remedy=claim.remedy or remedy,
+                    rank="information" if is_noted else rank,
+                    proof=claim.proof or proof,
+                    settings=tuple(claim.settings),
                 )
 
         RULES[claims.__name__] = find
@@ -170,3 +202,11 @@ def number(row: Row, parameter: str) -> int:
 def is_separate(lower: Row, upper: Row) -> bool:
     """Whether the interval of one lies wholly below the other's."""
     return lower.high is not None and upper.low is not None and lower.high < upper.low
+
+
+def least_ratio(dividend: Row, divisor: Row) -> float:
+    """The lower end of the 95 % interval of the ratio of two rows; 0 where one has no interval."""
+    if not (dividend.median and divisor.median and dividend.low and divisor.high):
+        return 0.0
+    half_widths = log(dividend.median / dividend.low), log(divisor.high / divisor.median)
+    return dividend.median / divisor.median * exp(-hypot(*half_widths))

@@ -36,7 +36,7 @@ LEAST_CONTRADICTION = 2.5
 """Small and huge pages, and other workloads in the cache, make a factor of two."""
 
 
-@rule("memory.cache_disagrees")
+@rule("memory.cache_disagrees", rank="costs")
 def caches_disagree(results: Results) -> Iterator[FindingText]:
     """The measured size of a cache differs clearly from the size that the system reports.
 
@@ -61,6 +61,7 @@ def caches_disagree(results: Results) -> Iterator[FindingText]:
     "memory.cache_sizes_unknown",
     "note",
     "nothing here checks the measured sizes: add cache-size to the board's device tree, or take them from its manual",
+    proof="read",
 )
 def cache_sizes_are_unknown(results: Results) -> Iterator[FindingText]:
     """The system lists caches without their sizes, so sizes of buffers were chosen without them.
@@ -106,6 +107,7 @@ def _disagreement(name: str, what: str, measured: Inference, reported: int | Non
 @rule(
     "memory.cache_writes_through",
     remedy="look for a page attribute, boot setting or errata work-around that turns write-back off",
+    rank="costs",
 )
 def cache_writes_through(results: Results) -> Iterator[FindingText]:
     """The first-level cache writes through: a store that hits costs as much as a store that misses.
@@ -134,7 +136,7 @@ def stores_do_not_allocate(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [ratio("chase through lines just stored to, over one through others", times)])
 
 
-@rule("memory.latency_is_out_of_line")
+@rule("memory.latency_is_out_of_line", rank="costs")
 def latency_is_out_of_line(results: Results) -> Iterator[FindingText]:
     """The latency of a memory level is higher than that of any known product.
 
@@ -163,6 +165,7 @@ def latency_is_out_of_line(results: Results) -> Iterator[FindingText]:
 @rule(
     "memory.prefetcher_is_absent",
     remedy="turn the hardware prefetchers on in the firmware (or MSR 0x1A4 on Intel); else prefetch in the program",
+    rank="costs",
 )
 def prefetcher_is_absent(results: Results) -> Iterator[FindingText]:
     """Sequential memory access is not clearly faster than random access: no prefetcher is active.
@@ -204,6 +207,7 @@ def prefetcher_is_one_sided(results: Results) -> Iterator[FindingText]:
 @rule(
     "memory.reading_is_slow",
     remedy="look for a bandwidth limit of the guest, empty memory channels, or traffic of others",
+    rank="costs",
 )
 def reading_is_slow(results: Results) -> Iterator[FindingText]:
     """Read bandwidth is far below what the load ports or the misses in flight allow.
@@ -226,7 +230,12 @@ def reading_is_slow(results: Results) -> Iterator[FindingText]:
         yield FindingText(f"reading from {limit.level} reaches {of_rate}", evidence)
 
 
-@rule("memory.walk_is_not_random", "error", "take neither number before it is known which of the two walks is random")
+@rule(
+    "memory.walk_is_not_random",
+    "error",
+    "take neither number before it is known which of the two walks is random",
+    rank="prevents",
+)
 def walk_is_not_random(results: Results) -> Iterator[FindingText]:
     """A random walk is faster than other rows permit, so its order is not random.
 

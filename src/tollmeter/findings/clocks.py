@@ -10,7 +10,8 @@ import numpy as np
 from tollmeter.experiment.core import own_ratio
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings import FindingText, counted, is_separate, of_row, own_rows, ratio, rule
-from tollmeter.model import Evidence, Outcome, Results
+from tollmeter.findings.cores import GOVERNOR
+from tollmeter.model import Evidence, Outcome, Results, Setting
 from tollmeter.model.topology import kind_of
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.stats import hodges_lehmann_ratio
@@ -19,6 +20,15 @@ from tollmeter.numbers.units import in_percent, in_words
 SLOW_SHARE = 0.6
 """Of a system call. A read in the program costs a fifth of one, also where system calls are cheap."""
 SLOW_SOURCES = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
+CLOCKSOURCE = Setting(
+    path="/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    values=("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"),
+    among="available_clocksource",
+)
+BOOST = (
+    Setting(path="/sys/devices/system/cpu/cpufreq/boost", values=("1",)),
+    Setting(path="/sys/devices/system/cpu/intel_pstate/no_turbo", values=("0",)),
+)
 LEAST_OFF, LEAST_OFF_OF_FEW_VISITS = 0.0025, 0.02
 """A crystal is off by 0.01 % at most, and one visit's ratio was off by up to 0.6 % on busy machines. A run of 5 s may
 have one visit or two."""
@@ -30,7 +40,7 @@ EXPENSIVE_TRAP = 2.0
 LEAST_OF_MAXIMUM = 0.8
 
 
-@rule("kernel.clock_is_slow")
+@rule("kernel.clock_is_slow", rank="costs")
 def clock_is_slow(results: Results) -> Iterator[FindingText]:
     """Reading the clock needs a system call, or a slow device, where most machines read it in user space.
 
@@ -44,17 +54,19 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
         share = (read.median or 0.0) / (entry.median or 1.0)
         if share > SLOW_SHARE:
             words = f"reading the clock costs {in_percent(share)} of a system call"
-            yield FindingText(words, [of_row(read), of_row(entry)], remedy)
+            yield FindingText(words, [of_row(read), of_row(entry)], remedy, settings=[CLOCKSOURCE])
             return
     if source in SLOW_SOURCES:
         words = f"the clock source is {source}, which is read from a device"
-        yield FindingText(words, [Evidence(what="clocksource", value=source)], remedy)
+        evidence = [Evidence(what="clocksource", value=source)]
+        yield FindingText(words, evidence, remedy, proof="read", settings=[CLOCKSOURCE])
 
 
 @rule(
     "machine.clock_is_wrong",
     "error",
     "compare both clocks with a third one; times measured without this line have the same error",
+    rank="prevents",
 )
 def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
@@ -81,9 +93,11 @@ def clock_is_wrong(results: Results) -> Iterator[FindingText]:
         )
 
 
-@rule("machine.control_loop_is_noisy",
-      remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
-)  # fmt: skip
+@rule(
+    "machine.control_loop_is_noisy",
+    remedy="trust ratios within this run more than its absolute times; stop what else runs and measure again",
+    rank="distorts",
+)
 def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
     """The rate of the control loop varies, so all numbers of the run are disturbed.
 
@@ -107,6 +121,7 @@ def control_loop_is_noisy(results: Results) -> Iterator[FindingText]:
 @rule(
     "machine.frequency_is_not_steady",
     remedy="fix the frequency (governor performance, boost off) or let the machine warm up, and compare in cycles",
+    rank="distorts",
 )
 def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
     """The core clock changed during the run.
@@ -134,6 +149,7 @@ def frequency_is_not_steady(results: Results) -> Iterator[FindingText]:
 @rule(
     "machine.clock_is_below_maximum",
     remedy="set the governor to performance and allow boost; if it stays, look for a power limit or heat (turbostat)",
+    rank="costs",
 )
 def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
     """The core ran far below the highest clock that cpufreq states for it.
@@ -153,9 +169,8 @@ def clock_is_below_maximum(results: Results) -> Iterator[FindingText]:
         ]  # fmt: skip
         share = in_percent(measured_hz / stated_hz)
         ghz, most_ghz = measured_hz / 1e9, stated_hz / 1e9
-        yield FindingText(
-            f"the core ran at {ghz:.2f} GHz, {share} of the {most_ghz:.2f} GHz that cpufreq states", evidence
-        )
+        words = f"the core ran at {ghz:.2f} GHz, {share} of the {most_ghz:.2f} GHz that cpufreq states"
+        yield FindingText(words, evidence, settings=[GOVERNOR, *BOOST])
 
 
 @rule(

@@ -34,7 +34,12 @@ UNKNOWN_WITHOUT = {
 }
 
 
-@rule("machine.another_run_measures", remedy="measure again without --beside, which waits for the other's end")
+@rule(
+    "machine.another_run_measures",
+    remedy="measure again without --beside, which waits for the other's end",
+    rank="distorts",
+    proof="read",
+)
 def another_run_measures(results: Results) -> Iterator[FindingText]:
     """A second run of Tollmeter measured at the same time.
 
@@ -45,7 +50,7 @@ def another_run_measures(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [Evidence(what="the machine's lock on measuring", value="held by another run")])
 
 
-@rule("machine.other_programs_work")
+@rule("machine.other_programs_work", rank="distorts", proof="counted")
 def other_programs_work(results: Results) -> Iterator[FindingText]:
     """Other programs used the measured CPUs.
 
@@ -67,6 +72,7 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
 @rule(
     "machine.core_is_shared",
     remedy="numbers are of the uncontended core; reserve whole cores, or keep the sibling hyperthread idle",
+    rank="distorts",
 )
 def core_is_shared(results: Results) -> Iterator[FindingText]:
     """Another workload ran on the sibling hyperthread of the measured core.
@@ -99,7 +105,12 @@ def _contended_cost(row: Row) -> float | None:
     return times - 1 if row.better == "less" else 1 / times - 1
 
 
-@rule("machine.time_is_stolen", remedy="measure again at a quieter hour, or ask for dedicated CPUs")
+@rule(
+    "machine.time_is_stolen",
+    remedy="measure again at a quieter hour, or ask for dedicated CPUs",
+    rank="distorts",
+    proof="counted",
+)
 def time_is_stolen(results: Results) -> Iterator[FindingText]:
     """The hypervisor gave a measured CPU to another guest.
 
@@ -113,6 +124,8 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
 @rule(
     "machine.cpu_time_is_limited",
     remedy="measure where there is no quota: what waits for the next period is in the numbers",
+    rank="distorts",
+    proof="counted",
 )
 def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
     """A control group limits the CPU time of the run.
@@ -131,24 +144,37 @@ def cpu_time_is_limited(results: Results) -> Iterator[FindingText]:
     yield FindingText(f"a control group gave the run {seen.quota:g} CPUs at a time{stopped}", evidence)
 
 
-@rule("machine.run_is_held_back", remedy="start it without nice and chrt")
+@rule("machine.run_is_held_back", remedy="start it without nice and chrt", rank="distorts", proof="read")
 def run_is_held_back(results: Results) -> Iterator[FindingText]:
-    """The run had a niceness or scheduling policy that differs from the default.
+    """The run had a niceness, scheduling policy or share of CPU time that differs from the default.
 
     It affects probes without real-time priority: those that wait for other processes."""
     seen = results.index.run.surroundings
-    if seen is None or (seen.nice == 0 and seen.policy == ORDINARY_POLICY):
+    if seen is None:
+        return
+    if seen.weight < 1:
+        words = f"a control group around the run has {in_percent(seen.weight)} of an ordinary share of CPU time"
+        evidence = ratio("share of CPU time beside an ordinary group (cpu.weight)", seen.weight)
+        yield FindingText(
+            f"{words}: where others want a CPU, it waits", [evidence],
+            "start it in a group of its own: `systemd-run --scope -p CPUWeight=100`",
+            name="machine.group_has_a_small_share",
+        )  # fmt: skip
+    if seen.nice == 0 and seen.policy == ORDINARY_POLICY:
         return
     usual = seen.policy == ORDINARY_POLICY
     how = f"at niceness {seen.nice}" if usual else f"by the scheduling policy {seen.policy}"
-    evidence = [counted("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
+    evidence_of_both = [counted("niceness", seen.nice), Evidence(what="scheduling policy", value=seen.policy)]
     words = f"the run was scheduled {how}: a probe that waits for a CPU waits as that decides"
-    yield FindingText(words, evidence, name="" if seen.nice >= 0 else "machine.run_is_preferred")
+    mend = f"`renice -n 0 -p $$` in the shell that starts it{'' if usual else ', and `chrt -o -p 0 $$`'}"
+    yield FindingText(words, evidence_of_both, mend, name="" if seen.nice >= 0 else "machine.run_is_preferred")
 
 
 @rule(
     "machine.system_calls_are_filtered",
     remedy="run it outside the container, or with `--security-opt seccomp=unconfined`, for the kernel's own price",
+    rank="distorts",
+    proof="read",
 )
 def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
     """Seccomp filters, such as those of containers, apply to each system call of a probe.
@@ -164,7 +190,7 @@ def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
         )
 
 
-@rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer")
+@rule("machine.probes_are_traced", remedy="run it without strace, gdb or another tracer", rank="distorts", proof="read")
 def probes_are_traced(results: Results) -> Iterator[FindingText]:
     """A tracer stops the probes at each system call.
 
@@ -177,7 +203,11 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
 
 
 @rule(
-    "machine.probe_leaves_processes", "error", "run the probes one by one to find the one that calls setsid or daemon"
+    "machine.probe_leaves_processes",
+    "error",
+    "run the probes one by one to find the one that calls setsid or daemon",
+    rank="distorts",
+    proof="counted",
 )
 def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
     """A probe started processes that were still running after it ended.
@@ -192,7 +222,13 @@ def probe_leaves_processes(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [counted("processes ended with the run", seen.left_behind)])
 
 
-@rule("run.journal_contradicts_itself", "error", "measure again; if the journal came from elsewhere, ask for it again")
+@rule(
+    "run.journal_contradicts_itself",
+    "error",
+    "measure again; if the journal came from elsewhere, ask for it again",
+    rank="prevents",
+    proof="read",
+)
 def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
     """Records of one journal say different things about one machine, clock or visit.
 
@@ -202,7 +238,7 @@ def journal_contradicts_itself(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [Evidence(what="it is not so that", value=one) for one in broken[:MOST_QUOTED]])
 
 
-@rule("machine.evidence_is_missing")
+@rule("machine.evidence_is_missing", rank="distorts", proof="read")
 def evidence_is_missing(results: Results) -> Iterator[FindingText]:
     """Samples have no evidence, so it is unknown whether they were disturbed.
 
@@ -253,6 +289,8 @@ def noise_has_a_source(results: Results) -> Iterator[FindingText]:
 @rule(
     "command.output_changes",
     remedy="make each run do the same work (--prepare, a fixed seed), or check its output with --verify",
+    rank="distorts",
+    proof="counted",
 )
 def output_changes(results: Results) -> Iterator[FindingText]:
     """The output of a timed command differs between its runs.

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import FindingText, inferences, is_separate, number, of_row, own_rows, ratio, rule, value_of
+from tollmeter.findings import FindingText, inferences, least_ratio, number, of_row, own_rows, ratio, rule, value_of
 from tollmeter.inference.core_kinds import slowest_remote
-from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row
+from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
 from tollmeter.numbers.units import in_percent
 
 LEAST_GAIN = 0.10
 """Share of a memory access that huge pages save."""
+MADVISE = Setting(path="/sys/kernel/mm/transparent_hugepage/enabled", values=("madvise",))
+"""And not `always`: pages that no program asks for may cost it memory, and time where they are made."""
 LEAST_RISE = 2.0
 LEAST_REMOTE = 1.5
 LEAST_EFFICIENCY, WELL_INSIDE = 0.8, 0.7
@@ -26,6 +28,7 @@ BEYOND_CACHE = 4.0
 @rule(
     "memory.huge_pages_are_unused",
     remedy="echo madvise > /sys/kernel/mm/transparent_hugepage/enabled, and ask for them where much is touched",
+    rank="costs",
 )
 def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
     """Huge pages are switched off, and address translation takes a large part of each memory access.
@@ -45,6 +48,7 @@ def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
                 Evidence(what="cost of a translation that no buffer holds", value=cost, unit="ns"),
                 Evidence(what="transparent huge pages", value=setting),
             ],
+            settings=[MADVISE],
         )
 
 
@@ -52,11 +56,13 @@ def huge_pages_are_unused(results: Results) -> Iterator[FindingText]:
     "memory.huge_pages_would_gain",
     "note",
     "echo always > /sys/kernel/mm/transparent_hugepage/enabled, or madvise(MADV_HUGEPAGE) in the program",
+    rank="costs",
 )
 def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
     """Huge pages would reduce memory latency, and the system does not use them by default.
 
-    At the largest size that was walked on both kinds of page, huge ones save more than 10 %."""
+    At the largest size that was walked on both kinds of page, huge ones save more than 10 %, by the end of the
+    interval of their ratio."""
     if "[always]" in results.index.machine.facts.get("transparent_hugepage", ""):
         return
     walked: dict[int, dict[str, Row]] = {}
@@ -67,9 +73,11 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
         return
     small, huge = (walked[max(both)][pages] for pages in ("small", "huge"))
     saved = 1 - (huge.median or 0.0) / (small.median or 1.0)
-    if saved > LEAST_GAIN and is_separate(huge, small):
+    if least_ratio(small, huge) > 1 / (1 - LEAST_GAIN):
         walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
-        yield FindingText(f"huge pages would cut {walk} by {in_percent(saved)}", [of_row(small), of_row(huge)])
+        settings = [MADVISE] if "[never]" in results.index.machine.facts.get("transparent_hugepage", "") else []
+        words = f"huge pages would cut {walk} by {in_percent(saved)}"
+        yield FindingText(words, [of_row(small), of_row(huge)], settings=settings)
 
 
 @rule(
@@ -119,7 +127,7 @@ def remote_memory_is_slow(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [of_row(slowest.far), of_row(slowest.near)])
 
 
-@rule("memory.cpus_share_a_core")
+@rule("memory.cpus_share_a_core", rank="costs")
 def scaling_is_poor(results: Results) -> Iterator[FindingText]:
     """CPUs slow each other down in their own caches, or several CPUs together are slower than one alone.
 
@@ -175,9 +183,9 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
     cliffs: dict[str, tuple[Row, Row]] = {}
     for (routine, _), rows in routines.items():
         worst, best = (pick(rows, key=lambda row: row.median or 0.0) for pick in (min, max))
-        if _least_ratio(worst, best) > max(LEAST_CLIFF, _least_ratio(*cliffs[routine]) if routine in cliffs else 0):
-            cliffs[routine] = worst, best
-    for routine, (worst, best) in sorted(cliffs.items()):
+        if least_ratio(best, worst) > max(LEAST_CLIFF, least_ratio(*cliffs[routine]) if routine in cliffs else 0):
+            cliffs[routine] = best, worst
+    for routine, (best, worst) in sorted(cliffs.items()):
         library = routine == "libc"
         subject = "this C library's memcpy" if library else f"the copy routine {routine}"
         times = (best.median or 0.0) / (worst.median or 0.0)
@@ -185,12 +193,7 @@ def copies_fall_off_a_cliff(results: Results) -> Iterator[FindingText]:
         yield FindingText(words, [of_row(worst), of_row(best)], severity="warning" if library else None)
 
 
-def _least_ratio(worst: Row, best: Row) -> float:
-    """By the ends of the intervals that make it least."""
-    return (best.low or 0.0) / (worst.high or 1.0)
-
-
-@rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one")
+@rule("alignment.access_is_slow", remedy="align the data, or gather its bytes one by one", rank="costs")
 def access_is_slow(results: Results) -> Iterator[FindingText]:
     """A load or store off its alignment, inside one line, is much slower than an aligned one.
 
@@ -202,9 +205,9 @@ def access_is_slow(results: Results) -> Iterator[FindingText]:
     for row in (row for row in rows if row.parameters.get("op") in ("load", "store") and row.parameters.get("offset")):
         kind = "vector" if int(row.parameters.get("width", 0)) > WIDEST_SCALAR else "scalar"
         aligned = next((one for one in rows if one.parameters == {**row.parameters, "offset": 0}), None)
-        if aligned and _least_ratio(aligned, row) > max(LEAST_RISE, _least_ratio(*worst[kind]) if kind in worst else 0):
-            worst[kind] = aligned, row
-    for kind, (aligned, row) in sorted(worst.items()):
+        if aligned and least_ratio(row, aligned) > max(LEAST_RISE, least_ratio(*worst[kind]) if kind in worst else 0):
+            worst[kind] = row, aligned
+    for kind, (row, aligned) in sorted(worst.items()):
         is_emulated = entry is not None and (row.low or 0.0) > entry
         times = (row.median or 0.0) / (aligned.median or 1.0)
         verdict = "emulated" if is_emulated else "slow"

@@ -14,16 +14,17 @@ from tollmeter.model.samples import *
 from tollmeter.model.topology import *
 
 __all__ = [
-    "BEST_KNOWN", "INDEX_FORMAT", "KERNEL", "LEAST_CHANGE", "PRECISION", "RATIO_PRECISION", "REAL_CLOCKS", "STOPPED",
-    "UNITS",
+    "BEST_KNOWN", "DISTORTING", "INDEX_FORMAT", "KERNEL", "LEAST_CHANGE", "PRECISION", "RANKS", "RATIO_PRECISION",
+    "REAL_CLOCKS", "STOPPED", "UNITS",
     "Abi", "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Charge",
     "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns", "Condition", "CoreKind", "Counted", "Distances",
     "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "HugePages", "Index", "Inference",
     "InferenceKind", "Kind", "KindAnswer", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "MemoryNode",
     "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "PlaceRelation",
-    "Point", "Portion", "Priority", "Probe", "Profile", "Program", "Published", "PublishedShare", "Record",
-    "Relation", "Relative", "Results", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample", "Samples",
-    "Select", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite",
+    "Point", "Portion", "Priority", "Probe", "Profile", "Program", "Proof", "Published", "PublishedShare", "Rank",
+    "Record", "Relation", "Relative", "Results", "Role", "Room", "Row", "RowOf", "RunInfo", "RunVerdict", "Sample",
+    "Samples",
+    "Select", "Setting", "Severity", "Share", "Source", "State", "StateName", "Status", "Study", "StudyFigure", "Suite",
     "Surroundings", "Tally", "Toll", "Topology", "Uncompared", "Unit", "Value", "Visit", "Witness", "Work",
     "Workload", "key_of", "layout_seed", "machine_key",
 ]  # fmt: skip

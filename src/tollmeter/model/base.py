@@ -32,6 +32,14 @@ PlaceRelation = Literal[
 ]  # fmt: skip
 """Of the CPUs of two workers: the closest one that holds."""
 Severity = Literal["note", "warning", "error"]
+Rank = Literal["prevents", "distorts", "costs", "information"]
+"""What a finding does to a person: prevents or distorts measuring, costs performance, or is information."""
+RANKS: tuple[Rank, ...] = ("prevents", "distorts", "costs", "information")
+"""The worst first."""
+DISTORTING: tuple[Rank, ...] = ("prevents", "distorts")
+"""Ranks of a machine that is not fit to be measured."""
+Proof = Literal["measured", "counted", "read"]
+"""What a finding rests on: a time or rate of this run, a count of the system over it, or a setting that was read."""
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
     "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",

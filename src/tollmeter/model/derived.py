@@ -16,6 +16,8 @@ from tollmeter.model.base import (
     OpposedVerdict,
     PlaceRelation,
     Portion,
+    Proof,
+    Rank,
     Record,
     Severity,
     StateName,
@@ -167,14 +169,27 @@ class Evidence(Record, frozen=True):
     unit: str = ""
 
 
+class Setting(Record, frozen=True):
+    """A file of the system that a person may write. path: a glob of equal files. values: what to write, the first that
+    is permitted. among: the file that lists the permitted values; empty where all are."""
+
+    path: str
+    values: tuple[str, ...]
+    among: str = ""
+
+
 class Finding(Record, frozen=True):
-    """A claim that could be false, its evidence and what to do about it. name: family.claim_in_snake_case."""
+    """A claim that could be false, its evidence and what to do about it. name: family.claim_in_snake_case. settings:
+    of the system, those that would change it."""
 
     name: str
     severity: Severity
     claim: str
     evidence: Annotated[tuple[Evidence, ...], msgspec.Meta(min_length=1)]
     remedy: str
+    rank: Rank = "information"
+    proof: Proof = "measured"
+    settings: tuple[Setting, ...] = ()
 
 
 class Inference(Record, frozen=True):

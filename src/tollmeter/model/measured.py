@@ -161,7 +161,11 @@ class Surroundings(Record, frozen=True):
     where the kernel does not report it. company: another run measured beside it. left_behind: processes that its probes
     left, and that were ended with it. seccomp_filters: that each system call passes; traced: whether a tracer (strace,
     gdb) stopped the probes at theirs; both None where that was not recorded or could not be read. unreadable: files of
-    the system that could not be read."""
+    the system that could not be read. weight: the least share of CPU time that a control group around has where others
+    want it too, 1 for an ordinary one; memory_limit: bytes that a control group may use, None for all there are.
+    memory_pressure: share of the time in which some task waited for memory (PSI). paging: pages and events of the
+    kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: a second on the
+    measured CPUs, by source, the most frequent ones."""
 
     nice: int = 0
     policy: str = "other"
@@ -174,6 +178,11 @@ class Surroundings(Record, frozen=True):
     seccomp_filters: int | None = None
     traced: bool | None = None
     unreadable: tuple[str, ...] = ()
+    weight: float = 1.0
+    memory_limit: int | None = None
+    memory_pressure: Portion | None = None
+    paging: dict[str, int] = {}
+    interrupts: dict[str, float] = {}
 
 
 class Uncompared(Record, frozen=True):

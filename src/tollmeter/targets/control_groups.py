@@ -47,6 +47,19 @@ def quota() -> float | None:
     return min(limits, default=None)
 
 
+def weight() -> float:
+    """The least share of all groups, 1 for that of an ordinary one: 100 of cpu.weight, and 1024 of cpu.shares. An idle
+    group (cpu.idle) has 0: it gets what no other group wants."""
+    shares = [1.0]
+    for group in _groups("cpu"):
+        for name, ordinary in (("cpu.weight", 100), ("cpu.shares", 1024)):
+            with contextlib.suppress(OSError, ValueError):
+                shares.append(int(_group_file(group, name)) / ordinary)
+        with contextlib.suppress(OSError, ValueError):
+            shares += [0.0] if int(_group_file(group, "cpu.idle")) else []
+    return round(min(shares), 4)
+
+
 def throttled_s() -> float:
     """How long the group that was stopped longest was stopped: each group counts its own quota's stops."""
     stopped_s = [0.0]

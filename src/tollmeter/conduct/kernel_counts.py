@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel counts since it started: time that tasks waited, pages that it moved, and interrupts of CPUs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+_PAGING = ("pswpin", "pswpout", "pgmajfault", "numa_hint_faults", "numa_pages_migrated", "zone_reclaim_failed",
+           "zone_reclaim_success")  # fmt: skip
+"""Of /proc/vmstat. Besides, `allocstall` is the sum over its zones: an allocation had to reclaim pages first."""
+_STALL = "allocstall"
+_FEWEST, _MOST_SOURCES = 1.0, 8
+"""Interrupts a second of a source that is recorded, and sources: the most frequent ones."""
+
+
+def waited_us(proc: Path, resource: str) -> int | None:
+    """In which some task waited for `cpu` or `memory` (Documentation/accounting/psi.rst); None if unreported."""
+    with contextlib.suppress(OSError, ValueError):
+        some = (proc / "pressure" / resource).read_text(encoding="ascii").partition("\n")[0]
+        return int(some.rpartition("total=")[2])
+    return None
+
+
+def paging(proc: Path) -> dict[str, int]:
+    """Empty where the system does not report it."""
+    counts: dict[str, int] = {}
+    with contextlib.suppress(OSError, ValueError):
+        for line in (proc / "vmstat").read_text(encoding="ascii").splitlines():
+            name, _, number = line.partition(" ")
+            if name in _PAGING:
+                counts[name] = int(number)
+            elif name.startswith(_STALL):
+                counts[_STALL] = counts.get(_STALL, 0) + int(number)
+    return counts
+
+
+def interrupts(proc: Path, cpus: Collection[int]) -> dict[str, int]:
+    """Of these CPUs together, by source: `LOC`, or the number and the device of a line. Empty if unreported."""
+    counts: dict[str, int] = {}
+    with contextlib.suppress(OSError, ValueError):
+        head, *lines = (proc / "interrupts").read_text(encoding="utf-8", errors="replace").splitlines()
+        columns = [int(word.removeprefix("CPU")) for word in head.split()]
+        ours = [place for place, cpu in enumerate(columns) if cpu in cpus]
+        for line in lines:
+            source, _, rest = line.strip().partition(":")
+            words = rest.split()
+            if len(words) < len(columns):  # ERR and MIS have one count of the whole machine
+                continue
+            device = f" {words[-1]}" if source.isdigit() and len(words) > len(columns) else ""
+            counts[source + device] = sum(int(words[place]) for place in ours)
+    return counts
+
+
+def grown(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """What was counted between two readings, where anything was."""
+    return {name: count - before[name] for name, count in now.items() if count > before.get(name, count)}
+
+
+def frequent(counts: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """The most frequent sources, each a second."""
+    rates = {name: round(count / seconds, 1) for name, count in counts.items()} if seconds > 0 else {}
+    most = sorted(rates, key=lambda name: -rates[name])[:_MOST_SOURCES]
+    return {name: rates[name] for name in most if rates[name] >= _FEWEST}

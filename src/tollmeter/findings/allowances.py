@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about what the system lets the run have: CPUs, memory, and an undisturbed share of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tollmeter.findings import FindingText, counted, rule
+from tollmeter.model import Evidence, Results
+from tollmeter.model.topology import listed
+from tollmeter.numbers.units import in_percent, short
+
+OF_LAST_CACHE = 16
+"""A walk beyond the last cache goes through four times as much, and a buffer has a quarter of the memory at most."""
+MOST_SWAPPED, MOST_STALLED = 256, 0.01
+"""Pages: an idle system writes out a few of processes that nothing wakes. Of the time, that tasks wait for memory."""
+
+
+@rule("machine.cpus_are_withheld", rank="prevents", proof="read")
+def cpus_are_withheld(results: Results) -> Iterator[FindingText]:
+    """The run may use only some of the machine's CPUs.
+
+    With one CPU alone, nothing between two CPUs can be measured, and the host tool runs beside each sample."""
+    machine = results.index.machine
+    allowed = machine.allowed_cpus
+    if not 0 < len(allowed) < machine.cpus:
+        return
+    every = f"0-{machine.cpus - 1}"
+    remedy = f"`taskset -pc {every} $$` in the shell that starts it; of a control group, `cpuset.cpus`"
+    which = f"CPU {allowed[0]}" if len(allowed) == 1 else f"CPUs {listed(allowed)}"
+    words = f"the run may use {which} of the machine's {machine.cpus}"
+    if len(allowed) == 1:
+        words += ": nothing between two CPUs can be measured, and the host tool runs beside each sample"
+    evidence = Evidence(what="allowed CPUs", value=listed(allowed))
+    yield FindingText(words, [evidence], remedy, None if len(allowed) == 1 else "note")
+
+
+@rule("machine.memory_is_limited", rank="prevents", proof="read")
+def memory_is_limited(results: Results) -> Iterator[FindingText]:
+    """A control group limits the memory of the run.
+
+    It is a problem where a quarter of it is less than a walk beyond the last cache needs."""
+    seen, machine = results.index.run.surroundings, results.index.machine
+    if seen is None or seen.memory_limit is None or seen.memory_limit >= machine.memory_bytes > 0:
+        return
+    last = max(machine.data_sizes().values(), default=32 << 20)
+    is_little = seen.memory_limit < OF_LAST_CACHE * last
+    words = f"a control group limits memory to {short(seen.memory_limit, 'B')} of {short(machine.memory_bytes, 'B')}"
+    if is_little:
+        words += f": a walk beyond the last cache of {short(last, 'B')} has no room"
+    evidence = [
+        Evidence(what="memory that the control group may use", value=float(seen.memory_limit), unit="B"),
+        Evidence(what="memory of the machine", value=float(machine.memory_bytes), unit="B"),
+    ]
+    remedy = f"start it in a group with {short(OF_LAST_CACHE * last, 'B')} or more (memory.max)"
+    yield FindingText(words, evidence, remedy, None if is_little else "note")
+
+
+@rule(
+    "machine.memory_is_short",
+    remedy="end what fills the memory: `ps -eo rss,pid,comm --sort=-rss | head` lists the largest processes",
+    rank="distorts",
+    proof="counted",
+)
+def memory_is_short(results: Results) -> Iterator[FindingText]:
+    """The system swapped, or tasks waited for memory, while the run measured.
+
+    It moved 1 MiB to or from swap, or some task waited for more than 1 % of the time (PSI)."""
+    seen = results.index.run.surroundings
+    if seen is None:
+        return
+    swapped = seen.paging.get("pswpin", 0) + seen.paging.get("pswpout", 0)
+    stalled = seen.memory_pressure or 0.0
+    if swapped < MOST_SWAPPED and stalled <= MOST_STALLED:
+        return
+    parts = [f"{swapped} pages went to or came from swap"] if swapped >= MOST_SWAPPED else []
+    parts += [f"tasks waited for memory during {in_percent(stalled, 1)} of the run"] if stalled > MOST_STALLED else []
+    evidence = [
+        counted("pages to and from swap", swapped),
+        Evidence(what="time in which some task waited for memory", value=stalled, unit="ratio"),
+        counted("major page faults", seen.paging.get("pgmajfault", 0)),
+    ]
+    yield FindingText(" and ".join(parts), evidence)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about each core: its clock beside the others', its idle states, and what interrupts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tollmeter.findings import FindingText, of_row, own_rows, rule
+from tollmeter.model import Evidence, Results, Row, Setting
+from tollmeter.model.topology import kind_of, listed, numbers
+from tollmeter.numbers.meanings import native_outcomes
+from tollmeter.numbers.units import in_percent, short
+
+OF_CPU = "cpu_"
+"""What the gauges begin with that are the clock of one CPU each."""
+LEAST_OF_BEST = 0.85
+"""Preferred cores of one kind (Turbo Boost Max, CPPC) run at most a tenth faster than the others."""
+LEAST_AT_WAKE, LEAST_RAMP_NS = 0.85, 200_000
+"""A core that wakes at its clock has all of it within 100 us; hardware that raises it takes 0.5 ms and more."""
+LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
+"""What idle states add to a wake-up: 1 us of a shallow state, 10 us to 30 us of a core whose caches were emptied, or of
+a guest, 100 us to 200 us of the deepest states of a package."""
+LEAST_HIDDEN, LONG_HIDDEN_NS = 0.001, 100_000
+"""A thousandth of the time, as detours of a busy loop (interference.py), or one gap as long as 100 batches of 1 us."""
+MOST_INTERRUPTS, MOST_ON_ISOLATED = 1000.0, 10.0
+"""A second. One takes 1 us to 5 us, so that 1,000 take a thousandth of the time or more. A CPU that is isolated for
+`nohz_full` has one tick a second, and a few calls from other CPUs."""
+OF_KERNEL = ("LOC", "RES", "CAL", "TLB", "IWI", "IPI", "arch_timer", "HVS", "HYP", "MCP", "NMI", "PMI")
+"""Sources of the timer, of other CPUs and of counters, which are no device's."""
+USUAL_SLACK_NS, LEAST_MORE_SLACK_NS = 50_000, 25_000
+GOVERNOR = Setting(
+    path="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+    values=("performance",),
+    among="scaling_available_governors",
+)
+
+
+def clocks_of_cpus(results: Results) -> dict[int, float]:
+    """Each CPU's core clock in Hz, the best of all visits, since interference only lowers it."""
+    clocks: dict[int, float] = {}
+    for outcome in native_outcomes(results.outcomes):
+        for name, hz in outcome.gauges.items() if outcome.status == "ok" else ():
+            if name.startswith(OF_CPU) and name.removeprefix(OF_CPU).isdigit():
+                cpu = int(name.removeprefix(OF_CPU))
+                clocks[cpu] = max(hz, clocks.get(cpu, 0.0))
+    return clocks
+
+
+@rule(
+    "machine.a_cpu_is_slow",
+    remedy="keep work off it (taskset, cpuset), and look for heat or a power limit (turbostat) or a lower limit in "
+    "/sys/devices/system/cpu/cpufreq",
+    rank="distorts",
+)
+def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
+    """A CPU runs at a lower clock than the fastest of its kind.
+
+    It has less than 85 % of it in its best 20 us."""
+    clocks, topology = clocks_of_cpus(results), results.index.machine.topology
+    of_kinds: dict[str, dict[int, float]] = {}
+    for cpu, hz in clocks.items():
+        kind = kind_of(topology, cpu)
+        of_kinds.setdefault(kind.cpus if kind else "", {})[cpu] = hz
+    for several in of_kinds.values():
+        best = max(several.values())
+        slow = sorted(cpu for cpu, hz in several.items() if hz < LEAST_OF_BEST * best)
+        if slow:
+            worst = min(slow, key=lambda cpu: several[cpu])
+            which = f"CPU {worst} runs" if len(slow) == 1 else f"CPUs {listed(slow)} run"
+            words = f"{which} at {several[worst] / 1e9:.2f} GHz, and the fastest of the kind at {best / 1e9:.2f} GHz"
+            yield FindingText(words, [_clock(worst, several[worst]), _clock(_fastest(several), best)])
+
+
+def _fastest(clocks: Mapping[int, float]) -> int:
+    return max(clocks, key=lambda cpu: clocks[cpu])
+
+
+def _clock(cpu: int, hz: float) -> Evidence:
+    return Evidence(what=f"core clock of CPU {cpu}", value=hz, unit="op/s")
+
+
+@rule(
+    "machine.clock_ramps_slowly",
+    remedy="set the governor to performance; a program that waits often runs at the lower clock",
+    rank="distorts",
+)
+def clock_ramps_slowly(results: Results) -> Iterator[FindingText]:
+    """A CPU that was idle for some milliseconds does not have its clock at once.
+
+    It begins with less than 85 % of it, and takes 0.2 ms or more to reach 95 %."""
+    ramp, at_wake = (next(iter(own_rows(results, means)), None) for means in ("clock-ramp", "clock-at-wake"))
+    if ramp is None or at_wake is None or (ramp.low or 0.0) < LEAST_RAMP_NS:
+        return
+    if (at_wake.high or 1.0) < LEAST_AT_WAKE:
+        words = (
+            f"after some milliseconds of idleness a CPU runs at {in_percent(at_wake.median or 0.0)} of its clock, and "
+            f"takes {short(ramp.median or 0.0, 'ns')} to reach it"
+        )
+        yield FindingText(words, [of_row(at_wake), of_row(ramp)], settings=[GOVERNOR])
+
+
+@rule(
+    "kernel.idle_states_are_deep",
+    "note",
+    "where latency matters, a program that holds /dev/cpu_dma_latency open with the microseconds that it allows keeps "
+    "CPUs out of deeper states: `exec 3<>/dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3` in a root shell, as long as "
+    "it lives",
+    rank="costs",
+)
+def idle_states_are_deep(results: Results) -> Iterator[FindingText]:
+    """Waking a thread takes longer on a CPU that went idle than on one that spun meanwhile.
+
+    The difference, by the ends of both intervals, is 10 us or more; a problem from 50 us on."""
+    spinning = {row.parameters.get("idle"): row for row in own_rows(results, "wake-of-spinning")}
+    for idle in own_rows(results, "wake-of-idle"):
+        busy = spinning.get(idle.parameters.get("idle"))
+        if busy is None or idle.median is None or busy.median is None:
+            continue
+        least_ns = (idle.low or idle.median) - (busy.high or busy.median)
+        if least_ns >= LEAST_WAKE_NS:
+            words = (
+                f"to wake a thread on a CPU that is idle for {idle.parameters.get('idle')} us takes "
+                f"{short(idle.median, 'ns')}, and {short(busy.median, 'ns')} where the CPU spins"
+            )
+            driver = results.index.machine.facts.get("idle_driver", "")
+            evidence = [of_row(idle), of_row(busy)]
+            evidence += [Evidence(what="idle driver", value=driver)] if driver else []
+            yield FindingText(words, evidence, severity="warning" if least_ns >= EXPENSIVE_WAKE_NS else None)
+            return
+
+
+@rule("machine.time_is_hidden", rank="distorts")
+def time_is_hidden(results: Results) -> Iterator[FindingText]:
+    """A loop loses time that neither an interrupt nor another task accounts for.
+
+    Gaps of 10 us and more take a thousandth of the time, or the longest takes 100 us."""
+    share, longest = (next(iter(own_rows(results, means)), None) for means in ("hidden-share", "hidden-longest"))
+    if share is None or longest is None:
+        return
+    is_much, is_long = (share.median or 0.0) > LEAST_HIDDEN, (longest.median or 0.0) >= LONG_HIDDEN_NS
+    if not is_much and not is_long:
+        return
+    guest = results.index.machine.hypervisor
+    source = f"the hypervisor ({guest})" if guest else "firmware (system management interrupts)"
+    remedy = (
+        "ask for dedicated CPUs, or measure again at a quieter hour"
+        if guest
+        else "look in the firmware for power capping, memory patrol scrubbing and USB emulation; as root, "
+        "`echo hwlat > /sys/kernel/tracing/current_tracer` asks the kernel"
+    )
+    words = (
+        f"gaps without an interrupt take {in_percent(share.median or 0.0, 2)} of a busy loop's time, the longest "
+        f"{short(longest.median or 0.0, 'ns')}: {source} takes it"
+    )
+    yield FindingText(words, [of_row(share), of_row(longest)], remedy, None if is_much else "note")
+
+
+@rule("machine.interrupts_on_measured_cpus", rank="distorts", proof="counted")
+def interrupts_on_measured_cpus(results: Results) -> Iterator[FindingText]:
+    """Devices interrupt the measured CPUs often, or anything interrupts measured CPUs that are isolated.
+
+    1,000 a second of one device; 10 a second of all sources where every measured CPU is isolated."""
+    seen = results.index.run.surroundings
+    if seen is None or not seen.interrupts:
+        return
+    isolated = set(numbers(results.index.machine.facts.get("isolated_cpus", "")))
+    measured = {cpu for outcome in native_outcomes(results.outcomes) for cpu in outcome.cpus}
+    if measured and measured <= isolated and sum(seen.interrupts.values()) > MOST_ON_ISOLATED * len(measured):
+        source, rate = next(iter(seen.interrupts.items()))
+        words = f"isolated CPUs have {sum(seen.interrupts.values()):.0f} interrupts a second, most of {source}"
+        yield FindingText(
+            words, [_rate(source, rate)], "add nohz_full= and irqaffinity= to isolcpus= at the next start"
+        )
+        return
+    for source, rate in seen.interrupts.items():
+        number, _, device = source.partition(" ")
+        if rate > MOST_INTERRUPTS and number not in OF_KERNEL and device not in OF_KERNEL:
+            words = f"{device or number} interrupts the measured CPUs {rate:.0f} times a second"
+            remedy = f"while you measure, give it another CPU: `echo CPU > /proc/irq/{number}/smp_affinity_list`"
+            yield FindingText(words, [_rate(source, rate)], remedy if number.isdigit() else "end what uses the device")
+            return
+
+
+def _rate(source: str, rate: float) -> Evidence:
+    return Evidence(what=f"interrupts of {source}", value=rate, unit="op/s")
+
+
+@rule(
+    "kernel.timers_are_slack",
+    remedy="start it from a session without TimerSlackNSec=, or `echo 50000 > /proc/$$/timerslack_ns` in its shell",
+    rank="costs",
+)
+def timers_are_slack(results: Results) -> Iterator[FindingText]:
+    """Timers of an ordinary program ring later than the kernel's usual slack of 50 us explains.
+
+    Beyond the least slack, the middle timer is more than 75 us late."""
+    late: dict[str, Row] = {str(row.parameters.get("slack")): row for row in own_rows(results, "timer-late")}
+    if not {"usual", "least"} <= late.keys():
+        return
+    usual, least = late["usual"], late["least"]
+    more_ns = (usual.low or 0.0) - (least.high or 0.0)
+    if more_ns > USUAL_SLACK_NS + LEAST_MORE_SLACK_NS:
+        words = (
+            f"a timer rings {short(usual.median or 0.0, 'ns')} late, and {short(least.median or 0.0, 'ns')} with the "
+            "least slack that a program may ask for"
+        )
+        slack = results.index.machine.facts.get("timer_slack_ns")
+        evidence = [of_row(usual), of_row(least)]
+        yield FindingText(words, [*evidence, *([Evidence(what="timer slack in ns", value=slack)] if slack else [])])

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules about how the kernel is set: what it moves, traces and checks beside a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tollmeter.findings import FindingText, counted, of_row, own_rows, rule
+from tollmeter.inference.hierarchy import os_sizes
+from tollmeter.model import Evidence, Results, Setting
+
+MOST_HINT_FAULTS = 1000.0
+"""A second. One takes about 1 us, so that 1,000 take a thousandth of a CPU's time."""
+BYTES_OF_TRANSFER = 8
+"""Of a module's 64 data lines at once."""
+LEAST_OF_RATE = 0.3
+"""Of what the modules transfer together, that all CPUs reach: 60 % to 90 % with a channel for each module, and half of
+that with two modules on each."""
+LEAST_OF_RATED = 0.95
+BEYOND_CACHE = 2
+
+
+@rule(
+    "kernel.numa_balancing_faults",
+    remedy="bind what is measured to one node (numactl), or switch balancing off while you measure",
+    rank="distorts",
+    proof="counted",
+)
+def numa_balancing_faults(results: Results) -> Iterator[FindingText]:
+    """The kernel takes pages from programs to see which node touches them, while the run measures.
+
+    It made more than 1,000 hint faults a second."""
+    run = results.index.run
+    faults = run.surroundings.paging.get("numa_hint_faults", 0) if run.surroundings else 0
+    if run.seconds <= 0 or faults / run.seconds <= MOST_HINT_FAULTS:
+        return
+    setting = Setting(path="/proc/sys/kernel/numa_balancing", values=("0",))
+    words = f"NUMA balancing made {faults / run.seconds:.0f} page faults a second"
+    yield FindingText(words, [counted("hint faults during the run", faults)], settings=[setting])
+
+
+@rule(
+    "memory.zone_reclaim_is_on",
+    remedy="set vm.zone_reclaim_mode to 0: a full node then takes memory of another in place of dropping its cache",
+    rank="costs",
+    proof="counted",
+)
+def zone_reclaim_is_on(results: Results) -> Iterator[FindingText]:
+    """A full memory node reclaims its own pages before it takes memory of another node.
+
+    The setting is on, and the kernel reclaimed so during the run."""
+    seen = results.index.run.surroundings
+    mode = results.index.machine.facts.get("zone_reclaim_mode", "0")
+    attempts = seen.paging.get("zone_reclaim_success", 0) + seen.paging.get("zone_reclaim_failed", 0) if seen else 0
+    if mode != "0" and attempts:
+        setting = Setting(path="/proc/sys/vm/zone_reclaim_mode", values=("0",))
+        evidence = [Evidence(what="zone_reclaim_mode", value=mode), counted("reclaims of a node's own", attempts)]
+        yield FindingText(f"full memory nodes reclaimed their own pages {attempts} times", evidence, settings=[setting])
+
+
+@rule(
+    "kernel.events_are_traced",
+    remedy="stop the program that traces (perf, bpftrace, trace-cmd), or switch its events off",
+    rank="distorts",
+    proof="read",
+)
+def events_are_traced(results: Results) -> Iterator[FindingText]:
+    """The kernel traces functions or events, which lengthens what is measured.
+
+    Read from tracefs, which only root may read."""
+    facts = results.index.machine.facts
+    tracer, events = facts.get("tracer", "nop"), facts.get("traced_events", "0")
+    if tracer != "nop":
+        setting = Setting(path="/sys/kernel/tracing/current_tracer", values=("nop",))
+        evidence = [Evidence(what="current_tracer", value=tracer)]
+        yield FindingText(f"the kernel's tracer {tracer} is on", evidence, settings=[setting])
+    if events != "0":
+        yield FindingText("events of the kernel are traced", [Evidence(what="events/enable", value=events)])
+
+
+@rule(
+    "kernel.is_for_debugging",
+    remedy="boot a kernel that was built without them for numbers that are meant to hold elsewhere",
+    rank="distorts",
+    proof="read",
+)
+def is_for_debugging(results: Results) -> Iterator[FindingText]:
+    """The kernel was built with checks that make each crossing slower.
+
+    By the files in /proc and /sys that such checks have."""
+    if found := results.index.machine.facts.get("debugging"):
+        evidence = [Evidence(what="checks", value=found)]
+        entry = next(iter(own_rows(results, "entry")), None)
+        cost = f"; the shortest system call takes {entry.median:.0f} ns" if entry is not None else ""
+        evidence += [of_row(entry)] if entry is not None else []
+        yield FindingText(f"the kernel is built for debugging: {found}{cost}", evidence)
+
+
+@rule(
+    "memory.modules_are_slow",
+    remedy="look in the firmware for the memory clock, and at the slots: mixed or too many modules lower it",
+    rank="costs",
+    proof="read",
+)
+def modules_are_slow(results: Results) -> Iterator[FindingText]:
+    """Memory modules run below the clock that they are rated for.
+
+    By the firmware's list (SMBIOS), which only root may read; more than 5 % below."""
+    facts = results.index.machine.facts
+    rated, configured = (int(facts.get(f"memory_{name}_mts", "0")) for name in ("rated", "configured"))
+    if 0 < configured < LEAST_OF_RATED * rated:
+        evidence = [Evidence(what=f"{name}, million transfers a second", value=str(value))
+                    for name, value in (("rated", rated), ("configured", configured))]  # fmt: skip
+        words = f"memory modules that are rated for {rated} MT/s run at {configured} MT/s"
+        yield FindingText(words, evidence)
+
+
+@rule(
+    "memory.channels_are_missing",
+    remedy="compare the filled slots (dmidecode -t memory) with the board's manual: first one module for each channel",
+    rank="costs",
+)
+def channels_are_missing(results: Results) -> Iterator[FindingText]:
+    """All CPUs together read far less than the memory modules transfer.
+
+    Less than 30 % of the modules' clock times 8 bytes times their number, with the upper end of the interval."""
+    machine = results.index.machine
+    modules, rate = (int(machine.facts.get(name, "0")) for name in ("memory_modules", "memory_configured_mts"))
+    last = max((cache.size_bytes or 0 for cache in os_sizes(machine)), default=0)
+    read = [
+        row for row in own_rows(results, "bandwidth-of-instances")
+        if last and int(row.parameters.get("size", 0)) >= BEYOND_CACHE * last
+        and int(row.parameters.get("instances", 0)) >= machine.cpus
+    ]  # fmt: skip
+    best, peak = max(read, key=lambda row: row.median or 0.0, default=None), 1e6 * rate * BYTES_OF_TRANSFER * modules
+    if best is not None and peak and (best.high or 0.0) < LEAST_OF_RATE * peak:
+        of_peak = f"the {peak / 1e9:.0f} GB/s that {modules} modules at {rate} MT/s transfer"
+        words = f"all CPUs read {(best.median or 0.0) / 1e9:.0f} GB/s of {of_peak}"
+        yield FindingText(words, [of_row(best), Evidence(what="all modules together", value=peak, unit="B/s")])
