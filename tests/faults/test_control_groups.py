@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -81,6 +82,42 @@ def test_the_default_suite_is_measured_in_256_mib_and_nothing_is_killed(
     assert done.returncode in (0, 1), done
     rows = json.loads(done.stdout)["rows"]
     assert not [row for row in rows if row["status"] == "failed" or "kill" in (row["reason"] or "")]
+
+
+TELL = """
+import json, subprocess, sys
+from tollmeter.conduct import Watch
+from tollmeter.library.known_before import known_conditions
+from tollmeter.protocol import head
+machine = head(subprocess.run([sys.argv[1], "--machine"], capture_output=True, check=True).stdout).machine
+print(json.dumps([one.name for one in known_conditions(Watch([0]).seen(), machine, calls=True)]))
+"""
+"""The conditions that a run would tell of before it begins."""
+
+
+def conditions(folders: Sequence[Path], root: Path, *before: str) -> set[str]:
+    enter = "".join(f'echo $$ >"{folder}/cgroup.procs" && ' for folder in folders)
+    probe = root / "build/x86_64/kernel.loop"
+    words = [*before, sys.executable, "-c", TELL, probe]
+    inside = ["sh", "-c", f'{enter}exec "$@"', "sh", *map(str, words)]
+    return set(json.loads(subprocess.run(inside, capture_output=True, text=True, check=True).stdout))
+
+
+def test_a_run_tells_of_its_limits_before_it_begins(slow_group: list[Path], root: Path) -> None:
+    own = conditions([], root)
+    inside = conditions(slow_group, root)
+    assert {"machine.cpu_time_is_limited", "machine.memory_is_limited"} <= inside - own
+
+
+def test_a_run_tells_of_one_cpu_and_of_a_small_share_before_it_begins(slow_group: list[Path], root: Path) -> None:
+    own = conditions([], root)
+    if len(os.sched_getaffinity(0)) > 1:
+        cpu = str(min(os.sched_getaffinity(0)))
+        assert "machine.cpus_are_withheld" in conditions([], root, "taskset", "-c", cpu) - own
+    group = slow_group[-1]
+    share = next(path for path in (group / "cpu.weight", group / "cpu.shares") if path.exists())
+    share.write_text("2")
+    assert "machine.group_has_a_small_share" in conditions([group], root) - own
 
 
 def swapped_pages() -> int:

@@ -76,6 +76,7 @@ ELSEWHERE = {
     "toll gate --strict": ("tests/unit/test_gate.py", '"--strict"'),
     "toll gate --": ("tests/unit/test_gated_commands.py", "two_commands"),
     "toll gate --limit": ("tests/unit/test_gated_commands.py", "two_commands"),
+    "toll doctor": ("tests/unit/test_doctor.py", '"doctor"'),
     "toll health": ("tests/unit/test_health.py", '"health"'),
     "toll sweep": ("tests/faults/test_sweep.py", "conducted(sweep_of"),
     "toll sweep --restore": ("tests/faults/test_sweep.py", '"sweep", "--restore"'),

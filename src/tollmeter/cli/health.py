@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli.compare import TRIPPED
+from tollmeter.cli.measured_suite import measured_suite
 from tollmeter.cli.printing import print_blocks, write
-from tollmeter.library.options import Options
 from tollmeter.model import Failure
 
 if TYPE_CHECKING:
     from tollmeter.library.health import Health
 
 FORMATS = ("table", "json", "prometheus", "drain")
-UNMEASURED, INTERRUPTED = 1, 130
+UNMEASURED = 1
 
 
 def health(
@@ -43,10 +42,11 @@ def health(
     check_known("format", form, FORMATS)
     from tollmeter.library import places
     from tollmeter.library.gating import read_limits
+    from tollmeter.library.health import PRECISION, SUITE
     from tollmeter.library.health import health as health_of
 
     allowed = read_limits(limit, limits)
-    measured = places.find_run(run) if run else _measured(tuple(words or ()), budget, folder)
+    measured = places.find_run(run) if run else measured_suite((SUITE, *(words or ())), budget, PRECISION, folder)
     found = health_of(measured, reference, allowed)
     _write(found, form, out)
     if found.slower:
@@ -57,26 +57,6 @@ def health(
 
 def _more(some: tuple[str, ...]) -> str:
     return f" and {len(some) - 1} more" if len(some) > 1 else ""
-
-
-def _measured(words: tuple[str, ...], budget: str | None, folder: Path | None) -> Path:
-    """The folder of a new run. Raises Failure (130) after a signal."""
-    from tollmeter.conduct import Stopping
-    from tollmeter.library.health import PRECISION, SUITE
-    from tollmeter.library.measure import measured, unseen
-    from tollmeter.library.prepare import prepared
-
-    options = Options(
-        words=(SUITE, *words), abi=None, budget=budget, seed=None, cpus=None, out=None, form="table", quiet=True,
-        began=starting.began(), precision=PRECISION, folder=folder,
-    )  # fmt: skip
-    with starting.realtime_priority(wanted=options.is_urgent):
-        ready = prepared(options)
-    with Stopping() as stopping:
-        done = measured(ready, options, unseen, stopping).folder
-        if stopping.asked:
-            raise Failure("interrupted", INTERRUPTED)
-    return done
 
 
 def _write(found: Health, form: str, out: Path | None) -> None:

@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 
 SECTIONS: dict[str, dict[str, Verb]] = {
     "Measure": {
+        "doctor": Verb("doctor:doctor", "Say in 20 s whether this machine is fit to be measured, and set up right."),
         "run": Verb("run:run", "Measure this machine, print a summary and write the report."),
         "time": Verb("time:time_", "Time commands, one against the other, interleaved."),
         "sweep": Verb("sweep:sweep", "Measure at each value of a knob that a command sets, and name the best value."),

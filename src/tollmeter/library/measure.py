@@ -19,8 +19,10 @@ from tollmeter import commands
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.judgement import convergence, opposed
+from tollmeter.judgement.verdict import KERNEL
 from tollmeter.library import places
 from tollmeter.library.derive import learned
+from tollmeter.library.known_before import tell_worst
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, for_measuring, head_of, used
 from tollmeter.library.resume import Interrupted, reused
@@ -135,11 +137,20 @@ def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes:
         _watched(work.plan, options, eyes.stopping) as watch,
         serving(request.peer, [made.path for made in servers]) as peer,
     ):
+        if watch is not None and not options.quiet:
+            _tell_conditions(watch, work)
         work = work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
         session = _conducted(work, journal, eyes._replace(watch=watch), started)
         return MeasuredRun(journal.folder, session, started)
+
+
+def _tell_conditions(watch: Watch, work: _Work) -> None:
+    """An emulator's time is not this machine's."""
+    here = [point.probe for point in work.plan.points() if point.target == LOCAL]
+    if here:
+        tell_worst(watch, work.machine, calls=any(probe.startswith(KERNEL) for probe in here))
 
 
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:

@@ -30,6 +30,7 @@ from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
 from tollmeter.library import places
 from tollmeter.library.derive import open_run
+from tollmeter.library.known_before import tell_worst
 from tollmeter.library.options import TimeOptions
 from tollmeter.library.prepare import machine_of, sealed_head
 from tollmeter.library.typed_commands import Command, commands_of, fill, parameter_sets, words_of
@@ -143,6 +144,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         head = sealed_head(base.machine, base.clock, [base.probe(commands)], [base.build])
         journal = open_.enter_context(Journal.create(options.out or places.RUNS / request.id, request, head))
         watch = Watch(os.sched_getaffinity(0), company=company)
+        tell_worst(watch, base.machine, calls=True)
         with (
             Timer(base.path, started, options.input, _file_of(options.output), options.timeout_s) as process,
             no_collections(),

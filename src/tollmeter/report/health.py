@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -64,13 +64,20 @@ def as_json(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) 
 def prometheus(results: Results, slower: Sequence[str], unmeasured: Sequence[str]) -> bytes:
     """Text format 0.0.4, as node_exporter's textfile collector reads it. toll_health: 1 healthy, 0 slower, -1 not
     measured."""
-    rows = [row for row in results.index.rows if row.median is not None and row.status == "ok"]
     lines = ["# HELP toll_health 1 healthy, 0 slower than it should be, -1 not measured.", "# TYPE toll_health gauge"]
     lines.append(f"toll_health {0 if slower else -1 if unmeasured else 1}")
-    lines += _gauge("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND)
+    return "\n".join([*lines, *row_gauges(results.index.rows), ""]).encode()
+
+
+def row_gauges(every: Sequence[Row]) -> list[str]:
+    """The lines of all rows that have a number."""
+    rows = [row for row in every if row.median is not None and row.status == "ok"]
+    lines = list(
+        _gauge("toll_seconds", "Time of one operation.", [row for row in rows if row.unit == "ns"], _OF_A_SECOND)
+    )
     lines += _gauge("toll_bytes_per_second", "Bandwidth.", [row for row in rows if row.unit == "B/s"], 1)
     others = [row for row in rows if row.unit in RATES and row.unit != "B/s"]
-    return "\n".join([*lines, *_gauge("toll_per_second", "Rate of operations.", others, 1), ""]).encode()
+    return [*lines, *_gauge("toll_per_second", "Rate of operations.", others, 1)]
 
 
 def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterator[str]:
@@ -80,8 +87,13 @@ def _gauge(name: str, about: str, rows: Sequence[Row], divisor: float) -> Iterat
     for row in rows:
         parameters = " ".join([row.metric, *(f"{key}={value}" for key, value in row.parameters.items())])
         labels = {"probe": row.probe, "parameters": parameters, "abi": row.abi, "state": row.state or ""}
-        written = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
-        yield f"{name}{{{written}}} {(row.median or 0) / divisor:.6g}"
+        yield f"{labelled(name, labels)} {(row.median or 0) / divisor:.6g}"
+
+
+def labelled(name: str, labels: Mapping[str, str]) -> str:
+    """A metric's name with its labels."""
+    written = ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items())
+    return f"{name}{{{written}}}"
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`toll doctor`: whether this machine is fit to be measured, and set up right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tollmeter.catalog import check_known
+from tollmeter.cli.compare import TRIPPED
+from tollmeter.cli.measured_suite import measured_suite
+from tollmeter.cli.printing import terminal, write
+from tollmeter.model import Failure
+
+if TYPE_CHECKING:
+    from tollmeter.library.doctor import Diagnosis
+
+FORMATS = ("table", "json", "prometheus")
+UNMEASURED = 1
+
+
+def doctor(
+    *,
+    budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
+    run: Annotated[str | None, typer.Option(help="judge this run, and measure nothing")] = None,
+    script: Annotated[bool, typer.Option("--script", help="print a shell script that makes the changes")] = False,
+    form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
+) -> None:
+    """Measure in 20 s whether this machine is fit to be measured and set up right. Nothing is changed.
+
+    Exit code: 0 fit; 3 a condition prevents or distorts measuring; 1 not judged."""
+    check_known("format", form, FORMATS)
+    if script and form != "table":
+        raise Failure("--script and --format exclude each other")
+    from tollmeter.library import places
+    from tollmeter.library.doctor import PRECISION, SUITE, check_own, diagnosis
+
+    found = diagnosis(places.find_run(run) if run else measured_suite((SUITE,), budget, PRECISION))
+    if script:
+        check_own(found.results.index.machine)
+    _write(found, "script" if script else form, out)
+    if found.unfit:
+        more = f" (and {len(found.unfit) - 1} more)" if len(found.unfit) > 1 else ""
+        raise Failure(f"not fit to be measured: {found.unfit[0].claim}{more}", TRIPPED)
+    if found.unjudged:
+        raise Failure(f"not judged: {found.unjudged[0]}", UNMEASURED)
+
+
+def _write(found: Diagnosis, form: str, out: Path | None) -> None:
+    from tollmeter.library.doctor import changes
+    from tollmeter.report import doctor as report
+
+    judged, changed = (found.results, found.found, found.unjudged), changes(found.found)
+    if form == "table" and out is None:
+        report.print_findings(*judged, changed, terminal())
+    elif form == "table":
+        write(report.as_text(*judged, changed).encode(), out)
+    elif form == "script":
+        write(report.script(found.results, found.found, changed), out)
+    else:
+        write(report.as_json(*judged, changed) if form == "json" else report.prometheus(*judged), out)

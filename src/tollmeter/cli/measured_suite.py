@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that a verb judges when it is done, without progress and without a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tollmeter import starting
+from tollmeter.library.options import Options
+from tollmeter.model import Failure
+
+INTERRUPTED = 130
+
+
+def measured_suite(words: Sequence[str], budget: str | None, precision: str, folder: Path | None = None) -> Path:
+    """The folder of a new run. folder: for files of probes. Raises Failure (130) after a signal."""
+    from tollmeter.conduct import Stopping
+    from tollmeter.library.measure import measured, unseen
+    from tollmeter.library.prepare import prepared
+
+    options = Options(
+        words=tuple(words), abi=None, budget=budget, seed=None, cpus=None, out=None, form="table", quiet=True,
+        began=starting.began(), precision=precision, folder=folder,
+    )  # fmt: skip
+    with starting.realtime_priority(wanted=options.is_urgent):
+        ready = prepared(options)
+    with Stopping() as stopping:
+        done = measured(ready, options, unseen, stopping).folder
+        if stopping.asked:
+            raise Failure("interrupted", INTERRUPTED)
+    return done

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a machine is fit to be measured and set up right: the findings of a run of the suite `doctor`, by rank, and
+the settings that would change them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tollmeter.library.derive import open_run
+from tollmeter.model import DISTORTING, RANKS, Failure, Finding, Machine, Results, Setting
+from tollmeter.report.compared_rows import full_name
+from tollmeter.report.doctor import FileChange
+
+SUITE, PRECISION = "doctor", "10%"
+"""A check compares by a quarter and more; the time that 3 % would take is better spent on more checks."""
+_MOST_FILES = 4096
+"""Of one setting: a policy of cpufreq for each CPU."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """found: findings by rank, the worst first. withheld: names of problems that the run was too disturbed or short to
+    judge. unmeasured: rows that this machine has and the run has no number for, with the reason."""
+
+    results: Results
+    found: tuple[Finding, ...]
+    withheld: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+
+    @property
+    def unfit(self) -> tuple[Finding, ...]:
+        """Those that prevent or distort measuring."""
+        return tuple(finding for finding in self.found if finding.rank in DISTORTING)
+
+    @property
+    def unjudged(self) -> tuple[str, ...]:
+        """Why a machine without such a finding cannot be called fit."""
+        names = ", ".join(self.withheld)
+        return (*self.unmeasured, *([f"withheld, since the run was disturbed or short: {names}"] if names else ()))
+
+
+def diagnosis(folder: Path) -> Diagnosis:
+    """Raises Failure as `open_run`."""
+    results = open_run(folder)
+    index = results.index
+    found = sorted(index.findings, key=lambda finding: RANKS.index(finding.rank))
+    unmeasured = [
+        f"{full_name(row)}: {row.reason or row.status}" for row in index.rows if row.status not in ("ok", "unsupported")
+    ]
+    if index.run.unanswered:
+        unmeasured.insert(0, index.run.unanswered)
+    withheld = index.held_back if index.run.withheld_problems else ()
+    return Diagnosis(results, tuple(found), withheld, tuple(unmeasured))
+
+
+# ---- settings of this machine ---------------------------------------------------------------------------------------
+
+
+def check_own(machine: Machine) -> None:
+    """Raises Failure (2) where a run is of another machine: its script would hold the values of this one."""
+    here = os.uname()
+    if machine.host != here.nodename:
+        raise Failure(f"the run is of {machine.host}, and a script is written on the machine that it changes")
+
+
+def changes(findings: Sequence[Finding]) -> dict[FileChange, Finding]:
+    """The files that differ from what the findings ask for, each with the first finding that asks."""
+    made: dict[FileChange, Finding] = {}
+    for finding in findings:
+        for setting in finding.settings:
+            for change in changes_of(setting):
+                if all(change.path != other.path for other in made):
+                    made[change] = finding
+    return made
+
+
+def changes_of(setting: Setting) -> Iterator[FileChange]:
+    """None of a file that cannot be read, has the value already, or does not permit it."""
+    root = Path("/")
+    for path in sorted(root.glob(setting.path.lstrip("/")))[:_MOST_FILES]:
+        found = _value(path)
+        permitted = _words(path.with_name(setting.among)) if setting.among else setting.values
+        wanted = next((value for value in setting.values if value in permitted), None)
+        if found and wanted and found != wanted:
+            yield FileChange(str(path), found, wanted)
+
+
+def _value(path: Path) -> str:
+    """Of a file that lists all values, the one in brackets. Empty where it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+    chosen = re.search(r"\[([^\]]+)\]", text)
+    return chosen[1] if chosen else text
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return []

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of a run's conditions before it begins, by the rules for facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.conduct import Watch
+from tollmeter.findings import FACTS, all_findings
+from tollmeter.model import DISTORTING, INDEX_FORMAT, Finding, Index, Machine, Results, RunInfo, Surroundings
+from tollmeter.notices import notify
+from tollmeter.report.tables import upper
+
+_BEFORE_CALLS = ("machine.system_calls_are_filtered", "machine.probes_are_traced")
+"""A note until system calls are timed, which a run does that has not begun."""
+
+
+def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:
+    """Notifies of the gravest condition that prevents or distorts measuring and is known without measuring. calls:
+    whether system calls will be timed."""
+    if sentence := worst_known(known_conditions(watch.seen(), machine, calls=calls)):
+        notify(sentence)
+
+
+def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> list[Finding]:
+    """All such conditions, the worst first."""
+    run = RunInfo(
+        id="", suite="", started="", seconds=0, seed=0, status="", tollmeter="", folder="", surroundings=seen
+    )  # fmt: skip
+    known = Results(index=Index(format=INDEX_FORMAT, run=run, machine=machine, rows=()), probes={})
+    facts = [
+        finding for finding in all_findings(known)
+        if finding.name in FACTS and (finding.rank in DISTORTING or (calls and finding.name in _BEFORE_CALLS))
+    ]  # fmt: skip
+    return sorted(facts, key=lambda finding: finding.rank != "prevents")
+
+
+def worst_known(conditions: Sequence[Finding]) -> str:
+    """The first of them in a sentence; empty where there is none."""
+    if not conditions:
+        return ""
+    worst, others = conditions[0], len(conditions) - 1
+    effect = "prevents a part of this" if worst.rank == "prevents" else "distorts this"
+    more = f" (`toll doctor` names {others} more)" if others else ""
+    return f"known before it begins, and {effect}: {worst.claim}{more}. {upper(worst.remedy)}."
