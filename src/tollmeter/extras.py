@@ -107,7 +107,7 @@ def chart_script(folder: Path) -> Path:
 def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
     """Makes that file beside what is done meanwhile: of its 34 MB a page needs 1. None where it is kept already. In a
     session of its own the process is interrupted once, by this one: a second signal would interrupt its cleaning up."""
-    if chart_script(ROOT / "build").is_file():
+    if _is_script_kept():
         yield None
         return
     words = [sys.executable, "-I", "-m", "tollmeter.report.page"]
@@ -117,6 +117,14 @@ def chart_script_made() -> Iterator[commands.Popen[bytes] | None]:
     finally:
         making.send_signal(signal.SIGINT)
         making.wait()
+
+
+def _is_script_kept() -> bool:
+    """Also where there is no lock file to fetch it by."""
+    try:
+        return chart_script(ROOT / "build").is_file()
+    except FileNotFoundError:
+        return True
 
 
 def version(root: Path, extra: Extra) -> str:

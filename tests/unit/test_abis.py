@@ -22,7 +22,7 @@ from tollmeter import extras, notices
 from tollmeter.library import places
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Failure, Select
-from tollmeter.targets import boards, ways
+from tollmeter.targets import boards, qemu_user, ways
 from tollmeter.targets.cpu_features import cpu_lack, features_in
 from tollmeter.targets.local import is_run_here
 from tollmeter.toolchain import abis, brought_compilers, ready
@@ -87,6 +87,14 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
     said.clear()
     assert ready.make_ready(tree, {"mine": LOOP}) == {}
     assert not said, "nothing has changed, and it was made again"
+
+
+def test_the_cpu_of_an_emulator_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu_user, "lack", lambda _: None)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/{name}")
+    assert qemu_user.emulator_here("arm") == ["/qemu-arm"]
+    assert qemu_user.emulator_here("arm:ti925t") == ["/qemu-arm", "-cpu", "ti925t"]
+    assert qemu_user.emulator_of("arm:-cpu max") is None
 
 
 def test_the_abi_of_the_page_is_added_by_its_file_alone_and_measures(tree: Path, tmp_path: Path) -> None:

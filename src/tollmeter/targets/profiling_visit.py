@@ -95,7 +95,7 @@ def beside_counter(
         counter = Path(plugin.partition(",")[0]).with_name("count.so")
         options = ["-plugin", f"{counter},counter={page}", "-plugin", f"{plugin},gate={page},{output}={written}"]
         options += ["-E", f"TOLL_CLOCK=instructions:{page}", "-E", f"TOLL_PROFILE={asked}"]
-        ended = _finished(Child(leashed([program, *options, *command])), limit_s)
+        ended = _finished(Child(leashed([*program, *options, *command])), limit_s)
         return ended, written.read_text(encoding="ascii") if written.is_file() else ""
     finally:
         held.close()

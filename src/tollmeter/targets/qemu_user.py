@@ -33,17 +33,19 @@ _COUNTER_BYTES = 65536
 """The largest page of an emulated CPU."""
 
 
-def emulator_of(architecture: str) -> str | None:
-    """Where the emulator of an architecture, as QEMU names it, is installed."""
-    return shutil.which(f"qemu-{architecture}") if re.fullmatch(r"[a-z0-9_]{1,32}", architecture) else None
+def emulator_of(place: str) -> str | None:
+    """Where the emulator of ARCH or ARCH:CPU, as QEMU names them, is installed."""
+    named = re.fullmatch(r"([a-z0-9_]{1,32})(:[A-Za-z0-9_.+-]{1,64})?", place)
+    return shutil.which(f"qemu-{named[1]}") if named else None
 
 
-def lack(architecture: str) -> Lack | None:
-    """Why no emulator counts the instructions of an architecture here, and the packages that would."""
+def lack(place: str) -> Lack | None:
+    """Why no emulator counts the instructions of ARCH or ARCH:CPU here, and the packages that would."""
+    architecture = place.partition(":")[0]
     from elftools.common.exceptions import ELFError  # most starts do without this library
     from elftools.elf.elffile import ELFFile
 
-    emulator = emulator_of(architecture)
+    emulator = emulator_of(place)
     if emulator is None:
         return Lack(f"qemu-{architecture} is not installed", (PACKAGE,))
     # Plugins need a program that is linked dynamically. A script may start one.
@@ -53,25 +55,26 @@ def lack(architecture: str) -> Lack | None:
     return None
 
 
-def emulator_here(architecture: str) -> str:
-    """Raises Failure where there is none that loads plugins."""
-    if missing := lack(architecture):
+def emulator_here(place: str) -> list[str]:
+    """The emulator and its CPU, by default QEMU's own choice. Raises Failure where there is none that loads plugins."""
+    if missing := lack(place):
         mend = f", or is not an emulator of {PACKAGE}: {install_line(missing.packages)}" if missing.packages else ""
         raise Failure(f"{missing.reason}{mend}", 5)
-    return str(emulator_of(architecture))
+    cpu = place.partition(":")[2]
+    return [str(emulator_of(place)), *(("-cpu", cpu) if cpu else ())]
 
 
 class QemuUser(Local):
-    """Implements targets.Target for one architecture. plugin: build/emulator/count.so.
+    """Implements targets.Target for one architecture, or one of its CPUs. plugin: build/emulator/count.so.
 
     Raises Failure where there is no emulator for it, or no plugin."""
 
     keeps_residents = False
 
-    def __init__(self, architecture: str, plugin: Path) -> None:
+    def __init__(self, place: str, plugin: Path) -> None:
         super().__init__()
-        self.name = f"qemu-user:{architecture}"
-        self._emulator = emulator_here(architecture)
+        self.name = f"qemu-user:{place}"
+        self._emulator = emulator_here(place)
         if not plugin.is_file():
             raise Failure(f"{plugin} is not built: make emulator", 5)
         self._plugin = plugin
@@ -96,4 +99,4 @@ class QemuUser(Local):
         options = [(word, word.partition("=")[0]) for word in arguments]
         words = [f"{name}={shortened[name]}" if name in shortened else word for word, name in options]
         counter, clock = f"{self._plugin},counter={self._counter}", f"TOLL_CLOCK=instructions:{self._counter}"
-        return leashed([self._emulator, "-plugin", counter, "-E", clock, executable, *words])
+        return leashed([*self._emulator, "-plugin", counter, "-E", clock, executable, *words])

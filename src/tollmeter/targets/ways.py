@@ -3,7 +3,8 @@
 
 local               this machine                            hardware
 core:KIND           the same, on another kind of core       hardware; chosen by a suite's `kinds`, and not by --target
-qemu-user:ARCH      an emulated CPU, this kernel            instructions
+qemu-user:ARCH      an emulated CPU, this kernel; of one    instructions
+                    kind as ARCH:CPU
 guest:BOARD         a machine with a kernel of its own      virtual; hardware under KVM
 bare:BOARD          an emulated machine, our supervisor     virtual
 ssh:HOST            another machine                         hardware

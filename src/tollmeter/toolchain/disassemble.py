@@ -5,6 +5,7 @@ A symbol is a function of the probe's own file where another file has a static f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -119,10 +120,10 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
         for instruction in decoder.disasm(code[at:], start + at):
             at = instruction.address - start + instruction.size
             if instruction.address not in data:
-                # A jump's text ends with its target, except for one through a register.
-                last = instruction.op_str.rpartition(",")[2].strip().lstrip("#")
                 groups = instruction.groups if instruction.id else ()
-                leads = int(last, 16) if last.startswith("0x") else None
+                leads = (
+                    _target(instruction.op_str) if {capstone.CS_GRP_JUMP, capstone.CS_GRP_CALL} & {*groups} else None
+                )
                 yield Instruction(
                     instruction.address, instruction.mnemonic, instruction.op_str,
                     leads if capstone.CS_GRP_JUMP in groups else None, bytes(instruction.bytes),
@@ -131,6 +132,12 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
             if instruction.mnemonic == "ud2" and after_ud2:
                 at += after_ud2
                 break
+
+
+def _target(operands: str) -> int | None:
+    """Of a jump or call: its text ends with the address, except for one through a register or memory."""
+    last = operands.rpartition(",")[2].strip().lstrip("#")
+    return int(last, 16) if re.fullmatch(r"0x[0-9a-f]+", last) else None
 
 
 def _decoder(elf: ELFFile, is_thumb: bool) -> capstone.Cs:
