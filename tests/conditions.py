@@ -30,6 +30,7 @@ from tollmeter.model import (
     Value,
     Witness,
 )
+from tollmeter.numbers.known import row_name
 
 MIB, GIB = 1 << 20, 1 << 30
 CLOCK_HZ = 3.9e9
@@ -115,7 +116,8 @@ def sound(seed: int) -> Results:
         points=len(rows), settled=len(rows), shared_share=0.0, surroundings=SEEN,
     )  # fmt: skip
     index = Index(format=2, run=run, machine=machine, rows=tuple(rows))
-    return derived(Results(index=index, probes=probes(), outcomes=_visits(random), request={"cpus": [1, 2, 3]}))
+    made = derived(Results(index=index, probes=probes(), outcomes=_visits(random), request={"cpus": [1, 2, 3]}))
+    return once_faster("getppid", float(np.exp(random.normal(-0.07, 0.03))))(made)
 
 
 # ---- conditions -----------------------------------------------------------------------------------------------------
@@ -170,6 +172,18 @@ def slow_cpu(cpu: int, times: float) -> Plant:
             for one in results.outcomes
         ]
         return replace(results, outcomes=tuple(slowed))
+
+    return plant
+
+
+def once_faster(call: str, times: float) -> Plant:
+    """An earlier run had a share of the cycles of a system call."""
+
+    def plant(results: Results) -> Results:
+        clock_hz = results.index.machine.core_clock_hz or 0.0
+        rows = [row for row in results.index.rows if row.parameters.get("call") == call]
+        least = {row_name(row, row.state): times * (row.median or 0.0) * clock_hz / 1e9 for row in rows}
+        return replace(results, request={**results.request, "least_cycles": least})
 
     return plant
 
@@ -238,6 +252,7 @@ PLANTED: dict[str, Condition] = {
     ),
     "memory clock": Condition(with_facts(memory_configured_mts="4000"), "memory.modules_are_slow", "costs"),
     "tracepoints left on": Condition(with_facts(traced_events="1"), "kernel.events_are_traced", "distorts"),
+    "slow entry": Condition(once_faster("getppid", 0.5), "kernel.entry_is_slow", "costs"),
     "debug kernel": Condition(with_facts(debugging="lockdep"), "kernel.is_for_debugging", "distorts"),
 }  # fmt: skip
 """The first twelve are those that docs/doctor.md lists as injected."""

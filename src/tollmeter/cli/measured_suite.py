@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tollmeter import starting
+from tollmeter.library import places
 from tollmeter.library.options import Options
 from tollmeter.model import Failure
+from tollmeter.store.history import remember
 
 INTERRUPTED = 130
 
 
 def measured_suite(words: Sequence[str], budget: str | None, precision: str, folder: Path | None = None) -> Path:
-    """The folder of a new run. folder: for files of probes. Raises Failure (130) after a signal."""
+    """The folder of a new run, from which later ones learn. folder: for files of probes. Raises Failure (130) after a
+    signal."""
     from tollmeter.conduct import Stopping
+    from tollmeter.library.derive import open_run, remembered
     from tollmeter.library.measure import measured, unseen
     from tollmeter.library.prepare import prepared
 
@@ -29,4 +33,5 @@ def measured_suite(words: Sequence[str], budget: str | None, precision: str, fol
         done = measured(ready, options, unseen, stopping).folder
         if stopping.asked:
             raise Failure("interrupted", INTERRUPTED)
+    remember(places.RUNS, remembered(open_run(done)))
     return done

@@ -11,7 +11,6 @@ import os
 import resource
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +27,9 @@ _IDLE, _IOWAIT, _FIELDS = 3, 4, 8
 _FIELDS_OF_STATUS = ("TracerPid", "Seccomp", "Seccomp_filters")
 _LEAST_S = 0.5
 """Of CPU time that has to be seen: it is counted in ticks of 10 ms."""
+
+_UNLIMITED = 1 << 60
+"""Bytes: version 1 of control groups has the greatest number for no limit."""
 
 PROC = Path("/proc")
 
@@ -56,12 +58,13 @@ class Watch:
         """Until now. left_behind: processes that probes left."""
         status, lasted_s = _status(), time.monotonic() - self._began_s
         limit = control_groups.memory_bytes()
+        is_limited = limit < _UNLIMITED
         return Surroundings(
             seccomp_filters=_filters(status), traced=_traced(status), unreadable=self._unreadable(), nice=_nice() or 0,
             policy=_policy(), quota=control_groups.quota(), others=self._others(), company=self._company,
             left_behind=left_behind, pressure=self._pressure("cpu", lasted_s), weight=control_groups.weight(),
             throttled_s=round(max(0.0, control_groups.throttled_s() - self._throttled), 3),
-            memory_limit=None if limit == inf else int(limit), memory_pressure=self._pressure("memory", lasted_s),
+            memory_limit=int(limit) if is_limited else None, memory_pressure=self._pressure("memory", lasted_s),
             paging=kernel_counts.grown(self._paging, kernel_counts.paging(PROC)),
             interrupts=kernel_counts.frequent(
                 kernel_counts.grown(self._interrupts, kernel_counts.interrupts(PROC, self._cpus)), lasted_s

@@ -123,7 +123,9 @@ def time_is_stolen(results: Results) -> Iterator[FindingText]:
 
 @rule(
     "machine.cpu_time_is_limited",
-    remedy="measure where there is no quota: what waits for the next period is in the numbers",
+    remedy="measure where there is no quota: what waits for the next period is in the numbers. As root, "
+    "`echo $$ > /sys/fs/cgroup/cgroup.procs` moves a shell out of its group (of version 1: /sys/fs/cgroup/cpu/), and "
+    "/proc/$$/cgroup names the one to go back to",
     rank="distorts",
     proof="counted",
 )
@@ -183,7 +185,7 @@ def system_calls_are_filtered(results: Results) -> Iterator[FindingText]:
     seen = results.index.run.surroundings
     if seen and seen.seccomp_filters:
         several = "a seccomp filter" if seen.seccomp_filters == 1 else f"{seen.seccomp_filters} seccomp filters"
-        evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters)]
+        evidence = [counted("filters (Seccomp_filters)", seen.seccomp_filters), *_entries(results)]
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
         yield FindingText(
             f"each system call passed {several}: its time includes that of the filter", evidence, severity=severity
@@ -199,7 +201,13 @@ def probes_are_traced(results: Results) -> Iterator[FindingText]:
     if seen and seen.traced:
         words = "a tracer was attached to the probes: each system call and signal waits for it"
         severity: Severity = "warning" if is_intercepted(seen, results.index.rows) else "note"
-        yield FindingText(words, [Evidence(what="tracer (TracerPid)", value="attached")], severity=severity)
+        evidence = [Evidence(what="tracer (TracerPid)", value="attached"), *_entries(results)]
+        yield FindingText(words, evidence, severity=severity)
+
+
+def _entries(results: Results) -> list[Evidence]:
+    """What a system call takes so."""
+    return [of_row(row) for row in own_rows(results, "entry")][:1]
 
 
 @rule(

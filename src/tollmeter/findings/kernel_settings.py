@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from tollmeter.findings import FindingText, counted, of_row, own_rows, rule
 from tollmeter.inference.hierarchy import os_sizes
 from tollmeter.model import Evidence, Results, Setting
+from tollmeter.numbers.known import row_name
 
 MOST_HINT_FAULTS = 1000.0
 """A second. One takes about 1 us, so that 1,000 take a thousandth of a CPU's time."""
@@ -18,6 +19,9 @@ LEAST_OF_RATE = 0.3
 that with two modules on each."""
 LEAST_OF_RATED = 0.95
 BEYOND_CACHE = 2
+LEAST_SLOWER = 1.25
+"""Runs of one kernel differ by 3 %, and the best of 40 lies 7 % below their middle; page-table isolation adds half, and
+a seccomp filter a quarter."""
 
 
 @rule(
@@ -76,6 +80,38 @@ def events_are_traced(results: Results) -> Iterator[FindingText]:
         yield FindingText(f"the kernel's tracer {tracer} is on", evidence, settings=[setting])
     if events != "0":
         yield FindingText("events of the kernel are traced", [Evidence(what="events/enable", value=events)])
+
+
+@rule(
+    "kernel.entry_is_slow",
+    remedy="compare what is set now with what was then: filters and tracers of the process, audit (`auditctl -s`), "
+    "tracefs, and the mitigations in /sys/devices/system/cpu/vulnerabilities",
+    rank="costs",
+)
+def entry_is_slow(results: Results) -> Iterator[FindingText]:
+    """A system call takes more core cycles than it once took on this kind of CPU.
+
+    A quarter more than in the best of the earlier runs here, by the lower end of its interval, in the same state of the
+    core."""
+    least: dict[str, float] = results.request.get("least_cycles") or {}
+    clock_hz = results.index.machine.core_clock_hz
+    for row in own_rows(results, "entry") if clock_hz else ():
+        best = least.get(row_name(row, row.state))
+        cycles = [(ns or 0.0) * (clock_hz or 0.0) / 1e9 for ns in (row.low, row.median)]
+        if best is None or cycles[0] <= LEAST_SLOWER * best:
+            continue
+        words = (
+            f"a system call takes {cycles[1]:.0f} core cycles, and took {best:.0f} in the best earlier run on this "
+            "kind of CPU"
+        )
+        evidence = [of_row(row), Evidence(what="the best earlier run", value=best, unit="cycle")]
+        evidence += [
+            Evidence(what=name.removeprefix("vulnerability_"), value=told)
+            for name, told in results.index.machine.facts.items()
+            if name.startswith("vulnerability_") and told.startswith("Mitigation")
+        ]
+        yield FindingText(words, evidence)
+        return
 
 
 @rule(

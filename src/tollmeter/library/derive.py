@@ -370,6 +370,7 @@ def _asked(request: Request) -> dict[str, Any]:
         "places": places_of(request),
         "abis": list(request.abis),
         "cpus": list(request.cpus),
+        "least_cycles": request.least_cycles,
     }
 
 

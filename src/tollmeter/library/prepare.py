@@ -36,6 +36,7 @@ from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
 from tollmeter.notices import notify, spent_once_s
+from tollmeter.numbers.meanings import entries
 from tollmeter.plan import Plan, check_abis, make, measured_caches
 from tollmeter.plan.points import on_machine
 from tollmeter.store.history import recall
@@ -115,6 +116,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         request, text = _narrowed(plan, request)
         notify(text)
     request = with_history(request, machine, {point.probe for point in plan.points()})
+    request = msgspec.structs.replace(request, least_cycles=_least_cycles(machine, entries(plan.probes)))
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
@@ -145,6 +147,17 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
     return msgspec.structs.replace(
         request, runs_sd=of_groups | rows_sd(earlier, of_groups, private), widths=widths, private_bytes=private
     )
+
+
+def _least_cycles(machine: Machine, probes: Set[str]) -> dict[str, float]:
+    """The least that any row of these probes took in an earlier run on this kind of CPU, whatever its kernel."""
+    least: dict[str, float] = {}
+    for run in recall(places.RUNS, machine):
+        for name, cost in run.rows.items():
+            if cost.clock_hz and name.partition(" ")[0] in probes:
+                cycles = cost.median * cost.clock_hz / 1e9
+                least[name] = min(cycles, least.get(name, cycles))
+    return least
 
 
 def private_bytes(machine: Machine) -> int:

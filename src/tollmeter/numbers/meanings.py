@@ -83,6 +83,11 @@ def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool
     )  # fmt: skip
 
 
+def entries(probes: Mapping[str, Probe]) -> frozenset[str]:
+    """The probes whose cost is the shortest way into the kernel and back."""
+    return frozenset(name for name, probe in probes.items() if any(metric.means == "entry" for metric in probe.metrics))
+
+
 def sizes_of(probe: Probe | None) -> frozenset[str]:
     """The names of a probe's parameters that are numbers of bytes."""
     parameters = probe.parameters if probe else ()

@@ -75,10 +75,11 @@ def print_findings(
         for number, finding in of_rank:
             _print_finding(number, finding, results, changed, console)
     console.print()
-    for line in unjudged[:_FEW_UNMEASURED]:
+    untold = unjudged[0 if _state(found, unjudged) == 0 else 1 :]
+    for line in untold[:_FEW_UNMEASURED]:
         wrapped(console, f"Not judged: {line}.", hanging=2)
-    if len(unjudged) > _FEW_UNMEASURED:
-        wrapped(console, f"Not judged: {len(unjudged) - _FEW_UNMEASURED} more.")
+    if len(untold) > _FEW_UNMEASURED:
+        wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
     folder = results.index.run.folder
     out(console, Text(f"Run   {clean(folder)}"))
     if changed:

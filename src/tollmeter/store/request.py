@@ -27,7 +27,7 @@ _MOST_DOTS = 4_000
 """In a line: Python's reader looks at each part of a key with all parts before it, for minutes at 1 MB of them."""
 _MOST_SD = 100
 """Of a logarithm: more is no measurement, and its interval would overflow."""
-_SELDOM = ("settings", "private_bytes", "all_points", "narrowed", "planned_s", "reused")
+_SELDOM = ("least_cycles", "settings", "private_bytes", "all_points", "narrowed", "planned_s", "reused")
 """Not written where they are empty."""
 
 
@@ -38,7 +38,8 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     the uncontended width by target and ABI. private_bytes: data that surely fit into private caches, or 0. against: the
     words of an interleaved comparison, and pairs its points. folder: where probes create files. peer: the other end of
     a network. all_points: visit all requested points in any budget. narrowed: what was left out for the budget;
-    planned_s: the budget that it names, or 0. reused: which visits of another run are used, in a sentence."""
+    planned_s: the budget that it names, or 0. reused: which visits of another run are used, in a sentence.
+    least_cycles: of system calls, the least core cycles that an earlier run on this kind of CPU had, by row name."""
 
     id: str
     suite: Suite
@@ -65,9 +66,11 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     narrowed: str = ""
     planned_s: Annotated[float, msgspec.Meta(ge=0)] = 0
     reused: str = ""
+    least_cycles: dict[str, Annotated[float, msgspec.Meta(gt=0)]] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "runs_sd", present_row_names(self.runs_sd))
+        force_setattr(self, "least_cycles", present_row_names(self.least_cycles))
 
     @property
     def is_of_commands(self) -> bool:
