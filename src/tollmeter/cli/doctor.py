@@ -24,6 +24,7 @@ UNMEASURED = 1
 def doctor(
     *,
     budget: Annotated[str | None, typer.Option(help="total wall time [20s]")] = None,
+    cpus: Annotated[str | None, typer.Option(help="CPUs to measure on: 0,2 or 4-7")] = None,
     run: Annotated[str | None, typer.Option(help="judge this run, and measure nothing")] = None,
     script: Annotated[bool, typer.Option("--script", help="print a shell script that makes the changes")] = False,
     form: Annotated[str, typer.Option("--format", help=", ".join(FORMATS))] = "table",
@@ -38,7 +39,7 @@ def doctor(
     from tollmeter.library import places
     from tollmeter.library.doctor import PRECISION, SUITE, check_own, diagnosis
 
-    found = diagnosis(places.find_run(run) if run else measured_suite((SUITE,), budget, PRECISION))
+    found = diagnosis(places.find_run(run) if run else measured_suite((SUITE,), budget, PRECISION, cpus=cpus))
     if script:
         check_own(found.results.index.machine)
     _write(found, "script" if script else form, out)

@@ -46,7 +46,9 @@ def health(
     from tollmeter.library.health import health as health_of
 
     allowed = read_limits(limit, limits)
-    measured = places.find_run(run) if run else measured_suite((SUITE, *(words or ())), budget, PRECISION, folder)
+    measured = (
+        places.find_run(run) if run else measured_suite((SUITE, *(words or ())), budget, PRECISION, folder=folder)
+    )
     found = health_of(measured, reference, allowed)
     _write(found, form, out)
     if found.slower:

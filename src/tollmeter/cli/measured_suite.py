@@ -15,16 +15,18 @@ from tollmeter.store.history import remember
 INTERRUPTED = 130
 
 
-def measured_suite(words: Sequence[str], budget: str | None, precision: str, folder: Path | None = None) -> Path:
-    """The folder of a new run, from which later ones learn. folder: for files of probes. Raises Failure (130) after a
-    signal."""
+def measured_suite(
+    words: Sequence[str], budget: str | None, precision: str, *, folder: Path | None = None, cpus: str | None = None
+) -> Path:
+    """The folder of a new run, from which later ones learn. folder: for files of probes; cpus: to measure on. Raises
+    Failure (130) after a signal."""
     from tollmeter.conduct import Stopping
     from tollmeter.library.derive import open_run, remembered
     from tollmeter.library.measure import measured, unseen
     from tollmeter.library.prepare import prepared
 
     options = Options(
-        words=tuple(words), abi=None, budget=budget, seed=None, cpus=None, out=None, form="table", quiet=True,
+        words=tuple(words), abi=None, budget=budget, seed=None, cpus=cpus, out=None, form="table", quiet=True,
         began=starting.began(), precision=precision, folder=folder,
     )  # fmt: skip
     with starting.realtime_priority(wanted=options.is_urgent):
@@ -32,6 +34,6 @@ def measured_suite(words: Sequence[str], budget: str | None, precision: str, fol
     with Stopping() as stopping:
         done = measured(ready, options, unseen, stopping).folder
         if stopping.asked:
-            raise Failure("interrupted", INTERRUPTED)
+            raise Failure(f"what was measured until now is in {done}", INTERRUPTED)
     remember(places.RUNS, remembered(open_run(done)))
     return done

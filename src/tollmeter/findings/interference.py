@@ -19,6 +19,9 @@ LEAST_REGULAR = 0.25
 """Share of the distances: with fewer there is no period."""
 TICKS_HZ, PERIOD_WITHIN = (100, 250, 300, 1000), 0.03
 TICK_REMEDY = "isolcpus= and nohz_full= keep the tick and the kernel's threads from a CPU"
+BUSY_REMEDY = (
+    "end them (`ps -eo pcpu,pid,comm --sort=-pcpu | head` lists them), or measure on CPUs that they do not use (--cpus)"
+)
 OUTPUT_GAUGE = "output"
 MOST_QUOTED = 5
 UNKNOWN_WITHOUT = {
@@ -62,11 +65,11 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
     if seen.others is not None and seen.others > MOST_OTHERS:
         words = f"other programs took {in_percent(seen.others)} of the measured CPUs' time"
         evidence = ratio("CPU time of others, of all there was", seen.others)
-        yield FindingText(words, [evidence], "end them, or measure on CPUs that they do not use (--cpus)")
+        yield FindingText(words, [evidence], BUSY_REMEDY)
     elif seen.others is None and seen.pressure is not None and seen.pressure > MOST_OTHERS:
         words = f"tasks waited for a CPU during {in_percent(seen.pressure)} of the run"
         evidence = ratio("time in which some task waited for a CPU", seen.pressure)
-        yield FindingText(words, [evidence], "end other programs, or measure on CPUs that they do not use (--cpus)")
+        yield FindingText(words, [evidence], BUSY_REMEDY)
 
 
 @rule(

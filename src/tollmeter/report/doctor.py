@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.text import Text
 
 from tollmeter.model import DISTORTING, RANKS, Finding, Rank, Results
+from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.health import labelled, row_gauges
-from tollmeter.report.numbers import count
+from tollmeter.report.numbers import count, in_a_sentence, of_row
 from tollmeter.report.text_layout import WIDEST, clean, out, wrapped
 from tollmeter.root import typed
 
@@ -27,6 +28,12 @@ HEADS: dict[Rank, str] = {
     "costs": "Costs performance",
     "information": "Information",
 }
+SHOWN = {
+    "entry": "system call", "clock-read": "clock read", "wake-of-idle": "wake-up of an idle CPU",
+    "wake-of-spinning": "wake-up of a spinning CPU", "timer-late": "timer late by",
+    "latency-of-size": "load from memory",
+}  # fmt: skip
+"""What a person compares machines by, of each meaning the first row."""
 _FEW_UNMEASURED = 4
 _INDENT, _HANGING = 5, 7
 
@@ -80,11 +87,25 @@ def print_findings(
         wrapped(console, f"Not judged: {line}.", hanging=2)
     if len(untold) > _FEW_UNMEASURED:
         wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
+    if measured := summary(results):
+        wrapped(console, measured, hanging=2)
     folder = results.index.run.folder
     out(console, Text(f"Run   {clean(folder)}"))
     if changed:
         out(console, Text(f"Next  {clean(typed('doctor', '--run', folder, '--script'))}"))
         wrapped(console, "prints these changes as a shell script, which also takes them back", first=6, hanging=6)
+
+
+def summary(results: Results) -> str:
+    """What was measured, in a line: a wake-up as it is, and no profile. Empty where nothing has a number."""
+    own = native(results.index.rows, results.index.machine.architecture)
+    rows = [with_meaning(own, results.probes, means)[:1] for means in SHOWN]
+    clock_hz = results.index.machine.core_clock_hz
+    parts = [f"core clock {clock_hz / 1e9:.2f} GHz"] if clock_hz else []
+    parts += [
+        f"{words} {in_a_sentence(of_row(row[0]))}" for words, row in zip(SHOWN.values(), rows, strict=True) if row
+    ]
+    return f"Measured: {', '.join(parts)}." if parts else ""
 
 
 def _print_finding(number: int, finding: Finding, results: Results, changed: Changed, console: Console) -> None:
