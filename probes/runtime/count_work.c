@@ -272,7 +272,7 @@ void toll_count(struct toll_run *r) {
     toll_put_count("line_bytes", toll_line_bytes());
     toll_put_count("page_bytes", toll_page_bytes());
   }
-  if (r->visit->proof_ns < MOST_NS && !probe->pauses) emit_ladder(r);
+  if (r->visit->proof_ns < MOST_NS && !probe->pauses && toll_crew_turns() == 1) emit_ladder(r);
   if (r->workers == 1 && r->visit->proof_ns < MOST_NS) {
     const bool is_own = emit_batches(r, probe->body, OF_BODY);
     if (probe->control) emit_batches(r, probe->control, OF_CONTROL);

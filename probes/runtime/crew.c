@@ -26,8 +26,10 @@
 struct gate {
   _Atomic uint32_t arrived, generation;
 };
+enum turn { ASLEEP, AWAKE, ITS_TURN };
 struct member {
   _Atomic uint32_t started; /* a background companion is under load from here on */
+  _Atomic uint32_t turn;    /* of a companion that works in turn */
   struct toll_lane lane;
   char padding[128 - 24]; /* companions write here while the timed worker runs: one cache line each */
 };
@@ -153,6 +155,59 @@ static void run_background(struct toll_run *run, const struct toll_role *role) {
   member->lane = (struct toll_lane){turns * run->iterations, toll_now_ns() - start};
 }
 
+/* ---- one after another ---- */
+
+/* A CPU that wakes from an idle state runs at a low clock for up to a millisecond. So this many companions wait awake for
+ * their turn, if each has a CPU of its own: eight turns of 0.1 ms. They execute little but `pause`. */
+enum { WAITING_AWAKE = 8 };
+
+static unsigned next_in_turn(unsigned worker) {
+  do worker++;
+  while (worker < worker_count && workers[worker].role->pace != TOLL_IN_TURN);
+  return worker;
+}
+
+static void tell(unsigned worker, enum turn turn) {
+  if (worker >= worker_count || atomic_load(&crew->members[worker].turn) >= turn) return;
+  atomic_store(&crew->members[worker].turn, turn);
+  toll_futex_wake(&crew->members[worker].turn, 1);
+}
+
+/* The next one is told last: from then on this worker does nothing beside it. */
+static void pass_turn(unsigned worker) {
+  const unsigned next = next_in_turn(worker);
+  unsigned later = next;
+  for (unsigned i = 0; i < WAITING_AWAKE && later < worker_count; i++) tell(later = next_in_turn(later), AWAKE);
+  tell(next, ITS_TURN);
+}
+
+static void await_turn(unsigned worker, bool is_alone) {
+  _Atomic uint32_t *turn = &crew->members[worker].turn;
+  for (uint32_t seen; (seen = atomic_load_explicit(turn, memory_order_acquire)) != ITS_TURN;) {
+    if (seen == ASLEEP || !is_alone)
+      toll_futex_wait(turn, seen);
+    else
+      toll_relax();
+  }
+}
+
+/* As of the timed worker, an eighth of a batch runs untimed first. */
+static void run_in_turn(struct toll_run *run, const struct toll_role *role, bool is_alone) {
+  enum { WARMING_SHARE = 8 };
+  struct member *member = &crew->members[run->worker];
+  const uint64_t quantum = run->visit->probe->quantum ? run->visit->probe->quantum : 1;
+  const uint64_t iterations = run->iterations, some = iterations / WARMING_SHARE;
+  await_turn(run->worker, is_alone);
+  run->iterations = some - some % quantum;
+  if (run->iterations) role->body(run);
+  run->iterations = iterations;
+  const uint64_t start = toll_now_ns();
+  role->body(run);
+  member->lane = (struct toll_lane){iterations, toll_now_ns() - start};
+  atomic_store(&member->turn, ASLEEP);
+  pass_turn(run->worker);
+}
+
 static bool is_placed(unsigned worker) {
   if (worker_cpus[worker] < 0 || toll_pin(worker_cpus[worker])) return true;
   atomic_fetch_add(&crew->unpinned, 1);
@@ -169,8 +224,10 @@ static void companion(unsigned worker) {
     run->iterations = crew->iterations;
     if (!run->iterations) return;
     if (placed) follow_priority(&raised);
-    await_clock(is_alone);
-    if (role->pace == TOLL_BACKGROUND)
+    await_clock(is_alone && role->pace != TOLL_IN_TURN);
+    if (role->pace == TOLL_IN_TURN)
+      run_in_turn(run, role, is_alone);
+    else if (role->pace == TOLL_BACKGROUND)
       run_background(run, role);
     else
       role->body(run);
@@ -343,13 +400,27 @@ static void await_background(void) {
 
 unsigned toll_crew_lanes(void) {
   unsigned count = 0;
-  for (unsigned i = 1; i < worker_count; i++) count += workers[i].role->pace == TOLL_BACKGROUND;
+  for (unsigned i = 1; i < worker_count; i++) count += workers[i].role->pace != TOLL_LOCKSTEP;
+  return count;
+}
+
+unsigned toll_crew_turns(void) {
+  unsigned count = 1;
+  for (unsigned i = 1; i < worker_count; i++) count += workers[i].role->pace == TOLL_IN_TURN;
   return count;
 }
 
 static void copy_lanes(struct toll_lane *lanes) {
   for (unsigned i = 1; i < worker_count; i++)
-    if (workers[i].role->pace == TOLL_BACKGROUND) *lanes++ = crew->members[i].lane;
+    if (workers[i].role->pace != TOLL_LOCKSTEP) *lanes++ = crew->members[i].lane;
+}
+
+/* Where CPUs are compared by turns, the timed worker's must be as warm as a companion's: it has slept since its own last
+ * turn. */
+static void warm_like_companions(struct toll_run *r) {
+  bool in_turn = false;
+  for (const struct toll_role *role = roles_of(r); role->name; role++) in_turn |= role->pace == TOLL_IN_TURN;
+  if (in_turn) r->visit->probe->body(r);
 }
 
 uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_lane *lanes) {
@@ -364,8 +435,11 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
   pass(&crew->start);
   await_companions();
   await_background();
+  r->iterations = iterations;
+  warm_like_companions(r);
   uint64_t took = toll_timed(r, r->visit->probe->body, iterations);
   atomic_store(&crew->ended, 1);
+  pass_turn(0);
   pass(&crew->done);
   if (lanes) copy_lanes(lanes);
   return took;

@@ -64,13 +64,15 @@ static void put_parameters(const struct toll_parameter *parameter) {
   toll_put_close(']');
 }
 
+static const char *const paces[] = {"lockstep", "background", "in turn"}; /* of enum toll_pace */
+
 static void put_roles(const struct toll_role *role) {
   toll_put_open("roles", '[');
   for (; role && role->name; role++) {
     toll_put_open(NULL, '{');
     toll_put_text("name", role->name);
     toll_put_text("worker", role->worker == TOLL_THREAD ? "thread" : "process");
-    toll_put_text("pace", role->pace == TOLL_BACKGROUND ? "background" : "lockstep");
+    toll_put_text("pace", paces[role->pace]);
     toll_put_close('}');
   }
   toll_put_close(']');

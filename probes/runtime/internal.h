@@ -248,7 +248,8 @@ uint64_t toll_crew_batch(struct toll_run *r, uint64_t iterations, struct toll_la
 enum toll_status toll_crew_placed(struct toll_run *r);
 /* Whether no two workers share a CPU; true of a worker without companions. */
 bool toll_crew_is_spread(void);
-unsigned toll_crew_lanes(void); /* how many background companions there are */
+unsigned toll_crew_lanes(void); /* how many companions have a time of their own */
+unsigned toll_crew_turns(void); /* how many workers are timed one after another; 1: the timed worker alone */
 void toll_crew_stop(struct toll_run *r);
 void toll_crew_put_cpus(void); /* the element `workers` of a visit's record, where it has companions */
 

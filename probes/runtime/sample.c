@@ -224,12 +224,12 @@ static bool takes_time(struct toll_run *r, const struct times *found) {
   return false;
 }
 
-/* Twice the requested time of all samples. One iteration, or its untimed part, may take longer. Such a point gets fewer
+/* Twice the requested time of all samples, of all workers that are timed one after another. One iteration, or its untimed part, may take longer. Such a point gets fewer
  * samples per visit. */
 static uint64_t enough_ns(const struct toll_run *r, const struct sample *s) {
   enum { BATCHES = 4, TWICE = 2, BESIDE_NS = 500000 };
   uint64_t timed_ns = r->visit->request.sample_ns * BATCHES * (s->controlled ? 2 : 1);
-  return r->visit->request.samples * TWICE * (timed_ns + BESIDE_NS);
+  return r->visit->request.samples * TWICE * (timed_ns * toll_crew_turns() + BESIDE_NS);
 }
 
 static struct toll_look look(void) {

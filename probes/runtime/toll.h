@@ -103,8 +103,10 @@ struct toll_work {
 
 enum toll_worker { TOLL_PROCESS, TOLL_THREAD };
 enum toll_pace {
-  TOLL_LOCKSTEP,  /* runs its body once for each batch, with the same iterations as the timed worker */
-  TOLL_BACKGROUND /* repeats its body until the timed worker is done; the number of iterations is recorded */
+  TOLL_LOCKSTEP,   /* runs its body once for each batch, with the same iterations as the timed worker */
+  TOLL_BACKGROUND, /* repeats its body until the timed worker is done; the number of iterations is recorded */
+  TOLL_IN_TURN /* after the timed worker's batch: runs its body once with as many iterations while every other worker
+                      waits; its time is recorded */
 };
 
 /* A kind of companion to the timed worker (worker 0). Workers are pinned and start after a barrier. */

@@ -56,11 +56,12 @@ class Parameter(Record, frozen=True):
 
 
 class Role(Record, frozen=True):
-    """A companion of the timed worker. pace: whether it runs its body once for each batch, or all the time."""
+    """A companion of the timed worker. pace: whether it runs its body once for each batch, all the time, or once while
+    all others wait."""
 
     name: str
     worker: Literal["process", "thread"]
-    pace: Literal["lockstep", "background"]
+    pace: Literal["lockstep", "background", "in turn"]
 
 
 class Probe(Record, frozen=True):
