@@ -85,7 +85,7 @@ def test_walks_on_both_kinds_of_page_take_as_many_loads_whatever_was_found_befor
 
 def test_every_probe_of_the_family_is_held_here(root: Path) -> None:
     found = {f"memory.{path.stem}" for path in root.glob("probes/memory/*.c")}
-    assert found == set(FEW) | {"memory.clock", "memory.clock_of_cpus"}
+    assert found == set(FEW) | {"memory.clock", "memory.clock_of_cpus", "memory.each_cpu"}
 
 
 @pytest.mark.machine
@@ -263,3 +263,18 @@ def test_stream_counts_each_vector_once_and_write_allocate_separately(own_abi_na
 def test_where_a_store_fetches_its_line_a_chase_hits_it(own_abi_name: str) -> None:
     done = visit(own_abi_name, "memory.write_policy", test="reload", size=16384)
     assert cost(done) < control_cost(done)
+
+
+@pytest.mark.parametrize("beside", ["nothing", "all"])
+@pytest.mark.parametrize("loop", ["clock", "width", "second_cache", "memory", "copy"])
+def test_each_cpu_has_a_time_of_its_own(abi: str, loop: str, beside: str) -> None:
+    """Companions in turn make as many iterations as the timed worker; those beside it as many as they can."""
+    done = visit(abi, "memory.each_cpu", samples=2, loop=loop, beside=beside)
+    if len(os.sched_getaffinity(0)) < 2:
+        assert done.status == "unsupported"
+        return
+    assert done.status == "ok" and set(done.workers) == os.sched_getaffinity(0)
+    for sample in done.samples:
+        assert len(sample.lanes) == len(done.workers) - 1
+        for iterations, ns in sample.lanes:
+            assert ns > 0 and (iterations == 2 * sample.iterations if beside == "nothing" else iterations > 0)

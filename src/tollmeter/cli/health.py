@@ -37,7 +37,7 @@ def health(
 ) -> None:
     """Measure ten rows that matter, and say whether this machine is as fast as it should be.
 
-    Exit code: 0 healthy; 3 slower than its reference, than an absolute limit, or one memory node than the others; 1 if
+    Exit code: 0 healthy; 3 slower than its reference or a limit, or a CPU or memory node slower than the others; 1 if
     it could not be measured. drain: one line, the reason."""
     check_known("format", form, FORMATS)
     from tollmeter.library import places
@@ -62,11 +62,12 @@ def _more(some: tuple[str, ...]) -> str:
 
 
 def _write(found: Health, form: str, out: Path | None) -> None:
+    from tollmeter.library.health import checked_rows
     from tollmeter.report import health as report
 
     judged = found.slower, found.unmeasured
     if form == "table" and out is None:
-        print_blocks([*report.sentences(*judged), report.table(found.results.index.rows)])
+        print_blocks([*report.sentences(*judged), report.table(checked_rows(found.results))])
     elif form in ("table", "drain"):
         write(report.reason(*judged).encode(), out)
     else:

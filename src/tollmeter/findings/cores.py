@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from math import log
 
-from tollmeter.findings import FindingText, of_row, own_rows, rule
+import numpy as np
+
+from tollmeter.findings import FindingText, of_row, own_rows, ratio, rule
+from tollmeter.judgement.unlike_cpus import CLOCK, UnlikeCpus, costs_of_loops, unlike_cpus
 from tollmeter.model import Evidence, Results, Row, Setting
-from tollmeter.model.topology import kind_of, listed, numbers
+from tollmeter.model.topology import numbers
+from tollmeter.numbers.each_cpu import MEANS, EachCpu
 from tollmeter.numbers.meanings import native_outcomes
 from tollmeter.numbers.units import in_percent, short
 
 OF_CPU = "cpu_"
 """What the gauges begin with that are the clock of one CPU each."""
-LEAST_OF_BEST = 0.85
-"""Preferred cores of one kind (Turbo Boost Max, CPPC) run at most a tenth faster than the others."""
 LEAST_AT_WAKE, LEAST_RAMP_NS = 0.85, 200_000
 """A core that wakes at its clock has all of it within 100 us; hardware that raises it takes 0.5 ms and more."""
 LEAST_WAKE_NS, EXPENSIVE_WAKE_NS = 10_000, 50_000
@@ -35,48 +38,83 @@ GOVERNOR = Setting(
 )
 
 
-def clocks_of_cpus(results: Results) -> dict[int, float]:
-    """Each CPU's core clock in Hz, the best of all visits, since interference only lowers it."""
-    clocks: dict[int, float] = {}
-    for outcome in native_outcomes(results.outcomes):
-        for name, hz in outcome.gauges.items() if outcome.status == "ok" else ():
-            if name.startswith(OF_CPU) and name.removeprefix(OF_CPU).isdigit():
-                cpu = int(name.removeprefix(OF_CPU))
-                clocks[cpu] = max(hz, clocks.get(cpu, 0.0))
-    return clocks
+MOST_NAMED = 8
+STEP_WORDS = {
+    "clock": "clock", "second_cache": "a load from the second cache", "memory": "a load from memory",
+    "copy": "a copy of four lines",
+}  # fmt: skip
 
 
 @rule(
     "machine.a_cpu_is_slow",
-    remedy="keep work off it (taskset, cpuset), and look for heat or a power limit (turbostat) or a lower limit in "
-    "/sys/devices/system/cpu/cpufreq",
+    remedy="keep work off it (taskset, cpuset), and look for heat or a power limit (turbostat), a lower limit in "
+    "/sys/devices/system/cpu/cpufreq, or a memory module that fails",
     rank="distorts",
 )
 def a_cpu_is_slow(results: Results) -> Iterator[FindingText]:
-    """A CPU runs at a lower clock than the fastest of its kind.
+    """A CPU, or all CPUs of a memory node or cache, are slower than the others of their kind.
 
-    It has less than 85 % of it in its best 20 us."""
-    clocks, topology = clocks_of_cpus(results), results.index.machine.topology
-    of_kinds: dict[str, dict[int, float]] = {}
-    for cpu, hz in clocks.items():
-        kind = kind_of(topology, cpu)
-        of_kinds.setdefault(kind.cpus if kind else "", {})[cpu] = hz
-    for several in of_kinds.values():
-        best = max(several.values())
-        slow = sorted(cpu for cpu, hz in several.items() if hz < LEAST_OF_BEST * best)
-        if slow:
-            worst = min(slow, key=lambda cpu: several[cpu])
-            which = f"CPU {worst} runs" if len(slow) == 1 else f"CPUs {listed(slow)} run"
-            words = f"{which} at {several[worst] / 1e9:.2f} GHz, and the fastest of the kind at {best / 1e9:.2f} GHz"
-            yield FindingText(words, [_clock(worst, several[worst]), _clock(_fastest(several), best)])
+    A loop takes 3 % longer there in nearly each visit, and by more than what CPUs of one kind differ by: of 1,000 equal
+    CPUs at most one is named."""
+    for found in _unlike_cpus(results)[0][:MOST_NAMED]:
+        evidence = [ratio(f"{STEP_WORDS[found.loop]}, times the others' median", found.times)]
+        yield FindingText(f"{found.where}: {_beside_others(found)}{_cost_in_words(found)}", evidence)
 
 
-def _fastest(clocks: Mapping[int, float]) -> int:
-    return max(clocks, key=lambda cpu: clocks[cpu])
+@rule(
+    "machine.a_cpu_is_contended",
+    remedy="end what runs on the core's other thread, or measure when it has ended",
+    rank="distorts",
+)
+def a_cpu_is_contended(results: Results) -> Iterator[FindingText]:
+    """A CPU makes fewer independent additions in a cycle than the others: its sibling hyperthread is busy.
+
+    How fast it is without the other workload is unknown, so that it is not called slow."""
+    for found in _unlike_cpus(results)[1][:MOST_NAMED]:
+        each, others = 1 / found.cost, _span(1 / found.high, 1 / found.low, ".2f")
+        words = f"{found.where} is contended: {each:.2f} additions a cycle, others {others}"
+        yield FindingText(words, [ratio("cycles of an addition, times the others' median", found.times)])
 
 
-def _clock(cpu: int, hz: float) -> Evidence:
-    return Evidence(what=f"core clock of CPU {cpu}", value=hz, unit="op/s")
+def _unlike_cpus(results: Results) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
+    """By the loops of every CPU, and by the clock alone where only that was measured."""
+    rows = own_rows(results, MEANS)
+    points = {(row.probe, row.abi, row.target) for row in rows}
+    outcomes = [o for o in results.outcomes if (o.point.probe, o.point.abi, o.point.target) in points]
+    costs = {**clocks_of_cpus(results), **costs_of_loops(outcomes)}
+    return unlike_cpus(costs, results.index.machine.topology)
+
+
+def clocks_of_cpus(results: Results) -> dict[tuple[str, str], EachCpu]:
+    """What a cycle takes on each CPU, by gauges of their clocks; of the visits on the CPUs of the last one."""
+    clocks: list[dict[int, float]] = []
+    for outcome in native_outcomes(results.outcomes):
+        own = {
+            int(name.removeprefix(OF_CPU)): hz
+            for name, hz in outcome.gauges.items()
+            if outcome.status == "ok" and name.startswith(OF_CPU) and name.removeprefix(OF_CPU).isdigit() and hz > 0
+        }
+        clocks += [own] if own else []
+    if not clocks:
+        return {}
+    cpus = tuple(sorted(clocks[-1]))
+    logs = [[-log(visit[cpu] / 1e9) for cpu in cpus] for visit in clocks if visit.keys() == clocks[-1].keys()]
+    return {(CLOCK, "nothing"): EachCpu(cpus, np.array(logs))}
+
+
+def _cost_in_words(found: UnlikeCpus) -> str:
+    if found.loop == CLOCK:
+        return f"clock {1 / found.cost:.2f} GHz, others {_span(1 / found.high, 1 / found.low, '.2f')}"
+    return f"{STEP_WORDS[found.loop]} {found.cost:.3g} ns, others {_span(found.low, found.high, '.3g')}"
+
+
+def _span(low: float, high: float, form: str) -> str:
+    """3.4 to 3.5, or one number where both are written alike."""
+    return " to ".join(dict.fromkeys(format(end, form) for end in (low, high)))
+
+
+def _beside_others(found: UnlikeCpus) -> str:
+    return "with all CPUs busy, " if found.beside == "all" else ""
 
 
 @rule(

@@ -15,6 +15,8 @@ from tollmeter.library.derive import add_to_dataset, open_run
 from tollmeter.library.fleet_collecting import judged_machines
 from tollmeter.library.gating import Limits, gated
 from tollmeter.model import Failure, Results, Row
+from tollmeter.numbers.each_cpu import MEANS as EACH_CPU
+from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.compared_rows import full_name
 from tollmeter.report.fleet import reasons_of
@@ -24,6 +26,7 @@ from tollmeter.store.fleet import is_dataset
 
 SUITE = "health"
 PRECISION = "5%"
+_SLOW_CPU, _CONTENDED_CPU = "machine.a_cpu_is_slow", "machine.a_cpu_is_contended"
 _TABLES = ("rows", "machines")
 
 
@@ -40,15 +43,32 @@ class Health:
 def health(folder: Path, reference: str | None, limits: Limits) -> Health:
     """Raises Failure: 2 where the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
     results = open_run(folder)
-    slower = [*limits.broken(results.index), *unlike_nodes(results.index.rows, limits.usual)]
+    slow, contended = _unlike_cpus(results)
+    slower = [*limits.broken(results.index), *slow, *unlike_nodes(results.index.rows, limits.usual)]
     unmeasured = [f"no row matches {glob!r}, which the limits name" for glob in limits.unmatched(results.index)]
-    unmeasured += _without_interval(results.index.rows)
+    unmeasured += [*contended, *_without_interval(checked_rows(results))]
     if reference is not None:
         beside = _beside_peers if is_dataset(Path(reference)) else _beside_run
         more, missing = beside(folder, reference, limits)
         slower += more
         unmeasured += missing
     return Health(results, tuple(slower), tuple(unmeasured))
+
+
+def checked_rows(results: Results) -> list[Row]:
+    """Less those of the sweep over all CPUs: of these the CPUs are compared, and no row is about them all."""
+    return [row for row in results.index.rows if meaning(row, results.probes) != EACH_CPU]
+
+
+def _unlike_cpus(results: Results) -> tuple[list[str], list[str]]:
+    """Claims that name slow CPUs, and why others could not be judged. A busy run names none."""
+    claims: dict[str, list[str]] = {}
+    for finding in results.index.findings:
+        claims.setdefault(finding.name, []).append(finding.claim)
+    withheld = ["CPUs differ, and the run was too busy or too short to name one"]
+    return claims.get(_SLOW_CPU, []), [
+        *claims.get(_CONTENDED_CPU, []), *(withheld if _SLOW_CPU in results.index.held_back else ())
+    ]  # fmt: skip
 
 
 def _without_interval(rows: Sequence[Row]) -> Iterator[str]:

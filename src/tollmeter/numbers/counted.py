@@ -138,8 +138,12 @@ def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
     return f"its body executes {steps:g} instructions and its control {control:g}: it neither calls nor returns"
 
 
-def _short_batches(counts: Counted, _: Outcome, __: Probe) -> str | None:
-    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples."""
+def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
+    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples. A CPU that waits
+    for others in turn is idle before each batch, and what else runs on its core empties its caches: short batches then
+    begin with misses."""
+    if any(role.pace == "in turn" for role in probe.roles):
+        return None
     for ratios in _short_over_long(counts):
         if len(ratios) >= _LEAST_TRIALS and _share_above(ratios) >= _AGREEING:
             return f"an iteration of a short batch takes {median(ratios):.1f} times one of a long batch"

@@ -36,6 +36,7 @@ from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan import values
 from tollmeter.plan.effort import (
     EFFORTS,
+    OF_EACH_CPU,
     OF_EMULATED,
     OF_MATRIX,
     USUAL,
@@ -45,7 +46,7 @@ from tollmeter.plan.effort import (
     stated_bytes,
     visits_wanted,
 )
-from tollmeter.plan.placement import MOST_PAIRS, Placing, alike, chosen_cpus, other_relations
+from tollmeter.plan.placement import MOST_PAIRS, Placing, alike, chosen_cpus, is_of_each, other_relations
 from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, check_abis, claim_rank, resolve
 
 __all__ = [
@@ -132,6 +133,8 @@ class Plan(Record, frozen=True):
         """Of one visit: `effort`, or the plan's; a short one where a matrix has more pairs than its first round."""
         if self.pairs(point) > MOST_PAIRS and is_here(point.target) and not self.is_of_pairs:
             return OF_MATRIX
+        if is_of_each(self.probes[point.probe]):
+            return OF_EACH_CPU
         return OF_EMULATED if is_emulated(point) else effort or self.effort
 
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:

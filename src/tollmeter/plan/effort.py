@@ -84,6 +84,10 @@ OF_MATRIX = Effort(samples=4, sample_ns=50_000, forks=True)
 """Of a pair of many CPUs. Two visits of a pair differ by 2 to 4 % with these, and by as much with four times as long
 batches (decision 38)."""
 
+OF_EACH_CPU = Effort(samples=8, sample_ns=50_000)
+"""Of a visit that times a loop on each CPU in turn: 256 CPUs take 0.4 s, and three visits of ten points 7 s. All CPUs
+are compared within one sample, so that the drift of the machine is not in the comparison."""
+
 OF_EMULATED = Effort(samples=32)
 """Where an emulator executes a whole system: what surrounds the samples takes as long as many of them."""
 

@@ -22,6 +22,7 @@ from tollmeter.model.topology import (
 )
 
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
+_EACH_CPU = "step-of-cpu"
 _OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
 MOST_PAIRS = 28
 """That the first round visits of all relations together: every pair of 8 CPUs."""
@@ -118,6 +119,11 @@ def other_relations(machine: Machine, cpus: Sequence[int]) -> list[str]:
     return [word(one) for one in RELATIONS if one in seen - {related(*cpus[:2])}]
 
 
+def is_of_each(probe: Probe) -> bool:
+    """Whether a visit of the probe times a loop on each of its CPUs."""
+    return any(metric.means == _EACH_CPU for metric in probe.metrics)
+
+
 def _relation_of(point: Point) -> str:
     return next((str(value) for name, value in point.parameters if name == RELATION), "")
 
@@ -133,7 +139,10 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
 
 
 def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
-    """Whether a number of CPUs of the point includes the host's: the host process sleeps while a visit is timed."""
+    """Whether the point is about every CPU, or about a number of them that includes the host's: the host process sleeps
+    while a visit is timed."""
+    if is_of_each(probe):
+        return True
     scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}
     return any(name in scaled and isinstance(value, int) and value > len(cpus) for name, value in point.parameters)
 
@@ -164,7 +173,8 @@ class Placing:
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
-        return [(*cpus, self._host_cpu) if self._host_cpu is not None and _wants_all(point, probe, cpus) else cpus]
+        more = () if self._host_cpu is None or self._host_cpu in cpus else (self._host_cpu,)
+        return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
 
     def pairs(self, point: Point, probe: Probe) -> int:
         """How many pairs of CPUs a matrix's point is about; 0 where it is about one, or is none of a matrix."""

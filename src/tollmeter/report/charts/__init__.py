@@ -34,6 +34,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     kernel.ladder,
     cores.core_to_core,
     cores.transfer,
+    cores.each_cpu,
     memory.parallelism,
     memory.load,
     cores.between_nodes,

@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+import altair as alt
 import msgspec
+import numpy as np
 
 from tollmeter.inference.core_kinds import is_loaded
-from tollmeter.model import Point, Row
-from tollmeter.model.topology import RELATION, in_order, matrix_of
+from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus
+from tollmeter.model import Point, Row, Topology
+from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers
 from tollmeter.numbers.cpu_pairs import pair_numbers
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Subject
+from tollmeter.numbers.each_cpu import MEANS, EachCpu
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, cell, level_rungs, rung
-from tollmeter.report.charts.marks import datum
+from tollmeter.report.charts.marks import datum, panelled, series_colour, small, tips, values
+from tollmeter.report.charts.marks import ordered as ordered_by
 from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -174,6 +179,79 @@ def transfer(bench: Bench) -> Iterator[Chart]:
     tips = ("a", "state"), ("b", "access"), ("panel", "where")
     drawing = Cells(cells, ("state of the line", "access"), rows[0].unit, tips, panel=len(set(panels)) > 1)
     yield TRANSFER.chart(drawing, rows)
+
+
+# ---- every CPU beside the others -------------------------------------------------------------------------------------
+
+EACH_CPU = Subject(
+    "each-cpu", "Every CPU beside the others", "Is every CPU as fast as the others? A panel a loop; bands are the CPUs "
+    "of one kind of core, memory node and last-level cache.", (MEANS,))  # fmt: skip
+STEPS = {"clock": "clock: dependent additions", "width": "width: independent additions",
+         "second_cache": "loads from the second cache", "memory": "loads from the node's memory",
+         "copy": "copies of four lines"}  # fmt: skip
+STATES = {"nothing": "others idle", "all": "all CPUs busy"}
+
+
+def each_cpu(bench: Bench) -> Iterator[Chart]:
+    """What a step takes on each CPU, of the median of all; CPUs in the order of package, cache and core."""
+    rows = bench.own(bench.meaning(*EACH_CPU.means))
+    outcomes = [outcome for row in rows for outcome in outcomes_of(bench.results, row)]
+    costs = {point: each for point, each in costs_of_loops(outcomes).items() if len(each.logs)}
+    topology = bench.results.index.machine.topology or Topology()
+    ordered = in_order(topology, {cpu for each in costs.values() for cpu in each.cpus})
+    place = {cpu: number for number, cpu in enumerate(ordered)}
+    groups = _groups(topology, ordered)
+    data = [one for (loop, beside), each in costs.items() for one in _each_datum(loop, beside, each, place, groups)]
+    if len(ordered) < 2 or not data:
+        return
+    slow, contended = unlike_cpus(costs, topology)
+    named = ", ".join(one.where for one in (*slow, *contended))
+    yield EACH_CPU.chart(_each_drawing(data), rows, f"{named} differ from the others." if named else "")
+
+
+def _groups(topology: Topology, ordered: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """Of each CPU the words of its kind, node and cache, and which group from the left it is in."""
+    caches = {cpu: members for members in topology.last_caches for cpu in numbers(members)}
+    nodes = {cpu: node.node for node in topology.nodes for cpu in numbers(node.cpus)}
+    words = {}
+    for cpu in ordered:
+        kind = kind_of(topology, cpu)
+        parts = (kind_name(kind) if kind else "", f"memory node {nodes[cpu]}" if cpu in nodes else "",
+                 f"cache of CPUs {caches[cpu]}" if cpu in caches else "")  # fmt: skip
+        words[cpu] = ", ".join(filter(None, parts))
+    turn = [sum(words[a] != words[b] for a, b in pairwise(ordered[: place + 1])) for place in range(len(ordered))]
+    return {cpu: (words[cpu], number) for cpu, number in zip(ordered, turn, strict=True)}
+
+
+def _each_datum(
+    loop: str, beside: str, each: EachCpu, place: Mapping[int, int], groups: Mapping[int, tuple[str, int]]
+) -> Iterator[Datum]:
+    middles = np.median(each.logs, axis=1)
+    logs = np.median(each.logs - middles[:, None], axis=0) + np.median(middles)
+    middle = float(np.median(middles))
+    for cpu, value in zip(each.cpus, logs.tolist(), strict=True):
+        words, turn = groups[cpu]
+        yield {
+            "panel": STEPS.get(loop, loop), "series": STATES.get(beside, beside), "x": place[cpu],
+            "y": round(float(np.exp(value - middle)), 4), "value": str(quantity(float(np.exp(value)), "ns")),
+            "cpu": f"CPU {cpu}", "where": words, "band": turn % 2,
+        }  # fmt: skip
+
+
+def _each_drawing(data: Sequence[Datum]) -> Spec:
+    order = [name for name in STATES.values() if any(d["series"] == name for d in data)]
+    by, base = series_colour("series", order), alt.Chart(values(data))
+    x = alt.X("x:Q", title="CPUs in the order of package, cache and core", axis=alt.Axis(grid=False, tickMinStep=1),
+              scale=alt.Scale(zero=False, nice=False, padding=10))  # fmt: skip
+    y = alt.Y("y:Q", title="times the median", scale=alt.Scale(zero=False))
+    left, right = alt.X("left:Q", title=x["title"]), alt.X2("right:Q")
+    bands = base.transform_filter("datum.band").transform_calculate(left="datum.x - 0.5", right="datum.x + 0.5")
+    named = tips(("cpu", "CPU"), ("where", "of"), ("series", "while"), ("value", "a step"))
+    layers = [
+        bands.mark_rect(style="beside", opacity=0.1).encode(left, right),
+        base.mark_point(style="dot").encode(x, y, by["color"], by["shape"], tooltip=named),
+    ]
+    return panelled(small(layers), ordered_by(data, "panel"))
 
 
 # ---- memory nodes ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPUs that are slower than the others of their kind, and those whose core another workload uses too.
+
+A memory node, or the CPUs of one cache, are compared with each other first, then single CPUs. What is compared is the
+logarithm of the cost less the visit's median, so that a drift of the machine is in none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import log, pi, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.experiment.batches import Array
+from tollmeter.maths.distributions import student_tails
+from tollmeter.model import Outcome, Topology
+from tollmeter.model.topology import core_of, listed, numbers, speed_ranks
+from tollmeter.numbers.each_cpu import EachCpu, each_cpu
+
+LEAST_SLOWER = log(1.03)
+"""That nearly each visit of a slow CPU shows, in logarithms: with noise of 0.7 % the three visits of a core that is 5 %
+slower do in 19 of 20 runs, and of equal cores a CPU that was disturbed in two visits of three is not named."""
+_FEW_VISITS = 0.1
+_FALSE_OF_CPUS, _FALSE_OF_MACHINES = 1e-3, 0.05
+"""Names that are wrong: of CPUs, and of machines of many CPUs."""
+_LEAST_VISITS = 3
+_USUAL_SD = 0.005
+"""Of CPUs of one kind. Few CPUs do not show it; it is worth _USUAL_FREEDOM of them."""
+_USUAL_FREEDOM = 30.0
+_OF_MAD = 0.37
+"""Efficiency of the median deviation of normal values: its degrees of freedom, a value."""
+_LEAST_FOR_SPREAD = 4
+_OF_NORMAL = 0.6745
+"""Median of the absolute value of a normal deviate."""
+_ENDS = (0.05, 0.95)
+CLOCK, WIDTH = "clock", "width"
+LOOPS = (CLOCK, "second_cache", "memory", "copy")
+"""In the order in which one explains those behind it."""
+BESIDES = ("nothing", "all")
+Costs = Mapping[tuple[str, str], EachCpu]
+"""By loop and what ran beside."""
+
+
+class UnlikeCpus(NamedTuple):
+    """where: `CPU 17`, or `memory node 1`. cost, low, high: of a step in ns, its own and of most of the others: of a
+    contended core, in cycles. times: how many times as long as the others' median."""
+
+    where: str
+    cpus: tuple[int, ...]
+    loop: str
+    beside: str
+    cost: float
+    low: float
+    high: float
+    times: float
+
+
+def costs_of_loops(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], EachCpu]:
+    """outcomes: of one probe, ABI and target."""
+    of_points: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        values = outcome.point.values()
+        of_points.setdefault((str(values.get("loop")), str(values.get("beside"))), []).append(outcome)
+    return {point: each_cpu(visits) for point, visits in of_points.items()}
+
+
+def unlike_cpus(costs: Costs, topology: Topology | None) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
+    """Slow ones, each by the first loop that shows it, and contended ones, which are not called slow: what they are
+    without the other workload is unknown."""
+    compared = 2 * len(LOOPS) + len(BESIDES)
+    contended = [found for beside in BESIDES for found in _contended(costs, beside, topology, compared)]
+    busy = {cpu for found in contended for cpu in found.cpus}
+    slow: dict[str, UnlikeCpus] = {}
+    for loop, beside in ((loop, beside) for beside in BESIDES for loop in LOOPS):
+        each = costs.get((loop, beside))
+        for found in _slow(each, topology, (loop, beside), compared) if each else ():
+            named = {cpu for other in slow.values() for cpu in other.cpus}
+            if not busy & set(found.cpus) and not named & set(found.cpus):
+                slow[found.where] = found
+    return list(slow.values()), list({found.where: found for found in reversed(contended)}.values())
+
+
+def _contended(costs: Costs, beside: str, topology: Topology | None, compared: int) -> Iterator[UnlikeCpus]:
+    """By independent additions in a cycle, which a throttled core does not change."""
+    wide, clock = costs.get((WIDTH, beside)), costs.get((CLOCK, beside))
+    if wide is None or clock is None or wide.cpus != clock.cpus or not len(clock.logs):
+        return
+    cycles = EachCpu(wide.cpus, wide.logs - _usual(clock.logs))
+    yield from (one for one in _slow(cycles, topology, (WIDTH, beside), compared) if len(one.cpus) == 1)
+
+
+def _slow(each: EachCpu, topology: Topology | None, point: tuple[str, str], compared: int) -> Iterator[UnlikeCpus]:
+    """Sets of CPUs, then CPUs of none of these sets."""
+    if len(each.logs) < _LEAST_VISITS:
+        return
+    for cpus in _alike(each.cpus, topology, together=point[1] == "all"):
+        left = each.of(cpus)
+        for several in _sets(cpus, topology):
+            members = [each.of(own) for own in several.values()]
+            logs = np.column_stack([np.median(own.logs, axis=1) for own in members])
+            for place in _slower(logs, compared):
+                own = members[place].cpus
+                yield _named([*several][place], own, logs, place, point)
+                left = left.of([cpu for cpu in left.cpus if cpu not in own])
+        for place in _slower(left.logs, compared):
+            cpu = left.cpus[place]
+            yield _named(f"CPU {cpu}", (cpu,), left.logs, place, point)
+
+
+def _alike(cpus: Sequence[int], topology: Topology | None, *, together: bool) -> list[list[int]]:
+    """CPUs that may be compared: of one kind and, where all are busy, with as many busy threads on a core."""
+    ranks, cores = (speed_ranks(topology), core_of(topology)) if topology else ({}, {})
+    threads = [cores.get(cpu, -1 - cpu) for cpu in cpus]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for cpu, core in zip(cpus, threads, strict=True):
+        groups.setdefault((ranks.get(cpu, 0), threads.count(core) if together else 0), []).append(cpu)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _sets(cpus: Sequence[int], topology: Topology | None) -> Iterator[dict[str, list[int]]]:
+    """Memory nodes, then last-level caches where these are other sets: names and members. Those of one CPU are no
+    sets."""
+    if topology is None:
+        return
+    nodes = {f"memory node {node.node}": numbers(node.cpus) for node in topology.nodes if node.cpus}
+    caches = {f"last-level cache of CPUs {listed(numbers(cache))}": numbers(cache) for cache in topology.last_caches}
+    seen: list[list[list[int]]] = []
+    for several in (nodes, caches):
+        own = {name: [cpu for cpu in cpus if cpu in members] for name, members in several.items()}
+        own = {name: members for name, members in own.items() if len(members) > 1}
+        if len(own) > 1 and [*own.values()] not in seen:
+            seen.append([*own.values()])
+            yield own
+
+
+def _slower(logs: Array, compared: int) -> list[int]:
+    """Columns that are slower than the others. logs: a row a visit. compared: how many such comparisons name a CPU."""
+    count = logs.shape[1]
+    if count < 2:
+        return []
+    centred = _centred(logs)
+    usual = np.median(centred, axis=0)
+    error = _of_visits(centred, usual)
+    named = []
+    for place in np.flatnonzero(usual > LEAST_SLOWER / 2).tolist():
+        others = np.delete(usual, place)
+        each_visit = centred[:, place] - np.median(np.delete(centred, place, axis=1), axis=1)
+        if np.quantile(each_visit, _FEW_VISITS, method="lower") <= LEAST_SLOWER:
+            continue
+        sd, freedom = _spread(others, error)
+        t = (usual[place] - float(np.median(others))) / (sd * sqrt(1 + pi / 2 / (count - 1)))
+        if student_tails(freedom, t) / 2 < min(_FALSE_OF_CPUS, _FALSE_OF_MACHINES / count) / compared:
+            named.append(place)
+    return named
+
+
+def _centred(logs: Array) -> Array:
+    """Less the median of each visit: a drift of the machine is in it."""
+    return np.asarray(logs - np.median(logs, axis=1)[:, None])
+
+
+def _usual(logs: Array) -> Array:
+    """Of each column, in the usual visit."""
+    return np.asarray(np.median(_centred(logs), axis=0) + np.median(logs))
+
+
+def _of_visits(centred: Array, usual: Array) -> float:
+    """Standard error of the median of a column's visits: their scatter is common to all columns."""
+    visits, count = centred.shape
+    apart = np.abs(centred - usual) * sqrt(visits / (visits - 1) * count / (count - 1))
+    return float(np.median(apart[apart > 0])) / _OF_NORMAL * sqrt(pi / 2 / visits) if (apart > 0).any() else 0.0
+
+
+def _spread(others: Array, error: float) -> tuple[float, float]:
+    """Standard deviation of CPUs, and its degrees of freedom: by the others' median deviation, shrunk towards what is
+    usual (Smyth 2004)."""
+    prior = _USUAL_SD**2 + error**2
+    if len(others) < _LEAST_FOR_SPREAD:
+        return sqrt(prior), _USUAL_FREEDOM
+    seen = float(np.median(np.abs(others - np.median(others)))) / _OF_NORMAL
+    freedom = _OF_MAD * (len(others) - 1)
+    pooled = (freedom * seen**2 + _USUAL_FREEDOM * prior) / (freedom + _USUAL_FREEDOM)
+    return sqrt(pooled), freedom + _USUAL_FREEDOM
+
+
+def _named(where: str, cpus: Sequence[int], logs: Array, place: int, point: tuple[str, str]) -> UnlikeCpus:
+    usual = _usual(logs)
+    others = np.delete(usual, place)
+    low, middle, high = (float(np.quantile(others, share)) for share in (_ENDS[0], 0.5, _ENDS[1]))
+    own = float(usual[place])
+    ends = (float(np.exp(value)) for value in (own, low, high, own - middle))
+    cost, least, most, times = ends
+    return UnlikeCpus(where, tuple(cpus), *point, cost, least, most, times)

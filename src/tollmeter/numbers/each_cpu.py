@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speed of each CPU, from visits whose companions do the same on every CPU: one cost a CPU and visit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.experiment.batches import Array
+from tollmeter.experiment.precision import quantiles_of
+from tollmeter.model import Outcome
+from tollmeter.model.samples import Samples
+
+MEANS = "step-of-cpu"
+_QUARTER = 0.25
+"""Of the samples: what disturbs a CPU makes a step longer, never shorter, and companions have no evidence of their
+own."""
+
+
+class EachCpu(NamedTuple):
+    """cpus: in the order of the columns. logs: of the ns of one step, a row a visit."""
+
+    cpus: tuple[int, ...]
+    logs: Array
+
+    def of(self, cpus: Sequence[int]) -> EachCpu:
+        """Of these CPUs alone."""
+        return EachCpu(tuple(cpus), self.logs[:, [self.cpus.index(cpu) for cpu in cpus]])
+
+
+def each_cpu(outcomes: Sequence[Outcome]) -> EachCpu:
+    """Of one point's visits, those on the CPUs of the last one."""
+    usable = [one for one in outcomes if one.status == "ok" and len(one.samples) and len(set(one.workers)) > 1]
+    if not usable:
+        return EachCpu((), np.empty((0, 0)))
+    cpus = tuple(sorted(usable[-1].workers))
+    rows = [row for one in usable if tuple(sorted(one.workers)) == cpus and (row := _of_visit(one)) is not None]
+    return EachCpu(cpus, np.array(rows).reshape(-1, len(cpus)))
+
+
+def _of_visit(outcome: Outcome) -> Array | None:
+    """In the order of the CPUs' numbers; None where a companion has no time in a sample."""
+    samples = Samples.of(outcome.samples)
+    own = samples.column("body_2n") / (2.0 * samples.column("iterations"))
+    lanes = np.array(samples.lanes(), dtype=float).reshape(len(own), -1, 2)
+    if lanes.shape[1] + 1 != len(outcome.workers) or (lanes <= 0).any() or (own <= 0).any():
+        return None
+    costs = np.column_stack([own, lanes[:, :, 1] / lanes[:, :, 0]]) / (outcome.work.operations or 1.0)
+    counts = np.full(costs.shape[1], len(own))
+    return np.log(quantiles_of(costs.T.ravel(), counts, _QUARTER))[np.argsort(outcome.workers)]
