@@ -162,7 +162,7 @@ def _centred(logs: Array) -> Array:
 
 def _usual(logs: Array) -> Array:
     """Of each column, in the usual visit."""
-    return np.asarray(np.median(_centred(logs), axis=0) + np.median(logs))
+    return np.asarray(np.median(_centred(logs), axis=0) + np.median(np.median(logs, axis=1)))
 
 
 def _of_visits(centred: Array, usual: Array) -> float:
