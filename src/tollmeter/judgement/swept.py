@@ -74,14 +74,20 @@ def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tu
 
 
 def cost_of(changes: Sequence[Change]) -> Estimate | None:
-    """Geometric mean of cost ratios: of times and rates, or of what there is where none of these changed."""
+    """Geometric mean of cost ratios: of times and rates, or of what there is without these; of rows in like states of
+    the core, where there are some."""
     judged = [change for change in changes if change.new.better != "neither"]
+    judged = [change for change in judged if _is_like(change)] or judged
     chosen = [change for change in judged if is_time(change.new.unit)] or judged
     if not chosen:
         return None
     ends = [_log_costs(change) for change in chosen]
     value, low, high = (fmean(of_all) for of_all in zip(*ends, strict=True))
     return Estimate(value=exp(value), low=exp(low), high=exp(high) if high < _MOST_LOG else inf)
+
+
+def _is_like(change: Change) -> bool:
+    return change.old.state == change.new.state
 
 
 _MOST_LOG = 700.0
@@ -115,15 +121,16 @@ def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[
 
 
 def _merged(views: Sequence[Change]) -> Change:
-    """One or two comparisons of one row as one."""
+    """One or two comparisons of one row as one. The ratio is of those that compare like states of the core, if any."""
+    like = [view for view in views if _is_like(view)] or views
     ratio = Estimate(
-        value=exp(fmean(log(view.ratio.value) for view in views)),
-        low=min(view.ratio.low for view in views), high=max(view.ratio.high for view in views),
+        value=exp(fmean(log(view.ratio.value) for view in like)),
+        low=min(view.ratio.low for view in like), high=max(view.ratio.high for view in like),
     )  # fmt: skip
     agree = len({view.verdict for view in views}) == 1
     reason = next((view.reason for view in views if view.reason), None)
     return msgspec.structs.replace(
-        views[0], ratio=ratio, adjusted=max(view.adjusted for view in views),
+        like[0], ratio=ratio, adjusted=max(view.adjusted for view in views),
         verdict=views[0].verdict if agree else "cannot tell",
         reason=reason or (None if agree else "the returns beside it disagree"),
     )  # fmt: skip

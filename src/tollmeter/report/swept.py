@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -43,7 +44,8 @@ class SweptValues:
 def swept_values(sweep: SweepState, steps: Sequence[tuple[SweepStep, Results | None]]) -> SweptValues:
     runs = [SweptRun(step.value, results.index if results else None) for step, results in steps]
     known = any(run.made for run in runs if run.value == sweep.first)
-    return SweptValues(sweep, tuple(steps), effects(runs) if known else (), drift(runs) if known else None)
+    found = sorted(effects(runs), key=lambda effect: sweep.values.index(effect.value)) if known else ()
+    return SweptValues(sweep, tuple(steps), tuple(found), drift(runs) if known else None)
 
 
 def failures(swept: SweptValues) -> list[str]:
@@ -124,13 +126,21 @@ def _value_table(swept: SweptValues) -> Table:
                 quantity(cost.value, "ratio", cost.low, cost.high), f"{_WORDS[effect.verdict]}{chosen}",
                 str(effect.faster), str(effect.slower), interval(cost.low, cost.value, cost.high, scale),
             ]  # fmt: skip
-        lines.append(Line(tuple(cells)))
+        lines.append(Line(tuple(cells), _why_inconclusive(effect)))
     columns = [
         Column(sweep.variable), Column("verified"), Column(f"cost over {sweep.first}", True), Column("verdict"),
         Column("faster", True, spare=2), Column("slower", True, spare=1),
         Column(f"{quantity(scale[0], 'ratio')} to {quantity(scale[1], 'ratio')}"),
     ]  # fmt: skip
     return Table(columns, lines)
+
+
+def _why_inconclusive(effect: ValueEffect | None) -> str:
+    """The commonest reason of its rows; an interval that is too wide is seen beside it."""
+    if effect is None or effect.verdict != "cannot tell":
+        return ""
+    reasons = Counter(change.reason for change in effect.changes if change.reason and change.verdict == "cannot tell")
+    return f"{effect.value}: {reasons.most_common(1)[0][0]}" if reasons else ""
 
 
 def _compared(swept: SweptValues) -> Compared | None:
