@@ -202,6 +202,14 @@ def _interrupted(value: str, _: str) -> str:
     return ""
 
 
+@pytest.mark.parametrize(("set_", "verify"), [("exit 3; echo {}", ""), ("test {}", "cat knob; echo other")])
+def test_where_the_first_value_cannot_be_set_no_other_is_tried(folder: Path, set_: str, verify: str) -> None:
+    """Such as a file of the system that an ordinary user may not write: nothing is left to restore."""
+    with pytest.raises(Failure, match="cannot be set to first") as refused:
+        conducted(sweep_of(folder, set_, verify), folder / "sweep.json", _interrupted, lambda: False)
+    assert refused.value.exit_code == 1 and unrestored() is None
+
+
 def test_a_first_value_that_cannot_be_restored_is_said_and_tried_again(folder: Path) -> None:
     def broken(_: str, __: str) -> str:
         (folder / "no").touch()

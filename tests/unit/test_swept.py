@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from math import exp, log2
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from example_runs import small
-from made import row
+from made import metric, probe, row
 from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED
 from tollmeter.judgement.swept import SweptRun, best, drift, effects, not_resolved_from
-from tollmeter.library.sweeping import order_of
+from tollmeter.library.sweeping import Knob, new_sweep, order_of
 from tollmeter.model import Index, Row
+from tollmeter.report.swept import SweptValues, answer, as_json, blocks, swept_values
+from tollmeter.report.swept_page import render
+from tollmeter.store.sweeps import SweepStep
 
 RUNS_SD, VISITS_SD = 0.010, 0.006
 """Of the modelled runs: as a quiet guest's differ."""
@@ -130,3 +136,47 @@ def test_the_order_has_each_value_once_and_the_first_between() -> None:
     order = order_of(VALUES, 4)
     assert order[::2] == ("1",) * 5 and sorted(order[1::2]) == sorted(VALUES[1:])
     assert order == order_of(VALUES, 4) and len({order_of(VALUES, seed) for seed in range(20)}) > 5
+
+
+# ---- what is printed ------------------------------------------------------------------------------------------------
+
+
+def of_sweep(runs: Sequence[SweptRun]) -> SweptValues:
+    """As kept on disk, without its folders."""
+    knob = Knob("knob", "set {}")
+    sweep = new_sweep(knob, VALUES, [], 1, Path("/sweep"))
+    steps = [
+        (SweepStep(value=run.value, run=f"{place:02}" if run.made else "", reason="" if run.made else "not set"),
+         msgspec.structs.replace(small(), index=run.made, probes={"any.probe": probe(metric())}) if run.made else None)
+        for place, run in enumerate(runs)
+    ]  # fmt: skip
+    return swept_values(msgspec.structs.replace(sweep, steps=tuple(step for step, _ in steps)), steps)
+
+
+def test_the_answer_names_the_best_value_and_the_json_has_every_number() -> None:
+    runs = sweep(of_optimum, 2)
+    lost = next(place for place, run in enumerate(runs) if run.value == "16")
+    runs[lost] = runs[lost]._replace(made=None)
+    swept = of_sweep(runs)
+    assert "the best value that verified is 4" in answer(swept)
+    assert any("16: not set" in block for block in blocks(swept) if isinstance(block, str))
+    read = msgspec.json.decode(as_json(swept, restored=True))
+    assert (read["best"], read["first"], read["restored"]) == ("4", "1", True)
+    by_value = {value["value"]: value for value in read["values"]}
+    assert [*by_value] == [*VALUES] and [value for value in VALUES if not by_value[value]["verified"]] == ["16"]
+    assert by_value["4"]["low"] <= by_value["4"]["cost"] <= by_value["4"]["high"] < 1
+    assert by_value["4"]["rows"][0]["verdict"] == "faster" and not by_value["16"]["rows"]
+
+
+def test_a_sweep_of_which_nothing_was_measured_says_so() -> None:
+    swept = of_sweep([SweptRun("1", None), SweptRun("2", None)])
+    assert "no value can be compared with 1" in answer(swept)
+    assert len(list(blocks(swept))) > 3 and msgspec.json.decode(as_json(swept, restored=False))["best"] is None
+
+
+def test_the_page_draws_the_numbers_over_the_values() -> None:
+    text = render(of_sweep(sweep(of_optimum, 2)))
+    assert 'id="chart-any-probe-cost"' in text and "the best value that verified is 4" in text
+    data = json.loads(re.findall(r'type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL)[0])
+    (drawn,) = data["charts"]["any-probe-cost"]["datasets"].values()
+    assert sorted(set(drawn["x"])) == [1, 2, 4, 8, 16]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +16,12 @@ from tollmeter import starting
 from tollmeter.catalog import check_known
 from tollmeter.cli import completing
 from tollmeter.cli.printing import print_blocks, print_notice, write
+from tollmeter.cli.run import DONE, FAILED, INFRASTRUCTURE, INTERRUPTED, NOTHING, gravest
 from tollmeter.cli.time import split_values
 from tollmeter.files import own_folder
 from tollmeter.library.options import DEFAULT_BUDGET, Options, check_seed
 from tollmeter.model import Failure
+from tollmeter.notices import doing, listen
 
 if TYPE_CHECKING:
     from tollmeter.conduct import Stopping
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from tollmeter.report.swept import SweptValues
 
 FORMATS = ("table", "json")
-DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
+PAGE = "sweep.html"
 
 
 def sweep(
@@ -118,6 +120,7 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
     folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()
     seed = begun.seed if begun else secrets.randbelow(1_000_000) if options.seed is None else options.seed
     options = options._replace(seed=seed)
+    listen(_printed_once())
     if not begun and folder.exists():
         raise Failure(f"{folder} exists: a sweep needs a folder of its own", INFRASTRUCTURE)
     _check_measures(options, folder)
@@ -132,6 +135,18 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
             end = conducted(new, folder / NAME, measure, lambda: stopping.asked)
         code = _answered(end, options.form)
         return INTERRUPTED if stopping.asked else code
+
+
+def _printed_once() -> Callable[[str], None]:
+    """Prints each notice once: all runs plan the same points."""
+    printed: set[str] = set()
+
+    def show(sentence: str) -> None:
+        if sentence not in printed:
+            printed.add(sentence)
+            print_notice(sentence)
+
+    return show
 
 
 def _promise() -> None:
@@ -179,13 +194,22 @@ def _answered(end: SweepEnd, form: str) -> int:
     """Prints what there is. Returns the exit code."""
     from tollmeter.library.sweeping import runs_of
     from tollmeter.report import swept as report
+    from tollmeter.report import swept_page
 
     found = report.swept_values(end.sweep, runs_of(end.sweep))
     if form == "json":
         write(report.as_json(found, restored=not end.unrestored))
     else:
         print_blocks(report.blocks(found))
-        print(f"Sweep  {end.sweep.folder}")
+    page = Path(end.sweep.folder) / PAGE
+    try:
+        with doing("writing the page"):
+            swept_page.write(found, page)
+    except Failure as failure:
+        print_notice(failure.sentence)
+        return gravest(_code(end, found), INFRASTRUCTURE)
+    if form == "table":
+        print(f"Page  {page}")
     return _code(end, found)
 
 

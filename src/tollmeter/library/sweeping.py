@@ -150,10 +150,11 @@ class SweepEnd(NamedTuple):
 
 def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable[[], bool]) -> SweepEnd:
     """Every step, each kept in the file when it is done, and the first value restored whatever ends them. Raises
-    Failure where another sweep runs, or what restores the knob cannot be kept."""
+    Failure where another sweep runs, the first value cannot be set, or what restores the knob cannot be kept."""
     with sweep_lock() as lock:
         restore_killed(lock)
         knob = Knob(sweep.variable, sweep.set, sweep.verify, lock=lock)
+        _set_first(knob, sweep.first)
         keep_unrestored(Unrestored(
             variable=sweep.variable, value=sweep.first, set=sweep.set, verify=sweep.verify, cwd=str(Path.cwd()),
             folder=sweep.folder, process=os.getpid(), began=start_of(os.getpid()),
@@ -170,6 +171,14 @@ def conducted(sweep: SweepState, path: Path, measure: Measure, stopped: Callable
         finally:
             failed = _restored(knob, sweep.first)
         return SweepEnd(sweep, failed)
+
+
+def _set_first(knob: Knob, first: str) -> None:
+    """Raises Failure (1): what cannot be set cannot be restored, and no other value is tried."""
+    if before := knob.check(first):
+        notify(f"{knob.variable} is not {first} now, and will be after the sweep: {before}")
+    if failed := knob.turn(first) or knob.check(first):
+        raise Failure(f"{knob.variable} cannot be set to {first}, the value that would be restored: {failed}", 1)
 
 
 def _step(knob: Knob, value: str, name: str, measure: Measure) -> SweepStep:

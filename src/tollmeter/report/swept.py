@@ -62,6 +62,8 @@ def blocks(swept: SweptValues) -> Iterator[str | Table]:
     yield _value_table(swept)
     if rows := _rows(swept):
         yield rows
+    if not sweep.is_done:
+        yield f"It was stopped after {len(sweep.steps)} of {len(sweep.order)} steps."
     if swept.drift is not None:
         yield (
             f"The returns to {sweep.first} {_drifted(swept.drift)} from the first to the last; each value is compared "
@@ -113,13 +115,14 @@ def _value_table(swept: SweptValues) -> Table:
     for value in sweep.values:
         steps = [step for step, _ in swept.steps if step.value == value]
         verified = sum(not step.reason for step in steps)
-        cells: list[Cell] = [value, f"{verified} of {len(steps)}" if len(steps) != 1 else "yes" if verified else "no"]
+        proven = "" if not steps else "no" if not verified else "yes" if verified == len(steps) else "not always"
+        cells: list[Cell] = [value, proven]
         effect = by_value.get(value)
         chosen = " (best)" if effect is not None and effect is swept.best else ""
         if value == sweep.first:
             cells += [Figure("1.00", "×"), "the first", "", "", interval(1.0, 1.0, 1.0, scale, "││││")]
         elif effect is None or effect.cost is None:
-            cells += [DASH, "", "", "", ""]
+            cells += [DASH, "" if steps else "not reached", "", "", ""]
         else:
             cost = effect.cost
             cells += [

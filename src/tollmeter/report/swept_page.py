@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a sweep: its table, and each number over the knob's values, drawn as if the knob were a parameter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from tollmeter.model import Results, Row, Value
+from tollmeter.report import tables
+from tollmeter.report.charts.chart import benches
+from tollmeter.report.charts.generic import others
+from tollmeter.report.page import put, rendered
+from tollmeter.report.swept import SweptValues, blocks
+
+_LONGEST = 18
+"""Digits of a number that a chart's axis can have."""
+
+
+def write(swept: SweptValues, path: Path) -> None:
+    """Writes the page, whole or not at all. Raises Failure (5) where it cannot."""
+    put(render(swept), path)
+
+
+def render(swept: SweptValues) -> str:
+    """The page's text."""
+    together = _as_one_run(swept)
+    drawn = [chart for bench in benches(together) for chart in others(bench, ())] if together else []
+    words = {
+        "sweep": swept.sweep, "blocks": list(blocks(swept)), "charts": drawn,
+        "facts": tables.facts_of(together.index.machine) if together else (),
+    }  # fmt: skip
+    return rendered("sweep.html", drawn, words)
+
+
+def _as_one_run(swept: SweptValues) -> Results | None:
+    """The first run of each value as one, whose rows have the knob as a further parameter; None without a run."""
+    runs: dict[str, Results] = {}
+    for step, results in swept.steps:
+        if results is not None:
+            runs.setdefault(step.value, results)
+    if not runs:
+        return None
+    first = next(iter(runs.values()))
+    rows = tuple(
+        _with(row, swept.sweep.variable, _value(value))
+        for value in swept.sweep.values if value in runs for row in runs[value].index.rows
+    )  # fmt: skip
+    return replace(first, index=replace(first.index, rows=rows))
+
+
+def _with(row: Row, name: str, value: Value) -> Row:
+    own = f"{name} (knob)" if name in row.parameters else name
+    return replace(row, parameters={**row.parameters, own: value})
+
+
+def _value(text: str) -> Value:
+    return int(text) if text.isdecimal() and len(text) <= _LONGEST else text
