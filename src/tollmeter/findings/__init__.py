@@ -37,20 +37,9 @@ _GRAVEST_FIRST = ("error", "warning", "note")
 
 ABOUT_INTERFERENCE = (
     "machine.core_is_shared", "machine.time_is_stolen", "machine.control_loop_is_noisy",
-    "machine.frequency_is_not_steady", "machine.other_programs_work", "machine.time_is_hidden",
+    "machine.frequency_is_not_steady", "machine.time_is_hidden",
 )  # fmt: skip
 """Inferred from times; a busy run shows these best."""
-FACTS = (
-    "command.output_changes", "kernel.events_are_traced", "kernel.is_for_debugging", "kernel.numa_balancing_faults",
-    "machine.another_run_measures", "machine.clock_is_wrong", "machine.cpu_time_is_limited",
-    "machine.cpus_are_withheld", "machine.evidence_is_missing", "machine.group_has_a_small_share",
-    "machine.interrupts_on_measured_cpus",
-    "machine.memory_is_limited", "machine.memory_is_short", "machine.probe_leaves_processes",
-    "machine.probes_are_traced", "machine.run_is_held_back", "machine.run_is_preferred",
-    "machine.system_calls_are_filtered", "memory.modules_are_slow", "memory.zone_reclaim_is_on",
-)  # fmt: skip
-"""Counted or read, and inferred from no time: of any run, however short or busy. Delays of marks are part of the
-interval by which a clock is wrong."""
 
 
 def rules() -> dict[str, Rule]:
@@ -86,16 +75,16 @@ class Carried(NamedTuple):
 def carried(
     verdict: RunVerdict, from_all: Sequence[Finding], from_known: Sequence[Finding], *, intercepted: bool = False
 ) -> Carried:
-    """A short run has too few visits, and a busy one has measured its neighbours as well as the machine. Facts are
-    never withheld.
+    """A short run has too few visits, and a busy one has measured its neighbours as well as the machine. What was
+    counted or read is never withheld.
 
     from_all: findings from every row; from_known: from rows with enough visits for an interval. intercepted: whether a
     filter or a tracer ran before system calls, which does not affect findings about memory."""
     only = {"busy": ABOUT_INTERFERENCE, "held back": ABOUT_INTERFERENCE, "too short": ()}.get(verdict)
-    facts = [finding for finding in from_all if finding.name in FACTS]
+    facts = [finding for finding in from_all if finding.is_fact]
     inferred = [
         finding for finding in from_known
-        if finding.name not in FACTS and (only is None or finding.name in only)
+        if not finding.is_fact and (only is None or finding.name in only)
         and not (intercepted and finding.name.startswith(KERNEL))
     ]  # fmt: skip
     kept = _gravest_first([*facts, *inferred])

@@ -67,11 +67,13 @@ def clock_is_slow(results: Results) -> Iterator[FindingText]:
     "error",
     "compare both clocks with a third one; times measured without this line have the same error",
     rank="prevents",
+    proof="counted",
 )
 def clock_is_wrong(results: Results) -> Iterator[FindingText]:
     """The clock of a target runs fast or slow, measured with an external clock.
 
-    The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %."""
+    The interval of the ratio is more than 0.25 % off 1; with fewer than three visits, more than 2 %. Ticks of both
+    clocks are counted, and delays of marks are in that interval."""
     targets: dict[str, list[Outcome]] = {}
     for outcome in results.outcomes:
         if outcome.status == "ok" and outcome.marks and outcome.marks.own_ratio:

@@ -112,12 +112,12 @@ def _contended_cost(row: Row) -> float | None:
     "machine.time_is_stolen",
     remedy="measure again at a quieter hour, or ask for dedicated CPUs",
     rank="distorts",
-    proof="counted",
 )
 def time_is_stolen(results: Results) -> Iterator[FindingText]:
     """The hypervisor gave a measured CPU to another guest.
 
-    It took more than 1 % of the time of all samples on the machine's own clock."""
+    It took more than 1 % of the time of all samples on the machine's own clock, in ticks of 10 ms, of which a short run
+    has too few to tell."""
     share = results.index.run.stolen_share
     if share > MOST_STOLEN:
         words = f"the hypervisor gave {in_percent(share, 1)} of the measured time to other guests"

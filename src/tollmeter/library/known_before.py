@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from tollmeter.conduct import Watch
-from tollmeter.findings import FACTS, all_findings
+from tollmeter.findings import all_findings
 from tollmeter.model import DISTORTING, INDEX_FORMAT, Finding, Index, Machine, Results, RunInfo, Surroundings
 from tollmeter.notices import notify
 from tollmeter.report.tables import upper
@@ -24,13 +26,15 @@ def tell_worst(watch: Watch, machine: Machine, *, calls: bool) -> None:
 
 def known_conditions(seen: Surroundings, machine: Machine, *, calls: bool) -> list[Finding]:
     """All such conditions, the worst first."""
+    # What other programs do meanwhile is not known.
+    before = msgspec.structs.replace(seen, others=None, pressure=None)
     run = RunInfo(
-        id="", suite="", started="", seconds=0, seed=0, status="", tollmeter="", folder="", surroundings=seen
+        id="", suite="", started="", seconds=0, seed=0, status="", tollmeter="", folder="", surroundings=before
     )  # fmt: skip
     known = Results(index=Index(format=INDEX_FORMAT, run=run, machine=machine, rows=()), probes={})
     facts = [
         finding for finding in all_findings(known)
-        if finding.name in FACTS and (finding.rank in DISTORTING or (calls and finding.name in _BEFORE_CALLS))
+        if finding.is_fact and (finding.rank in DISTORTING or (calls and finding.name in _BEFORE_CALLS))
     ]  # fmt: skip
     return sorted(facts, key=lambda finding: finding.rank != "prevents")
 

@@ -191,6 +191,11 @@ class Finding(Record, frozen=True):
     proof: Proof = "measured"
     settings: tuple[Setting, ...] = ()
 
+    @property
+    def is_fact(self) -> bool:
+        """Counted or read, and inferred from no time: true of any run, however short or busy."""
+        return self.proof != "measured"
+
 
 class Inference(Record, frozen=True):
     """One property inferred from the rows beyond the hierarchy. name: in words; kind: the property, the same on every
