@@ -11,7 +11,7 @@ import pytest
 
 from example_runs import derived
 from tollmeter.experiment.evidence import stolen_share
-from tollmeter.findings import all_findings, clocks, rules, subjects
+from tollmeter.findings import all_findings, clocks, interference, rules, subjects
 from tollmeter.model import (
     Cache,
     Index,
@@ -288,3 +288,20 @@ def test_a_misaligned_access_is_slow_or_emulated_by_kinds_of_registers() -> None
     assert len(claims) == 2
     assert "scalar" in claims[0] and "emulated" in claims[0]
     assert "vector" in claims[1] and "slow" in claims[1] and "4.0 times" in claims[1]
+
+
+@pytest.mark.parametrize(
+    ("machine", "has"),
+    [
+        ({"hypervisor": "KVM"}, True),
+        ({"hypervisor": None}, False),
+        ({"hypervisor": None, "cores": ((0, 1),)}, True),
+        ({"hypervisor": "KVM", "architecture": "armv7l"}, False),
+    ],
+)
+def test_a_hyperthread_is_named_only_where_there_may_be_one(machine: dict[str, Any], has: bool) -> None:
+    contended = results(**machine)
+    run = msgspec.structs.replace(contended.index.run, shared_share=0.8)
+    contended = msgspec.structs.replace(contended, index=msgspec.structs.replace(contended.index, run=run))
+    (found,) = interference.core_is_shared(contended)
+    assert "80 %" in found.claim and ("hyperthread" in found.claim) is has

@@ -9,7 +9,7 @@ from statistics import median
 from tollmeter.experiment.evidence import unseen
 from tollmeter.findings import FindingText, counted, native_rows, of_row, own_rows, ratio, rule
 from tollmeter.judgement.verdict import MOST_OTHERS, MOST_STOLEN, STATUS, is_emulated, is_intercepted, unread
-from tollmeter.model import Evidence, Results, Row, Severity
+from tollmeter.model import Evidence, Machine, Results, Row, Severity
 from tollmeter.numbers.units import in_percent
 
 LEAST_CONTENDED, LEAST_ROWS = 0.05, 3
@@ -78,7 +78,7 @@ def other_programs_work(results: Results) -> Iterator[FindingText]:
     rank="distorts",
 )
 def core_is_shared(results: Results) -> Iterator[FindingText]:
-    """Another workload ran on the sibling hyperthread of the measured core.
+    """Another workload used a part of the measured core, as one on a sibling hyperthread does.
 
     It was there for 5 % of the time. The cost is of the rows that were seen in both states."""
     share = results.index.run.shared_share
@@ -96,7 +96,14 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
     if both:
         row, cost = max(both, key=lambda pair: pair[1])
         evidence += [of_row(row), ratio("the same on a contended core", 1 + cost)]
-    yield FindingText(f"the sibling hyperthread is busy for {in_percent(share)} of the time{usual}", evidence)
+    whose = "the sibling hyperthread is busy" if _may_have_sibling(results.index.machine) else "the core is contended"
+    yield FindingText(f"{whose} for {in_percent(share)} of the time{usual}", evidence)
+
+
+def _may_have_sibling(machine: Machine) -> bool:
+    """A guest of these is not told that its CPUs are threads of a core."""
+    is_hidden = machine.hypervisor is not None and machine.architecture.startswith(("x86", "i", "ppc", "s390"))
+    return is_hidden or bool(machine.cores)
 
 
 def _contended_cost(row: Row) -> float | None:
