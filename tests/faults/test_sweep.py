@@ -5,6 +5,7 @@ SIGKILL, after which the next start restores it. Over restarts of a modelled mac
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from tollmeter.cli.main import main
 from tollmeter.library import sweeping
+from tollmeter.library.derive import open_run
 from tollmeter.library.sweeping import Knob, abandoned, check_knob, conducted, new_sweep, over_restarts
 from tollmeter.model import Failure
 from tollmeter.store import sweeps
@@ -364,3 +366,33 @@ def test_a_signal_while_a_value_is_set_is_answered(folder: Path) -> None:
         assert process.wait() == 0
     done = load(folder / "sweep.json")
     assert done and not done.is_done and knob_of(folder) == "first" and unrestored() is None
+
+
+# ---- with real runs --------------------------------------------------------------------------------------------------
+
+
+def test_a_real_sweep_is_made_of_runs_that_other_verbs_open(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The only test that measures: what the command line gives to a run reaches it."""
+    words = ["-L", "k", "first,2", "--verify", "cat knob", "kernel.loop", "--out", "swept", "--quiet"]
+    options = [
+        "--budget",
+        "20s",
+        "--precision",
+        "20%",
+        "--priority",
+        "normal",
+        "--seed",
+        "5",
+        "--beside",
+        "--format",
+        "json",
+    ]
+    code = main(["sweep", "--set", "echo {} > knob", *words, *options])
+    printed = json.loads(capfd.readouterr().out)
+    assert code == 0 and printed["restored"] and knob_of(folder) == "first"
+    assert [value["runs"] for value in printed["values"]] == [["01-first", "03-first"], ["02-2"]]
+    assert printed["values"][1]["rows"][0]["row"].startswith("kernel.loop loops")
+    runs = [open_run(folder / "swept" / name) for name in ("01-first", "02-2")]
+    assert [results.index.run.seed for results in runs] == [5, 5]
+    assert (folder / "swept/sweep.html").is_file() and not (folder / "LAST").exists()
+    assert main(["compare", "swept/01-first", "swept/02-2"]) == 0

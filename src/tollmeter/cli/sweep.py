@@ -22,6 +22,7 @@ from tollmeter.files import own_folder
 from tollmeter.library.options import DEFAULT_BUDGET, Options, check_seed
 from tollmeter.model import Failure
 from tollmeter.notices import doing, listen
+from tollmeter.root import typed
 
 if TYPE_CHECKING:
     from tollmeter.conduct import Stopping
@@ -220,12 +221,14 @@ def _code(end: SweepEnd, found: SweptValues) -> int:
     sweep, failed = end.sweep, failures(found)
     if end.unrestored:
         print_notice(
-            f"{sweep.variable} is not restored to {sweep.first}: {end.unrestored}; the next sweep, or `toll sweep "
-            "--restore`, tries again"
+            f"{sweep.variable} is not restored to {sweep.first}: {end.unrestored}; the next sweep, or "
+            f"`{typed('sweep', '--restore')}`, tries again"
         )
         return INFRASTRUCTURE
     if not found.effects:
-        print_notice(f"no value can be compared with {sweep.first}: {failed[0] if failed else 'no row has a number'}")
+        stopped = f"it was stopped after {len(sweep.steps)} of {len(sweep.order)} steps" * (not sweep.is_done)
+        why = stopped or next(iter(failed), "no row has a number")
+        print_notice(f"no value can be compared with {sweep.first}: {why}")
         return NOTHING
     if failed:
         print_notice(f"{len(failed)} of {len(sweep.order)} steps have no run: {failed[0]}")
