@@ -82,12 +82,14 @@ def unlike_cpus(costs: Costs, topology: Topology | None) -> tuple[list[UnlikeCpu
 
 
 def _contended(costs: Costs, beside: str, topology: Topology | None, compared: int) -> Iterator[UnlikeCpus]:
-    """By independent additions in a cycle, which a throttled core does not change."""
+    """By independent additions in a second and in a cycle: a throttled core makes as many in a cycle as the others, and
+    one whose clock was disturbed as many in a second."""
     wide, clock = costs.get((WIDTH, beside)), costs.get((CLOCK, beside))
     if wide is None or clock is None or wide.cpus != clock.cpus or not len(clock.logs):
         return
     cycles = EachCpu(wide.cpus, wide.logs - _usual(clock.logs))
-    yield from (one for one in _slow(cycles, topology, (WIDTH, beside), compared) if len(one.cpus) == 1)
+    narrow = {one.where for one in _slow(wide, topology, (WIDTH, beside), compared) if len(one.cpus) == 1}
+    yield from (one for one in _slow(cycles, topology, (WIDTH, beside), compared) if one.where in narrow)
 
 
 def _slow(each: EachCpu, topology: Topology | None, point: tuple[str, str], compared: int) -> Iterator[UnlikeCpus]:
