@@ -5,20 +5,11 @@
  * curve has a knee. (Intel's Memory Latency Checker made the measurement known; Esmaili-Dokht et al., A Mess of Memory
  * System Benchmarking, Simulation and Application Profiling, 2024, take a curve for each mix of reads and writes.)
  *
- * Traffic goes line by line, since the memory deals in lines: a line that is only touched is one read, one that is
- * changed is one read and, when it leaves the cache, one write. So out of three lines two are read and one is changed
- * for three reads to one write. A burst of twelve lines serves every mix whole. The pace is a chain of dependent
+ * Traffic goes in bursts of twelve lines (mixed_traffic.h). The pace is a chain of dependent
  * additions beside each burst, `delay` cycles long: a core overlaps the two, so a burst takes at least that long.
  */
-#include "kernels.h"
+#include "mixed_traffic.h"
 #include "walk.h"
-
-#define BURST 12
-
-/* Out of so many lines one is changed; 0: none. All others are only read. */
-static const unsigned changed_one_in[] = {0, 3, 2, 1};
-static const char *const mixes[] = {"1:0", "3:1", "2:1", "1:1", "nt", NULL};
-enum { NON_TEMPORAL = 4 };
 
 struct traffic {
   char *memory, *at, *end;
@@ -32,30 +23,11 @@ struct loaded {
   struct walk walk;
   size_t line, bytes;
   uint64_t delay;
-  unsigned mix, makers;
+  enum traffic_mix mix;
+  unsigned makers;
   struct traffic *traffic; /* by worker, as are the next */
   unsigned *places;        /* of its CPU among those of the visit */
 };
-
-#ifdef NT_WORDS
-static bool can_store_non_temporal(void) {
-  return toll_cpu_has("sse2") || toll_cpu_has("neon");
-}
-
-static void burst_non_temporal(const struct loaded *l, struct traffic *t) {
-  unsigned long value = (unsigned long)t->bursts + 1;
-  word *end = (word *)(void *)(t->at + BURST * l->line);
-  for (word *at = (word *)(void *)t->at; at < end; at += 2) NT_WORDS(at, value);
-}
-#else
-static bool can_store_non_temporal(void) {
-  return false;
-}
-static void burst_non_temporal(const struct loaded *l, struct traffic *t) {
-  (void)l;
-  (void)t;
-}
-#endif
 
 static unsigned companions(const struct toll_run *r) {
   return ((const struct loaded *)r->state)->makers;
@@ -81,10 +53,10 @@ static enum toll_status prepare(struct toll_run *r) {
   struct loaded *l = r->state;
   size_t size;
   if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
-  l->mix = toll_choice(r, "mix");
+  l->mix = (enum traffic_mix)toll_choice(r, "mix");
   l->delay = toll_number(r, "delay");
   l->line = toll_line_bytes();
-  if (l->mix == NON_TEMPORAL && !can_store_non_temporal()) return toll_skip(r, "there is no non-temporal store here");
+  if (!traffic_can_be(l->mix)) return toll_skip(r, "there is no non-temporal store here");
   /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
    * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
   l->bytes = whole_huge_pages(size / 2);
@@ -109,16 +81,6 @@ static inline void wait_cycles(uint64_t cycles) {
   }
 }
 
-static inline void burst(const struct loaded *l, struct traffic *t, unsigned one_in) {
-  unsigned long seen = 0;
-  for (unsigned i = 0; i < BURST; i++) {
-    word *at = (word *)(void *)(t->at + i * l->line);
-    seen += *at;
-    if (one_in && i % one_in == 0) *at += 1;
-  }
-  t->seen += seen;
-}
-
 static void make_traffic(struct toll_run *r) {
   struct loaded *l = r->state;
   struct traffic *t = &l->traffic[r->worker];
@@ -129,10 +91,7 @@ static void make_traffic(struct toll_run *r) {
     t->touched = true;
   }
   for (uint64_t left = r->iterations; left; left--) {
-    if (l->mix == NON_TEMPORAL)
-      burst_non_temporal(l, t);
-    else
-      burst(l, t, changed_one_in[l->mix]);
+    t->seen += traffic_burst(t->at, l->line, l->mix, (unsigned long)t->bursts + 1);
     t->at = t->at + BURST * l->line > t->end ? t->memory : t->at + BURST * l->line;
     t->bursts++;
     wait_cycles(l->delay);
@@ -140,17 +99,9 @@ static void make_traffic(struct toll_run *r) {
 }
 
 /* What the makers changed must add up: one for each changed line of each burst. */
-static uint64_t changes_of(const struct loaded *l, const struct traffic *t) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < l->bytes; i += l->line) sum += *(const word *)(const void *)(t->memory + i);
-  return sum;
-}
-
 static enum toll_status check_traffic(struct toll_run *r, const struct loaded *l, const struct traffic *t) {
-  unsigned one_in = l->mix == NON_TEMPORAL ? 0 : changed_one_in[l->mix];
-  uint64_t expected = one_in ? t->bursts * (BURST / one_in) : 0;
   if (!t->bursts) return toll_wrong(r, "a maker of traffic made none");
-  if (l->mix != NON_TEMPORAL && changes_of(l, t) != expected)
+  if (l->mix != NON_TEMPORAL && traffic_sum(t->memory, l->bytes, l->line) != t->bursts * traffic_changes(l->mix))
     return toll_wrong(r, "the traffic did not change as many lines as it counts");
   if (l->mix == NON_TEMPORAL && *(const word *)(const void *)t->memory == 0)
     return toll_wrong(r, "the traffic did not write");
@@ -167,9 +118,7 @@ static enum toll_status check(struct toll_run *r) {
 /* Of a burst: lines read, and lines written back or written by non-temporal stores. */
 static void work(const struct toll_run *r, struct toll_work *work) {
   const struct loaded *l = r->state;
-  double lines = BURST;
-  if (l->mix != NON_TEMPORAL && changed_one_in[l->mix]) lines += BURST / changed_one_in[l->mix];
-  work->bytes = lines * (double)l->line;
+  work->bytes = (double)traffic_lines(l->mix) * (double)l->line;
 }
 
 static const struct toll_role roles[] = {{.name = "traffic",
@@ -186,7 +135,11 @@ static const struct toll_parameter parameters[] = {
      .kind = TOLL_COUNT,
      .summary = "cycles that a burst of 12 lines takes at least",
      .values = delays},
-    {.name = "mix", .kind = TOLL_CHOICE, .summary = "lines read to lines written", .choices = mixes, .typical = "1:0"},
+    {.name = "mix",
+     .kind = TOLL_CHOICE,
+     .summary = "lines read to lines written",
+     .choices = traffic_mixes,
+     .typical = "1:0"},
     {.name = "size",
      .kind = TOLL_SIZE,
      .summary = "bytes that the chase goes through; each other CPU goes through half of it",
@@ -217,5 +170,5 @@ const struct toll_probe toll_probe = {
     .work = work,
     .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 3,
+    .revision = 4,
 };

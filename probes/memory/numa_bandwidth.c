@@ -1,48 +1,168 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bandwidth of reading the memory of each node, by the node that asks, with the widest loop that the CPU runs.
+ * The bandwidth of the memory of each node, by the node whose CPUs use it: by one CPU, or by all CPUs of that node at once;
+ * for reads alone, for mixes of reads and writes, and for non-temporal writes (mixed_traffic.h). These are the matrix and
+ * the mixes that Intel's Memory Latency Checker and Arm's ASCT print. What is counted is the lines that travel. One load
+ * touches a line: one CPU of a Zen 3 then reads 8 % less than memory.read_bandwidth's widest loop.
+ *
+ * Each CPU goes through a part of one buffer. The buffer is many times as large as all last caches of these CPUs together:
+ * a part may fit into the caches of its CPU, but all parts of the CPUs behind one cache do not.
+ *
+ * On a machine with one node, that node is all of its memory and CPUs.
  */
+#include "mixed_traffic.h"
 #include "numa.h"
-#include "read_kernels.h"
+
+enum { BURSTS_A_TURN = 64 };
+
+struct part {
+  char *at, *start, *end; /* whole bursts */
+  uint64_t bursts, seen;
+  char padding[128]; /* neighbours in this array are written by other CPUs */
+};
+
+struct node_traffic {
+  enum traffic_mix mix;
+  size_t line, part_bytes;
+  unsigned node, cpus;
+  struct part *parts; /* by worker */
+};
+
+static bool is_of_node(const struct toll_run *r, int cpu) {
+  return toll_node_count() < 2 || toll_node_has(((const struct node_traffic *)r->state)->node, cpu);
+}
+
+/* The place of a worker among the visit's CPUs: those of the node in turn. */
+static unsigned place_of(const struct toll_run *r, unsigned worker) {
+  unsigned place = 0;
+  for (; place < r->cpu_count; place++)
+    if (is_of_node(r, r->cpus[place]) && !worker--) break;
+  return place;
+}
+
+static unsigned others(const struct toll_run *r) {
+  return ((const struct node_traffic *)r->state)->cpus - 1;
+}
+
+static char *take_memory(struct toll_run *r, size_t bytes) {
+  unsigned node, home;
+  if (toll_node_count() > 1)
+    return numa_pair(r, &node, &home) == TOLL_OK ? numa_buffer(r, node, home, bytes, TOLL_PAGES_LARGE) : NULL;
+  if (toll_number(r, "node") || toll_number(r, "home"))
+    return toll_skip(r, "this machine has one memory node, number 0"), NULL;
+  return large_buffer(r, bytes, 0);
+}
+
+static void give_parts(struct node_traffic *b, char *memory) {
+  for (unsigned i = 0; i < b->cpus; i++) {
+    struct part *part = &b->parts[i];
+    part->start = part->at = memory + i * b->part_bytes;
+    part->end = part->start + b->part_bytes;
+    for (char *at = part->start; at < part->end; at += b->line) *(word *)(void *)at = 1;
+  }
+}
 
 static enum toll_status prepare(struct toll_run *r) {
-  struct bandwidth *b = r->state;
-  b->kernel = kernel_widest(read_kernels, sizeof read_kernels / sizeof read_kernels[0]);
-  if (asked(r, "size", &b->span.bytes) != TOLL_OK) return toll_refused(r);
-  b->span.bytes = whole_lines(b->span.bytes);
-  if (!b->span.bytes) return toll_fail(r, "a size below 64 bytes holds no line");
-  b->source = numa_memory(r, b->span.bytes);
-  if (!b->source) return toll_refused(r);
-  span_mark(b->source, b->span.bytes);
-  b->span.source = b->source;
+  struct node_traffic *b = r->state;
+  size_t size;
+  if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
+  b->mix = (enum traffic_mix)toll_choice(r, "mix");
+  if (!traffic_can_be(b->mix)) return toll_skip(r, "there is no non-temporal store here");
+  b->line = toll_line_bytes();
+  b->node = (unsigned)toll_number(r, "node");
+  b->cpus = 1;
+  if (toll_choice(r, "cpus"))
+    while (place_of(r, b->cpus) < r->cpu_count) b->cpus++;
+  size = for_all_caches(r, size, b->cpus);
+  b->part_bytes = size / b->cpus / (BURST * b->line) * BURST * b->line;
+  if (!b->part_bytes) return toll_fail(r, "the size holds no burst of %d lines a CPU", (int)BURST);
+  char *memory = take_memory(r, size);
+  b->parts = toll_buffer(r, (struct toll_buffer_request){.bytes = b->cpus * sizeof *b->parts});
+  if (!memory || !b->parts) return toll_refused(r);
+  give_parts(b, memory);
+  return TOLL_OK;
+}
+
+static void move_lines(struct toll_run *r) {
+  const struct node_traffic *b = r->state;
+  struct part *part = &b->parts[r->worker];
+  char *at = part->at;
+  uint64_t seen = 0;
+  for (uint64_t left = r->iterations; left; left--) {
+    seen += traffic_burst(at, b->line, b->mix, (unsigned long)++part->bursts);
+    at += BURST * b->line;
+    if (at == part->end) at = part->start;
+  }
+  part->at = at;
+  part->seen += seen;
+#ifdef NT_DONE
+  if (b->mix == NON_TEMPORAL) NT_DONE();
+#endif
+}
+
+static enum toll_status check_part(struct toll_run *r, const struct node_traffic *b, const struct part *part) {
+  const uint64_t changes = traffic_changes(b->mix), bursts = part->bursts;
+  const char *last = part->at == part->start ? part->end : part->at;
+  if (!bursts) return toll_wrong(r, "a CPU moved no line");
+  if (b->mix == NON_TEMPORAL) {
+    for (const char *at = last - BURST * b->line; at < last; at += sizeof(word))
+      if (*(const word *)(const void *)at != (unsigned long)bursts)
+        return toll_wrong(r, "a word of the last burst was not written");
+    return TOLL_OK;
+  }
+  if (!changes && part->seen != bursts * BURST) return toll_wrong(r, "a CPU did not read each of its lines");
+  if (traffic_sum(part->start, b->part_bytes, b->line) != b->part_bytes / b->line + bursts * changes)
+    return toll_wrong(r, "other lines were changed than the mix has");
   return TOLL_OK;
 }
 
 static enum toll_status check(struct toll_run *r) {
-  const struct bandwidth *b = r->state;
-  return read_check(r, b->kernel, &b->span);
+  const struct node_traffic *b = r->state;
+  for (unsigned i = 0; i < r->workers; i++)
+    if (check_part(r, b, &b->parts[i]) != TOLL_OK) return toll_refused(r);
+  return TOLL_OK;
 }
 
 static void work(const struct toll_run *r, struct toll_work *work) {
-  bandwidth_work(r, work, 1);
+  const struct node_traffic *b = r->state;
+  work->bytes = (double)traffic_lines(b->mix) * (double)b->line;
 }
 
-static const struct toll_parameter parameters[] = {NUMA_PARAMETERS, {0}};
-static const struct toll_metric metrics[] = {{.name = "read",
+static const struct toll_role roles[] = {{.name = "cpu",
+                                          .body = move_lines,
+                                          .worker = TOLL_THREAD,
+                                          .pace = TOLL_BACKGROUND,
+                                          .count = others,
+                                          .cpu = place_of,
+                                          .background_iterations = BURSTS_A_TURN},
+                                         {0}};
+static const char *const several[] = {"one", "all", NULL};
+static const struct toll_parameter parameters[] = {
+    NUMA_PARAMETERS,
+    {.name = "cpus", .kind = TOLL_CHOICE, .summary = "CPUs of the node that use the memory", .choices = several},
+    {.name = "mix",
+     .kind = TOLL_CHOICE,
+     .summary = "lines read to lines written; nt: non-temporal writes alone",
+     .choices = traffic_mixes,
+     .typical = "1:0"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "traffic",
                                               .unit = "B/s",
                                               .better = TOLL_MORE,
-                                              .summary = "bytes loaded a second",
+                                              .summary = "bytes that travel a second between these CPUs and the memory",
+                                              .source = TOLL_TOGETHER,
                                               .means = "bandwidth-of-node"},
                                              {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "How many bytes a second can be read from another memory node?",
+    .question = "How many bytes a second does the memory of a node give, and take, by mix of reads and writes?",
     .metrics = metrics,
     .parameters = parameters,
-    .state_bytes = sizeof(struct bandwidth),
+    .state_bytes = sizeof(struct node_traffic),
     .prepare = prepare,
-    .body = bandwidth_body,
+    .body = move_lines,
     .check = check,
     .work = work,
-    .revision = 2,
+    .roles = roles,
+    .revision = 3,
 };

@@ -32,7 +32,7 @@ FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.line_sharing": {"distance": (8, 512)},
     "memory.loaded_latency": {"delay": (0, 65536), "size": (32 * MIB,)},
     "memory.libc_mem": {"bytes": (8, 100)},
-    "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7)},
+    "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7), "size": (32 * MIB,)},
     "memory.numa_latency": {"node": (0, 7), "home": (0, 7)},
     "memory.page_move": {"node": (0, 7), "home": (0, 7)},
     "memory.page_walk": {},

@@ -16,7 +16,7 @@ from made import metric, outcome, probe, row
 from screens import screens
 from tollmeter.inference.core_kinds import core_kinds, slowest_remote
 from tollmeter.inference.hierarchy import hierarchy
-from tollmeter.model import CoreKind, Machine, Row, Topology
+from tollmeter.model import CoreKind, Machine, MemoryNode, Row, Topology
 from tollmeter.model.topology import farthest, in_order, listed, numbers
 from tollmeter.numbers.rows import with_relations
 from tollmeter.numbers.tolls import tolls
@@ -177,6 +177,36 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
     assert len(drawn["page-move"].drawing.data) == 4
     for title in ("from node 8", "Latency, all CPUs reading", "A page moved"):
         assert all(title in screen for screen in screens(shown, whole=True))
+
+
+def test_bandwidth_of_nodes_is_by_mix_and_a_share_of_what_the_modules_transfer() -> None:
+    moved = probe(metric("traffic", "B/s", means="bandwidth-of-node"), name="memory.moved")
+    mixes = {"1:0": 200e9, "3:1": 180e9, "nt": 150e9}
+    rows = [
+        msgspec.structs.replace(
+            row(rate / (1 + (node != home)), of="memory.moved", name="traffic", unit="B/s",
+                parameters={"node": node, "home": home, "cpus": "all", "mix": mix})
+        )
+        for mix, rate in mixes.items() for node in (0, 1) for home in (0, 1)
+    ]  # fmt: skip
+    results = example_runs.healthy()
+    nodes = tuple(MemoryNode(node=node, cpus=str(node), memory_bytes=1 << 33) for node in (0, 1))
+    topology = Topology(nodes=nodes, allowed_nodes="0-1")
+
+    def tables_with(facts: dict[str, str]) -> list[str]:
+        machine = msgspec.structs.replace(results.index.machine, topology=topology, facts=facts)
+        index = msgspec.structs.replace(results.index, rows=(*results.index.rows, *rows), machine=machine)
+        shown = msgspec.structs.replace(results, probes={**results.probes, moved.probe: moved}, index=index)
+        (drawn,) = (chart for chart in charts(shown) if chart.name == "node-bandwidth")
+        assert len({str(one["panel"]) for one in drawn.drawing.data}) == 3
+        return [" ".join(map(str, (table.columns[0].name, *table.rows[0].cells))) for table in node_tables(shown)]
+
+    told = tables_with({"memory_modules": "16", "memory_configured_mts": "4800"})
+    assert [one.split(" from")[0] for one in told[:-1]] == [
+        "Read by all CPUs", "All CPUs, 3 reads to 1 write", "All CPUs, non-temporal writes"
+    ]  # fmt: skip
+    assert told[-1].startswith("Of 8 modules a node at 4,800 MT/s, 307 GB/s") and told[-1].endswith("65 %")
+    assert "readable by root alone" in tables_with({})[-1]
 
 
 def test_each_kind_of_core_has_a_hierarchy_and_tolls_and_one_that_was_left_out_is_named() -> None:

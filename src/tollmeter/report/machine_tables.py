@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 import msgspec
 
-from tollmeter.inference.core_kinds import is_loaded
 from tollmeter.model import Inference, KindAnswer, Machine, Marks, Results, Row, Topology
-from tollmeter.model.topology import clusters, listed, numbers
+from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
@@ -86,13 +85,19 @@ def _of_direction(results: Results, inference: Inference, kind: str) -> Inferenc
 
 # ---- node tables ----------------------------------------------------------------------------------------------------
 
-QUANTITIES = (
-    ("Latency", "latency-of-node", False),
-    ("Latency, all CPUs reading", "latency-of-node", True),
-    ("Read by one CPU", "bandwidth-of-node", False),
-    ("Read by all CPUs", "traffic-of-node", True),
-    ("A page moved", "move-of-page", False),
+QUANTITIES: tuple[tuple[str, str, dict[str, str]], ...] = (
+    ("Latency", "latency-of-node", {"beside": "nothing"}),
+    ("Latency, all CPUs reading", "latency-of-node", {"beside": "reads"}),
+    ("Read by one CPU", "bandwidth-of-node", {"cpus": "one", "mix": "1:0"}),
+    ("Read by all CPUs", "bandwidth-of-node", {"cpus": "all", "mix": "1:0"}),
+    ("All CPUs, 3 reads to 1 write", "bandwidth-of-node", {"cpus": "all", "mix": "3:1"}),
+    ("All CPUs, 2 reads to 1 write", "bandwidth-of-node", {"cpus": "all", "mix": "2:1"}),
+    ("All CPUs, 1 read to 1 write", "bandwidth-of-node", {"cpus": "all", "mix": "1:1"}),
+    ("All CPUs, non-temporal writes", "bandwidth-of-node", {"cpus": "all", "mix": "nt"}),
+    ("Read by all CPUs, beside a chase", "traffic-of-node", {"beside": "reads"}),
+    ("A page moved", "move-of-page", {}),
 )
+"""Rows of older revisions of a probe have fewer parameters, and are of the first value of the others."""
 MOST_WITH_INTERVALS = 4
 """Nodes with memory whose columns have room for intervals on a terminal."""
 
@@ -101,8 +106,8 @@ def node_tables(results: Results) -> tuple[Table, ...]:
     """A line for each node that asks, a column for each that holds the memory; none of what was not measured."""
     own = native(results.index.rows, results.index.machine.architecture)
     tables_of_nodes = []
-    for title, means, loaded in QUANTITIES:
-        rows = [row for row in with_meaning(own, results.probes, means) if is_loaded(row) == loaded]
+    for title, means, wanted in QUANTITIES:
+        rows = [row for row in with_meaning(own, results.probes, means) if _is_of(row, wanted)]
         figures = {(row.parameters["node"], row.parameters["home"]): of_row(row) for row in rows}
         nodes, homes = (sorted({int(pair[side]) for pair in figures}) for side in (0, 1))
         if len(homes) > MOST_WITH_INTERVALS:
@@ -111,7 +116,40 @@ def node_tables(results: Results) -> tuple[Table, ...]:
         lines = [Line((f"from node {node}", *(figures.get((node, home), DASH) for home in homes))) for node in nodes]
         if lines:
             tables_of_nodes.append(Table(columns, lines))
-    return tuple(tables_of_nodes)
+    return (*tables_of_nodes, *_share_of_modules(results, own))
+
+
+def _is_of(row: Row, wanted: Mapping[str, str]) -> bool:
+    first = {"beside": "nothing", "cpus": "one", "mix": "1:0"}
+    return all(row.parameters.get(name, first[name]) == value for name, value in wanted.items())
+
+
+_BYTES_OF_TRANSFER = 8
+"""Data bits of a memory module, without those of error correction: 64, in one channel or in two halves (DDR5)."""
+
+
+def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
+    """What all CPUs of a node reach of what its memory modules transfer at the rate that the firmware configured."""
+    rows = [
+        row for row in with_meaning(own, results.probes, "bandwidth-of-node")
+        if row.parameters.get("cpus") == "all" and row.parameters["node"] == row.parameters["home"]
+    ]  # fmt: skip
+    facts = results.index.machine.facts
+    modules, rate = (int(facts.get(name, "0")) for name in ("memory_modules", "memory_configured_mts"))
+    if not rows:
+        return
+    nodes = max(1, len(memory_nodes(results.index.machine.topology)))
+    if not modules or not rate or modules % nodes:
+        words = "unknown: the firmware's list of modules is readable by root alone, or has none, or not as many a node"
+        yield Table([Column("Share of the modules' rate")], [Line((words,))])
+        return
+    most = modules // nodes * rate * 1e6 * _BYTES_OF_TRANSFER
+    title = f"Of {modules // nodes} modules a node at {rate:,} MT/s, {quantity(most, 'B/s')} if each has a channel"
+    lines = [
+        Line((f"node {row.parameters['node']}, {row.parameters.get('mix')}", percent((row.median or 0.0) / most)))
+        for row in rows
+    ]
+    yield Table([Column(title), Column("share", True)], lines)
 
 
 # ---- core kinds -----------------------------------------------------------------------------------------------------

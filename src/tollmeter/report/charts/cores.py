@@ -18,6 +18,7 @@ from tollmeter.model import Point, Row, Topology
 from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers
 from tollmeter.numbers.cpu_pairs import pair_numbers
 from tollmeter.numbers.each_cpu import MEANS, EachCpu
+from tollmeter.numbers.readings import RATES
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, cell, level_rungs, rung
 from tollmeter.report.charts.marks import datum, panelled, series_colour, small, tips, values
@@ -259,17 +260,27 @@ def _each_drawing(data: Sequence[Datum]) -> Spec:
 NODE_SUBJECTS = (
     Subject("node-latency", "Latency between memory nodes", "How long does a load from each memory node take?",
             ("latency-of-node",)),
-    Subject("node-bandwidth", "Bandwidth between memory nodes", "How fast is the memory of each node read?",
+    Subject("node-bandwidth", "Bandwidth between memory nodes", "How fast is the memory of each node read and written?",
             ("bandwidth-of-node", "traffic-of-node")),
     Subject("page-move", "Pages moved between memory nodes", "What does it cost to move a page to another node?",
             ("move-of-page",)),
 )  # fmt: skip
 LEAST_CELLS = 2
-READERS = {False: "one CPU", True: "all CPUs of the node"}
+READERS = {"one": "one CPU", "all": "all CPUs of the node"}
+MIXES = {"3:1": ", 3 reads to 1 write", "2:1": ", 2 reads to 1 write", "1:1": ", 1 read to 1 write",
+         "nt": ", non-temporal writes"}  # fmt: skip
+
+
+def _by(row: Row) -> str:
+    """Who uses the memory, and how. Rows of older revisions are of one CPU that reads."""
+    if is_loaded(row):
+        return f"{READERS['all']}, beside a chase" if row.unit in RATES else READERS["all"]
+    cpus, mix = (str(row.parameters.get(name, "")) for name in ("cpus", "mix"))
+    return READERS.get(cpus, READERS["one"]) + MIXES.get(mix, "")
 
 
 def between_nodes(bench: Bench) -> Iterator[Chart]:
-    """A panel for one CPU that uses the memory, and one for all CPUs of its node."""
+    """A panel for one CPU that uses the memory, and one for all CPUs of its node, by mix of reads and writes."""
     for subject in NODE_SUBJECTS:
         chased = bench.meaning("traffic-of-node")  # by one CPU: what a walk reads, and not what could be read
         rows = [row for row in bench.own(bench.meaning(*subject.means)) if is_loaded(row) or row not in chased]
@@ -277,6 +288,7 @@ def between_nodes(bench: Bench) -> Iterator[Chart]:
             continue
         titles = "CPU of node", "memory of node"
         tips = ("a", titles[0]), ("b", titles[1]), ("panel", "by")
-        cells = [cell(row, ("node", "home"), READERS[is_loaded(row)]) for row in rows]
-        several = len({is_loaded(row) for row in rows}) > 1
+        panels = [_by(row) for row in rows]
+        cells = [cell(row, ("node", "home"), panel) for row, panel in zip(rows, panels, strict=True)]
+        several = len(set(panels)) > 1
         yield subject.chart(Cells(cells, titles, rows[0].unit, tips, panel=several), rows)
