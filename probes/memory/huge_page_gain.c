@@ -53,7 +53,8 @@ static const struct toll_metric metrics[] = {
      .unit = "ns",
      .better = TOLL_NEITHER,
      .summary = "what small pages add to one load",
-     .source = TOLL_DIFFERENCE},
+     .source = TOLL_DIFFERENCE,
+     .means = "gain-of-huge-pages"},
     {.name = "small", .unit = "ns", .summary = "one load on small pages"},
     {.name = "huge", .unit = "ns", .summary = "one load on huge pages", .source = TOLL_CONTROL},
     {0}};

@@ -5,9 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tollmeter.findings import FindingText, inferences, least_ratio, number, of_row, own_rows, ratio, rule, value_of
+from tollmeter.findings import (
+    FindingText,
+    inferences,
+    least_ratio,
+    native_rows,
+    number,
+    of_row,
+    own_rows,
+    ratio,
+    rule,
+    value_of,
+)
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.model import Evidence, Inference, InferenceKind, Results, Row, Setting
+from tollmeter.numbers.meanings import metric_of
 from tollmeter.numbers.units import in_percent
 
 LEAST_GAIN = 0.10
@@ -62,22 +74,41 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
     """Huge pages would reduce memory latency, and the system does not use them by default.
 
     At the largest size that was walked on both kinds of page, huge ones save more than 10 %, by the end of the
-    interval of their ratio."""
-    if "[always]" in results.index.machine.facts.get("transparent_hugepage", ""):
+    interval of what they save."""
+    setting = results.index.machine.facts.get("transparent_hugepage", "")
+    if "[always]" in setting:
+        return
+    settings = [MADVISE] if "[never]" in setting else []
+    for small, saved, share in _saved_by_huge_pages(results):
+        walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
+        words = f"huge pages would cut {walk} by {in_percent(share)}"
+        yield FindingText(words, [of_row(small), of_row(saved)], settings=settings)
+
+
+def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
+    """At most one: a load on small pages, the row beside it, and the share that huge ones save. A walk that was made on
+    both kinds of page in each sample says it best."""
+    gain = max(own_rows(results, "gain-of-huge-pages"), key=lambda row: number(row, "size"), default=None)
+    if gain is not None:
+        small = next((row for row in native_rows(results) if _is_load_beside(row, gain, results)), None)
+        if small is not None and small.median and (gain.low or 0.0) > LEAST_GAIN * small.median:
+            yield small, gain, (gain.median or 0.0) / small.median
         return
     walked: dict[int, dict[str, Row]] = {}
     for row in own_rows(results, "latency-of-size"):
         walked.setdefault(number(row, "size"), {})[str(row.parameters.get("pages"))] = row
     both = [size for size, rows in walked.items() if {"small", "huge"} <= set(rows)]
-    if not both:
-        return
-    small, huge = (walked[max(both)][pages] for pages in ("small", "huge"))
-    saved = 1 - (huge.median or 0.0) / (small.median or 1.0)
-    if least_ratio(small, huge) > 1 / (1 - LEAST_GAIN):
-        walk = f"a random walk's latency over {number(small, 'size') >> 20} MiB"
-        settings = [MADVISE] if "[never]" in results.index.machine.facts.get("transparent_hugepage", "") else []
-        words = f"huge pages would cut {walk} by {in_percent(saved)}"
-        yield FindingText(words, [of_row(small), of_row(huge)], settings=settings)
+    if both:
+        small, huge = (walked[max(both)][pages] for pages in ("small", "huge"))
+        if least_ratio(small, huge) > 1 / (1 - LEAST_GAIN):
+            yield small, huge, 1 - (huge.median or 0.0) / (small.median or 1.0)
+
+
+def _is_load_beside(row: Row, gain: Row, results: Results) -> bool:
+    """Whether it is the body of the probe whose control the gain is over, at the same point."""
+    metric = metric_of(row, results.probes)
+    is_body = metric is not None and metric.source == "body"
+    return is_body and row.status == "ok" and (row.probe, row.parameters) == (gain.probe, gain.parameters)
 
 
 @rule(

@@ -14,7 +14,7 @@ from tollmeter.model import Metric, Outcome, Probe, Results, Row, Toll, Value
 HERE = "local"
 BANDWIDTHS = ("read-bandwidth-of-size", "write-bandwidth-of-size", "copy-bandwidth-of-size", "update-bandwidth-of-size")
 NEEDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("latency-of-size", *BANDWIDTHS), ("size",)),
+    **dict.fromkeys(("latency-of-size", "gain-of-huge-pages", *BANDWIDTHS), ("size",)),
     "latency-of-stride": ("size", "stride"), "load-of-chains": ("chains", "size"),
     "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),

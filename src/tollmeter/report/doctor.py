@@ -31,7 +31,7 @@ HEADS: dict[Rank, str] = {
 SHOWN = {
     "entry": "system call", "clock-read": "clock read", "wake-of-idle": "wake-up of an idle CPU",
     "wake-of-spinning": "wake-up of a spinning CPU", "timer-late": "timer late by",
-    "latency-of-size": "load from memory",
+    "gain-of-huge-pages": "huge pages save a load",
 }  # fmt: skip
 """What a person compares machines by, of each meaning the first row."""
 _FEW_UNMEASURED = 4
