@@ -98,7 +98,7 @@ def print_findings(
 
 def summary(results: Results) -> str:
     """What was measured, in a line: a wake-up as it is, and no profile. Empty where nothing has a number."""
-    own = native(results.index.rows, results.index.machine.architecture)
+    own = [row for row in native(results.index.rows, results.index.machine.architecture) if (row.low or 0.0) > 0]
     rows = [with_meaning(own, results.probes, means)[:1] for means in SHOWN]
     clock_hz = results.index.machine.core_clock_hz
     parts = [f"core clock {clock_hz / 1e9:.2f} GHz"] if clock_hz else []
