@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tollmeter.model import Abi, Failure
-from tollmeter.toolchain.disassemble import functions, instructions
+from tollmeter.toolchain.disassemble import code_from, functions, instructions
 
 OWN = """
-int main(int count, char **words) { (void)words; return helper(count) + other(count); }
+int main(int count, char **words) { (void)words; return body(count); }
+__attribute__((noipa)) static int body(int n) { return helper(n) + other(n); }
 static int helper(int n) { volatile int sum = 0; for (int i = 0; i < n; i++) sum += i; return sum; }
 """
-FIRST = "__attribute__((noipa)) static int helper(int);\nint other(int);\n" + OWN
+NOT_INLINED = "__attribute__((noipa)) static int helper(int);\n__attribute__((noipa)) static int body(int);\n"
+FIRST = f"{NOT_INLINED}int other(int);\n{OWN}"
 OTHER = "__attribute__((noipa)) static int helper(int n) { return n * 3; }\nint other(int n) { return helper(n); }\n"
 
 
@@ -53,6 +55,17 @@ def test_the_code_of_a_function_is_all_of_it_and_no_more(executable: Path) -> No
     function = next(one for one in functions(executable) if one.name == "main")
     assert function.address == code[0].address
     assert code[-1].address < function.address + function.size_bytes
+
+
+def test_the_code_that_a_function_of_the_own_file_calls_is_read_too(executable: Path) -> None:
+    """And no other file's, whose name alone is known."""
+    body, helper = code_from(executable, "body")
+    assert (body.function.name, helper.function.name, helper.function.source) == ("body", "helper", "first.c")
+    leads = [one.called or one.target for one in body.instructions if one.called or one.target]
+    assert {body.names[address] for address in leads if address} == {"helper", "other"}
+    assert [code.function.name for code in code_from(executable, "body", most=1)] == ["body"]
+    with pytest.raises(Failure, match="0 functions other of its own file"):
+        code_from(executable, "other")
 
 
 @pytest.mark.parametrize("symbol", ["no_such_function", "helper"])

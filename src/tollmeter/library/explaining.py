@@ -93,9 +93,12 @@ def _lines(code: CalledCode) -> Iterator[CodeLine]:
         if one.enters:
             remark = "asks for the kernel"
         elif one.called is not None:
-            remark = f"calls {code.names.get(one.called, 'code without a symbol')}"
+            unnamed = "code without a symbol" if one.called else "what the run chose"
+            remark = f"calls {code.names.get(one.called, unnamed)}"
+        elif one.target in inside:
+            remark = "back" if one.target <= one.address else ""
         else:
-            remark = "back" if one.target in inside and (one.target or 0) <= one.address else ""
+            remark = f"goes on in {code.names[one.target]}" if one.target in code.names else ""
         yield CodeLine(one.address, f"{one.mnemonic} {one.operands}".strip(), remark)
 
 

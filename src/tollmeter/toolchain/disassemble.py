@@ -32,8 +32,8 @@ class Function(NamedTuple):
 
 class Instruction(NamedTuple):
     """One instruction as text; target: where a jump leads, else None; code: its bytes; called: where a call
-    leads, None for none and for one through a register; enters: whether it asks for the kernel, as a system call or a
-    breakpoint does."""
+    leads, 0 for one through a register or memory, None for none; enters: whether it asks for the kernel, as a system
+    call or a breakpoint does."""
 
     address: int
     mnemonic: str
@@ -95,7 +95,7 @@ def code_from(path: Path, name: str, most: int = 4) -> tuple[CalledCode, ...]:
         found, left = dict[Function, tuple[Instruction, ...]](), first
         while left and len(found) < most:
             code = found[left[0]] = tuple(_decode(elf, left[0], 0))
-            called = (own[one.called] for one in code if one.called in own)
+            called = (own[to] for one in code for to in (one.called, one.target) if to in own)  # or jumps to, last
             left = list(dict.fromkeys(one for one in (*left[1:], *called) if one not in found))
         return tuple(CalledCode(function, code, named) for function, code in found.items())
 
@@ -127,7 +127,7 @@ def _decode(elf: ELFFile, function: Function, after_ud2: int) -> Iterator[Instru
                 yield Instruction(
                     instruction.address, instruction.mnemonic, instruction.op_str,
                     leads if capstone.CS_GRP_JUMP in groups else None, bytes(instruction.bytes),
-                    leads if capstone.CS_GRP_CALL in groups else None, capstone.CS_GRP_INT in groups,
+                    leads or 0 if capstone.CS_GRP_CALL in groups else None, capstone.CS_GRP_INT in groups,
                 )  # fmt: skip
             if instruction.mnemonic == "ud2" and after_ud2:
                 at += after_ud2
