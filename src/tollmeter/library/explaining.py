@@ -95,8 +95,8 @@ def _lines(code: CalledCode) -> Iterator[CodeLine]:
         elif one.called is not None:
             unnamed = "code without a symbol" if one.called else "what the run chose"
             remark = f"calls {code.names.get(one.called, unnamed)}"
-        elif one.target in inside:
-            remark = "back" if one.target <= one.address else ""
+        elif one.target is None or one.target in inside:
+            remark = "back" if one.target is not None and one.target <= one.address else ""
         else:
             remark = f"goes on in {code.names[one.target]}" if one.target in code.names else ""
         yield CodeLine(one.address, f"{one.mnemonic} {one.operands}".strip(), remark)
