@@ -80,6 +80,66 @@ def test_a_short_run_detects_interference_by_cpu_pressure(system: Path, monkeypa
     assert any(found.name == "machine.other_programs_work" for found in all_findings(results))
 
 
+INTERRUPTS = """\
+            CPU0       CPU2       CPU3
+   1:          9          0          7   IO-APIC   1-edge      i8042
+  24:       {disk}        100          0   PCI-MSI 512000-edge      nvme0q1
+ LOC:       {tick}       5000       6000   Local timer interrupts
+ ERR:          0
+"""
+VMSTAT = "nr_free_pages 81\npswpin {pages}\npswpout 3\nallocstall_dma 1\nallocstall_normal {pages}\nthp_split 5\n"
+
+
+def test_interrupts_of_the_measured_cpus_are_counted_by_source(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPU 2 is in the second column, since CPU 1 is offline; a line of one count is the whole machine's."""
+    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(102.0)).__next__)
+    file = system / "PROC/interrupts"
+    file.write_text(INTERRUPTS.format(disk=1000, tick=100))
+    watch = Watch([0, 2])
+    file.write_text(INTERRUPTS.format(disk=9000, tick=600))
+    assert watch.seen().interrupts == {"24 nvme0q1": 4000.0, "LOC": 250.0}
+    only = Watch([2])
+    file.write_text(INTERRUPTS.format(disk=99000, tick=900))
+    assert only.seen().interrupts == {}
+
+
+def test_swapped_pages_and_waits_for_memory_are_counted(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", itertools.chain((100.0,), itertools.repeat(102.0)).__next__)
+    (system / "PROC/pressure").mkdir()
+    waits, pages = system / "PROC/pressure/memory", system / "PROC/vmstat"
+    some = "some avg10=0.00 avg60=0.00 avg300=0.00 total={us}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+    waits.write_text(some.format(us=7))
+    pages.write_text(VMSTAT.format(pages=10))
+    watch = Watch([0])
+    waits.write_text(some.format(us=500_007))
+    pages.write_text(VMSTAT.format(pages=1010))
+    seen = watch.seen()
+    assert (seen.memory_pressure, seen.paging) == (0.25, {"pswpin": 1000, "allocstall": 1000})
+    assert "memory_is_short" in named(seen)
+    assert "memory_is_short" not in named(watch_of_calm(waits, some))
+
+
+def watch_of_calm(waits: Path, some: str) -> Surroundings:
+    """What a watch sees that begins now, and while which nothing is counted."""
+    waits.write_text(some.format(us=500_007))
+    return Watch([0]).seen()
+
+
+@pytest.mark.parametrize("files", [{}, {"cpu.weight": "1"}, {"cpu.weight": "100", "cpu.idle": "1"}])
+def test_the_least_share_of_any_group_around_counts(system: Path, files: dict[str, str]) -> None:
+    (system / "PROC/self").mkdir()
+    (system / "PROC/self/cgroup").write_text("4:cpu,cpuacct:/one\n0::/outer/inner\n")
+    inner, one = system / "CGROUPS/outer/inner", system / "CGROUPS/cpu,cpuacct/one"
+    for folder in (inner, one):
+        folder.mkdir(parents=True)
+    (one / "cpu.shares").write_text("1024\n")
+    (inner / "cpu.weight").write_text("100\n")
+    for name, text in files.items():
+        (inner.parent / name).write_text(f"{text}\n")
+    weight = Watch([0]).seen().weight
+    assert weight == (1.0 if not files else 0.0 if "cpu.idle" in files else 0.01)
+
+
 BURN = """
 import time
 while time.process_time() < 0.3:
