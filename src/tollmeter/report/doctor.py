@@ -16,7 +16,7 @@ from rich.text import Text
 
 from tollmeter.model import DISTORTING, RANKS, Finding, Rank, Results
 from tollmeter.numbers.meanings import native, with_meaning
-from tollmeter.report import tables
+from tollmeter.report import run_verdict, tables
 from tollmeter.report.health import labelled, row_gauges
 from tollmeter.report.numbers import count, in_a_sentence, of_row
 from tollmeter.report.text_layout import WIDEST, clean, out, wrapped
@@ -87,6 +87,8 @@ def print_findings(
         wrapped(console, f"Not judged: {line}.", hanging=2)
     if len(untold) > _FEW_UNMEASURED:
         wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
+    if held := run_verdict.held_back(results):
+        wrapped(console, held, hanging=2, style="dim")
     if measured := summary(results):
         wrapped(console, measured, hanging=2)
     folder = results.index.run.folder
@@ -135,7 +137,8 @@ def as_text(results: Results, found: Sequence[Finding], unjudged: Sequence[str],
 def as_json(results: Results, found: Sequence[Finding], unjudged: Sequence[str], changed: Changed) -> bytes:
     answer = {
         "fit": _state(found, unjudged) == 1, "sentence": headline(found, unjudged), "findings": found,
-        "unjudged": unjudged, "verdict": results.index.run.verdict, "run": results.index.run.folder,
+        "unjudged": unjudged, "withheld": results.index.held_back, "verdict": results.index.run.verdict,
+        "run": results.index.run.folder,
         "host": results.index.machine.host,
         "changes": [{"path": path, "found": was, "wanted": wanted, "finding": asking.name}
                     for (path, was, wanted), asking in changed.items()],
