@@ -18,6 +18,24 @@ def notify(sentence: str) -> None:
         listener(sentence)
 
 
+@contextlib.contextmanager
+def once_each() -> Iterator[None]:
+    """While entered, a sentence that was told is not told again: several runs of one plan say the same of it."""
+    told, before = set[str](), [*_listeners]
+
+    def tell(sentence: str) -> None:
+        if sentence not in told:
+            told.add(sentence)
+            for listener in before:
+                listener(sentence)
+
+    _listeners[:] = [tell]
+    try:
+        yield
+    finally:
+        _listeners[:] = before
+
+
 def listen(listener: Callable[[str], None]) -> None:
     """From now on each sentence is given to it too."""
     if listener not in _listeners:

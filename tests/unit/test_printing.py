@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tollmeter import notices
 from tollmeter.cli.printing import TableColumns, print_columns
 
 LONG = "words " * 40
@@ -51,3 +52,14 @@ def _read(master: int) -> bytes:
         return os.read(master, 4096)
     except OSError:
         return b""
+
+
+def test_a_sentence_of_several_runs_is_told_once_where_that_is_asked_for() -> None:
+    told: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(notices, "_listeners", [told.append])
+        with notices.once_each():
+            for sentence in ("a", "b", "a"):
+                notices.notify(sentence)
+        notices.notify("a")
+    assert told == ["a", "b", "a"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,7 @@ from tollmeter.cli.time import split_values
 from tollmeter.files import own_folder
 from tollmeter.library.options import DEFAULT_BUDGET, Options, check_seed
 from tollmeter.model import Failure
-from tollmeter.notices import doing, listen
+from tollmeter.notices import doing, once_each
 from tollmeter.root import typed
 
 if TYPE_CHECKING:
@@ -121,12 +121,11 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
     folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()
     seed = begun.seed if begun else secrets.randbelow(1_000_000) if options.seed is None else options.seed
     options = options._replace(seed=seed)
-    listen(_printed_once())
     if not begun and folder.exists():
         raise Failure(f"{folder} exists: a sweep needs a folder of its own", INFRASTRUCTURE)
-    _check_measures(options, folder)
     new = new_sweep(knob, values, sys.argv[2:], seed, folder)
-    with Stopping(answer=_promise) as stopping:
+    with once_each(), Stopping(answer=_promise) as stopping:
+        _check_measures(options, folder)
         own_folder(folder)
         measure = _measure(options, folder, stopping, len(new.order))
         if reboots:
@@ -136,18 +135,6 @@ def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | 
             end = conducted(new, folder / NAME, measure, lambda: stopping.asked)
         code = _answered(end, options.form)
         return INTERRUPTED if stopping.asked else code
-
-
-def _printed_once() -> Callable[[str], None]:
-    """Prints each notice once: all runs plan the same points."""
-    printed: set[str] = set()
-
-    def show(sentence: str) -> None:
-        if sentence not in printed:
-            printed.add(sentence)
-            print_notice(sentence)
-
-    return show
 
 
 def _promise() -> None:
