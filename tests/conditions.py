@@ -263,7 +263,7 @@ PLANTED: dict[str, Condition] = {
     ),
     "memory clock": Condition(with_facts(memory_configured_mts="4000"), "memory.modules_are_slow", "costs"),
     "tracepoints left on": Condition(with_facts(traced_events="1"), "kernel.events_are_traced", "distorts"),
-    "slow entry": Condition(once_faster("getppid", 0.5), "kernel.entry_is_slow", "costs"),
+    "slow entry": Condition(once_faster("getppid", 0.5), "machine.entry_is_slow", "costs"),
     "debug kernel": Condition(with_facts(debugging="lockdep"), "kernel.is_for_debugging", "distorts"),
 }  # fmt: skip
 """The first twelve are those that docs/doctor.md lists as injected."""

@@ -83,7 +83,7 @@ def events_are_traced(results: Results) -> Iterator[FindingText]:
 
 
 @rule(
-    "kernel.entry_is_slow",
+    "machine.entry_is_slow",
     remedy="compare what is set now with what was then: filters and tracers of the process, audit (`auditctl -s`), "
     "tracefs, and the mitigations in /sys/devices/system/cpu/vulnerabilities",
     rank="costs",

@@ -87,7 +87,8 @@ def print_findings(
         wrapped(console, f"Not judged: {line}.", hanging=2)
     if len(untold) > _FEW_UNMEASURED:
         wrapped(console, f"Not judged: {len(untold) - _FEW_UNMEASURED} more.")
-    if held := run_verdict.held_back(results):
+    held = run_verdict.held_back(results)
+    if held and not results.index.run.withheld_problems:  # problems among them are named above
         wrapped(console, held, hanging=2, style="dim")
     if measured := summary(results):
         wrapped(console, measured, hanging=2)
