@@ -299,6 +299,16 @@ def of_two_packages(means: str, cpus: tuple[int, ...] = ()) -> tuple[Plan, dict[
     return plan, {str(point.values().get("relation", "")): point for point in plan.points()}
 
 
+def test_a_comparison_of_all_cpus_has_the_hosts_too_and_short_batches() -> None:
+    plan, points = of_two_packages("step-of-cpu")
+    (point,) = points.values()
+    assert plan.host_cpu == 0
+    assert [sorted(cpus) for cpus in plan.placements(point)] == [[*range(8)]]
+    assert plan.effort_of(point).sample_ns < Effort().sample_ns
+    plan, points = of_two_packages("step-of-cpu", cpus=(1, 5))
+    assert plan.placements(points[""]) == [(5, 1)] or plan.placements(points[""]) == [(1, 5)]
+
+
 def test_what_a_line_costs_from_another_cpu_is_measured_once_for_each_relation() -> None:
     plan, points = of_two_packages("transfer-of-state")
     assert (plan.cpus, plan.host_cpu) == ((7, 5, 3, 1, 6, 4, 2), 0)

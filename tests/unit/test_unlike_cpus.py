@@ -170,12 +170,13 @@ def test_the_chart_each_cpu_has_the_cpus_side_by_side_in_the_order_of_their_cach
     topology = Topology(last_caches=("0,2,4", "1,3,5"), packages=("0-5",))
     placed = with_index(planted, machine=replace(planted.index.machine, topology=topology))
     (chart,) = (chart for chart in charts(placed) if chart.name == "each-cpu")
-    points = {str(one["cpu"]): one for one in chart.drawing.data}
+    points = {f"CPU {one['cpu']}": one for one in chart.drawing.data}
     assert [name for name, _ in sorted(points.items(), key=lambda item: item[1]["x"])] == [
         f"CPU {cpu}" for cpu in (0, 2, 4, 1, 3, 5)
     ]
     assert points["CPU 4"]["y"] == pytest.approx(3.45 / 2.1, rel=0.02) and points["CPU 1"]["y"] < 1.01
     assert points["CPU 2"]["band"] != points["CPU 1"]["band"] and "CPU 4" in chart.caption
+    assert [one["label"] for one in chart.drawing.data if one["label"]] == ["CPU 4"]
 
 
 def test_a_slow_cpu_drains_and_rows_of_the_sweep_need_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def _contended(costs: Costs, beside: str, topology: Topology | None, compared: i
     wide, clock = costs.get((WIDTH, beside)), costs.get((CLOCK, beside))
     if wide is None or clock is None or wide.cpus != clock.cpus or not len(clock.logs):
         return
-    cycles = EachCpu(wide.cpus, wide.logs - _usual(clock.logs))
+    cycles = EachCpu(wide.cpus, wide.logs - usual_costs(clock.logs))
     narrow = {one.where for one in _slow(wide, topology, (WIDTH, beside), compared) if len(one.cpus) == 1}
     yield from (one for one in _slow(cycles, topology, (WIDTH, beside), compared) if one.where in narrow)
 
@@ -162,7 +162,7 @@ def _centred(logs: Array) -> Array:
     return np.asarray(logs - np.median(logs, axis=1)[:, None])
 
 
-def _usual(logs: Array) -> Array:
+def usual_costs(logs: Array) -> Array:
     """Of each column, in the usual visit."""
     return np.asarray(np.median(_centred(logs), axis=0) + np.median(np.median(logs, axis=1)))
 
@@ -187,7 +187,7 @@ def _spread(others: Array, error: float) -> tuple[float, float]:
 
 
 def _named(where: str, cpus: Sequence[int], logs: Array, place: int, point: tuple[str, str]) -> UnlikeCpus:
-    usual = _usual(logs)
+    usual = usual_costs(logs)
     others = np.delete(usual, place)
     low, middle, high = (float(np.quantile(others, share)) for share in (_ENDS[0], 0.5, _ENDS[1]))
     own = float(usual[place])

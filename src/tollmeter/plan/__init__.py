@@ -108,14 +108,20 @@ class Plan(Record, frozen=True):
     def costs(self) -> Costs:
         return Costs(self.probes)
 
+    @property
+    def spare_cpu(self) -> int | None:
+        """The host's, for visits about all CPUs: its process sleeps while a visit is timed. None where CPUs were asked
+        for, which have none to stand in for them."""
+        return self.host_cpu if self.also else None
+
     def placements(self, point: Point, seen: int = 0) -> list[tuple[int, ...]]:
         """The CPUs of a point's visits in a round: one visit, or one a pair of CPUs. seen: its visits so far."""
-        placing = _placing(self.cpus, self.topology, self.seed, self.host_cpu)
+        placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.placements(point, self.probes[point.probe], seen)
 
     def pairs(self, point: Point) -> int:
         """How many pairs of CPUs a point of a matrix is about; 0 of all other points."""
-        placing = _placing(self.cpus, self.topology, self.seed, self.host_cpu)
+        placing = _placing(self.cpus, self.topology, self.seed, self.spare_cpu)
         return placing.pairs(point, self.probes[point.probe])
 
     def visits_of_pairs(self, point: Point) -> int:

@@ -139,8 +139,7 @@ def layout_of(probe: Probe) -> Literal["one", "all", "pairs", "node"]:
 
 
 def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
-    """Whether the point is about every CPU, or about a number of them that includes the host's: the host process sleeps
-    while a visit is timed."""
+    """Whether the point is about every CPU, or about a number of them that includes the host's."""
     if is_of_each(probe):
         return True
     scaled = {parameter.name for parameter in probe.parameters if parameter.stop_scale == "cpus"}
@@ -150,8 +149,8 @@ def _wants_all(point: Point, probe: Probe, cpus: Sequence[int]) -> bool:
 class Placing:
     """Of one plan: the CPUs of a point's visits. Made once, since 128 CPUs have 8,128 pairs."""
 
-    def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, host_cpu: int | None) -> None:
-        self._cpus, self._topology, self._seed, self._host_cpu = cpus, topology, seed, host_cpu
+    def __init__(self, cpus: tuple[int, ...], topology: Topology | None, seed: int, spare_cpu: int | None) -> None:
+        self._cpus, self._topology, self._seed, self._spare_cpu = cpus, topology, seed, spare_cpu
         self._related = relations(topology) if topology else None
         kinds = other_kinds(topology, cpus[0]) if cpus else {}
         self._of_kinds = {target: numbers(kind.cpus) for target, kind in kinds.items()}
@@ -173,7 +172,7 @@ class Placing:
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
-        more = () if self._host_cpu is None or self._host_cpu in cpus else (self._host_cpu,)
+        more = () if self._spare_cpu is None or self._spare_cpu in cpus else (self._spare_cpu,)
         return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
 
     def pairs(self, point: Point, probe: Probe) -> int:

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from tollmeter.inference.core_kinds import is_loaded
-from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus
+from tollmeter.judgement.unlike_cpus import costs_of_loops, unlike_cpus, usual_costs
 from tollmeter.model import Point, Row, Topology
-from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers
+from tollmeter.model.topology import RELATION, in_order, kind_name, kind_of, matrix_of, numbers, speed_ranks
 from tollmeter.numbers.cpu_pairs import pair_numbers
 from tollmeter.numbers.each_cpu import MEANS, EachCpu
 from tollmeter.numbers.readings import RATES
@@ -190,11 +190,12 @@ EACH_CPU = Subject(
 STEPS = {"clock": "clock: dependent additions", "width": "width: independent additions",
          "second_cache": "loads from the second cache", "memory": "loads from the node's memory",
          "copy": "copies of four lines"}  # fmt: skip
+LABEL_FROM = 1.03
 STATES = {"nothing": "others idle", "all": "all CPUs busy"}
 
 
 def each_cpu(bench: Bench) -> Iterator[Chart]:
-    """What a step takes on each CPU, of the median of all; CPUs in the order of package, cache and core."""
+    """What a step takes on each CPU, of the median of its kind; CPUs in the order of package, cache and core."""
     rows = bench.own(bench.meaning(*EACH_CPU.means))
     outcomes = [outcome for row in rows for outcome in outcomes_of(bench.results, row)]
     costs = {point: each for point, each in costs_of_loops(outcomes).items() if len(each.logs)}
@@ -202,10 +203,14 @@ def each_cpu(bench: Bench) -> Iterator[Chart]:
     ordered = in_order(topology, {cpu for each in costs.values() for cpu in each.cpus})
     place = {cpu: number for number, cpu in enumerate(ordered)}
     groups = _groups(topology, ordered)
-    data = [one for (loop, beside), each in costs.items() for one in _each_datum(loop, beside, each, place, groups)]
-    if len(ordered) < 2 or not data:
+    if len(ordered) < 2:
         return
     slow, contended = unlike_cpus(costs, topology)
+    labels = {one.cpus[0]: one.where for one in (*slow, *contended) if len(one.cpus) == 1}
+    data = [
+        {**one, "x": place[one["cpu"]], "label": labels.get(one["cpu"], "") if one["y"] > LABEL_FROM else ""}
+        for (loop, beside), each in costs.items() for one in _each_datum(loop, beside, each, topology, groups)
+    ]  # fmt: skip
     named = ", ".join(one.where for one in (*slow, *contended))
     yield EACH_CPU.chart(_each_drawing(data), rows, f"{named} differ from the others." if named else "")
 
@@ -225,17 +230,17 @@ def _groups(topology: Topology, ordered: Sequence[int]) -> dict[int, tuple[str, 
 
 
 def _each_datum(
-    loop: str, beside: str, each: EachCpu, place: Mapping[int, int], groups: Mapping[int, tuple[str, int]]
+    loop: str, beside: str, each: EachCpu, topology: Topology, groups: Mapping[int, tuple[str, int]]
 ) -> Iterator[Datum]:
-    middles = np.median(each.logs, axis=1)
-    logs = np.median(each.logs - middles[:, None], axis=0) + np.median(middles)
-    middle = float(np.median(middles))
-    for cpu, value in zip(each.cpus, logs.tolist(), strict=True):
+    usual, ranks = usual_costs(each.logs), speed_ranks(topology)
+    kinds = np.array([ranks.get(cpu, 0) for cpu in each.cpus])
+    middles = {kind: float(np.median(usual[kinds == kind])) for kind in kinds.tolist()}
+    for cpu, kind, value in zip(each.cpus, kinds.tolist(), usual.tolist(), strict=True):
         words, turn = groups[cpu]
         yield {
-            "panel": STEPS.get(loop, loop), "series": STATES.get(beside, beside), "x": place[cpu],
-            "y": round(float(np.exp(value - middle)), 4), "value": str(quantity(float(np.exp(value)), "ns")),
-            "cpu": f"CPU {cpu}", "where": words, "band": turn % 2,
+            "panel": STEPS.get(loop, loop), "series": STATES.get(beside, beside), "cpu": cpu, "where": words,
+            "y": round(float(np.exp(value - middles[kind])), 4), "value": str(quantity(float(np.exp(value)), "ns")),
+            "band": turn % 2,
         }  # fmt: skip
 
 
@@ -244,13 +249,14 @@ def _each_drawing(data: Sequence[Datum]) -> Spec:
     by, base = series_colour("series", order), alt.Chart(values(data))
     x = alt.X("x:Q", title="CPUs in the order of package, cache and core", axis=alt.Axis(grid=False, tickMinStep=1),
               scale=alt.Scale(zero=False, nice=False, padding=10))  # fmt: skip
-    y = alt.Y("y:Q", title="times the median", scale=alt.Scale(zero=False))
+    y = alt.Y("y:Q", title="times the median of its kind", scale=alt.Scale(zero=False))
     left, right = alt.X("left:Q", title=x["title"]), alt.X2("right:Q")
     bands = base.transform_filter("datum.band").transform_calculate(left="datum.x - 0.5", right="datum.x + 0.5")
     named = tips(("cpu", "CPU"), ("where", "of"), ("series", "while"), ("value", "a step"))
     layers = [
         bands.mark_rect(style="beside", opacity=0.1).encode(left, right),
         base.mark_point(style="dot").encode(x, y, by["color"], by["shape"], tooltip=named),
+        base.transform_filter("datum.label").mark_text(align="left", dx=7).encode(x, y, text="label:N"),
     ]
     return panelled(small(layers), ordered_by(data, "panel"))
 
