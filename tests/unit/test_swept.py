@@ -19,7 +19,7 @@ from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED
 from tollmeter.judgement.swept import SweptRun, best, drift, effects, not_resolved_from
 from tollmeter.library.sweeping import Knob, new_sweep, order_of
-from tollmeter.model import Index, Row
+from tollmeter.model import Index, Row, StateName
 from tollmeter.report.swept import SweptValues, answer, as_json, blocks, swept_values
 from tollmeter.report.swept_page import render
 from tollmeter.store.sweeps import SweepStep
@@ -124,6 +124,23 @@ def test_the_cost_of_several_rows_is_their_geometric_mean() -> None:
     (effect,) = effects([SweptRun("a", first), SweptRun("b", other), SweptRun("a", first)])
     assert effect.cost and effect.cost.value == pytest.approx(0.8, rel=0.05)
     assert (effect.faster, effect.slower, effect.verdict) == (1, 1, "better")
+
+
+def test_the_cost_is_of_times_in_like_states_of_the_core_where_there_are_some() -> None:
+    """A contended run beside an uncontended one is no effect of a knob; what is left without times is no substitute."""
+    chance = random.Random(3)
+
+    def index(cost: float, state: StateName, *, alike: bool) -> Index:
+        unlike, time = (measured(cost, chance, name=f"any.{name}") for name in ("unlike", "time"))
+        memory = measured(100.0, chance, unit="B", name="any.memory")
+        states = (state, "whole" if alike else state, "whole")
+        rows = zip((unlike, time, memory), states, strict=True)
+        return _index(*(msgspec.structs.replace(row, state=own) for row, own in rows))
+
+    for alike, verdict in ((True, "better"), (False, "cannot tell")):
+        first, other = index(100, "whole", alike=alike), index(50, "shared", alike=alike)
+        (effect,) = effects([SweptRun("a", first), SweptRun("b", other), SweptRun("a", first)])
+        assert effect.cost and effect.cost.value == pytest.approx(0.5, rel=0.05) and effect.verdict == verdict
 
 
 def test_what_is_not_resolved_from_the_best_is_named() -> None:

@@ -114,9 +114,11 @@ def _restored(reboots: Path | None) -> int:
 def _swept(knob: Knob, values: Sequence[str], options: Options, reboots: Path | None) -> int:
     from tollmeter.conduct import Stopping
     from tollmeter.library import places
-    from tollmeter.library.sweeping import conducted, new_sweep, over_restarts
-    from tollmeter.store.sweeps import NAME, load, save
+    from tollmeter.library.sweeping import conducted, new_sweep, over_restarts, restore_killed
+    from tollmeter.store.sweeps import NAME, load, save, sweep_lock
 
+    with sweep_lock() as lock:
+        restore_killed(lock)
     begun = load(reboots) if reboots else None
     folder = Path(begun.folder) if begun else (options.out or places.new_folder("sweep")).absolute()
     seed = begun.seed if begun else secrets.randbelow(1_000_000) if options.seed is None else options.seed

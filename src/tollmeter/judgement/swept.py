@@ -77,8 +77,8 @@ def cost_of(changes: Sequence[Change]) -> Estimate | None:
     """Geometric mean of cost ratios: of times and rates, or of what there is without these; of rows in like states of
     the core, where there are some."""
     judged = [change for change in changes if change.new.better != "neither"]
-    judged = [change for change in judged if _is_like(change)] or judged
-    chosen = [change for change in judged if is_time(change.new.unit)] or judged
+    judged = [change for change in judged if is_time(change.new.unit)] or judged
+    chosen = [change for change in judged if _is_like(change)] or judged
     if not chosen:
         return None
     ends = [_log_costs(change) for change in chosen]
