@@ -89,7 +89,7 @@ def answer(swept: SweptValues) -> str:
         f"the best value that verified is {chosen.value}: its cost is {percent(1 - chosen.cost.value)} "
         f"({percent(low)} to {percent(high)}) below that at {sweep.first}"
     )
-    slower = f"; {count(chosen.slower, 'row')} of it {'is' if chosen.slower == 1 else 'are'} slower" * bool(
+    slower = f"; {count(chosen.slower, 'row')} of it {'is' if chosen.slower == 1 else 'are'} worse" * bool(
         chosen.slower
     )
     alike = not_resolved_from(chosen, swept.effects)
@@ -132,7 +132,7 @@ def _value_table(swept: SweptValues) -> Table:
         lines.append(Line(tuple(cells), _why_inconclusive(effect)))
     columns = [
         Column(sweep.variable), Column("verified"), Column(f"cost over {sweep.first}", True), Column("verdict"),
-        Column("faster", True, spare=2), Column("slower", True, spare=1),
+        Column("rows better", True, spare=2), Column("worse", True, spare=1),
         Column(f"{quantity(scale[0], 'ratio')} to {quantity(scale[1], 'ratio')}"),
     ]  # fmt: skip
     return Table(columns, lines)
