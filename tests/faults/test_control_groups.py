@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from conditions import sound, surrounded
+from tollmeter.conduct import Watch
+from tollmeter.findings import all_findings
+
 GROUPS = Path("/sys/fs/cgroup")
 LIMIT_BYTES = 256 << 20
 LIMITS = ((GROUPS, "memory.max"), (GROUPS / "memory", "memory.limit_in_bytes"))
@@ -154,6 +158,14 @@ def test_no_probe_of_the_default_suite_swaps(group: Path, root: Path, tmp_path: 
     assert swapped_pages() - before < idle
     run_in([group], ["python3", "-c", "len(bytes(b'1') * (280 << 20))"])
     assert swapped_pages() - before > idle
+
+
+@pytest.mark.usefixtures("swap")
+def test_real_swapping_is_found(group: Path) -> None:
+    watch = Watch([0])
+    run_in([group], ["python3", "-c", "len(bytes(b'1') * (280 << 20))"])
+    results = surrounded(paging=watch.seen().paging)(sound(1))
+    assert "machine.memory_is_short" in {finding.name for finding in all_findings(results)}
 
 
 def test_a_buffer_beyond_the_limit_of_an_outer_group_names_it(group: Path, root: Path, tmp_path: Path) -> None:
