@@ -153,7 +153,6 @@ static void put_debugging(void) {
                                          {"lock statistics", "/proc/lock_stat"},
                                          {"page owners", "/sys/kernel/debug/page_owner"},
                                          {"kmemleak", "/sys/kernel/debug/kmemleak"},
-                                         {"KASAN", "/sys/module/kasan"},
                                          {"KCSAN", "/sys/module/kcsan"}};
   char moved[TOLL_FOLDER_BYTES], words[128] = "";
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
