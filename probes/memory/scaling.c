@@ -13,11 +13,12 @@
  * reported the same.
  */
 #include "copy_kernels.h"
+#include "mixed_traffic.h"
 #include "read_kernels.h"
 #include "update_kernels.h"
 #include "write_kernels.h"
 
-enum { READ, WRITE, COPY, UPDATE };
+enum { READ, WRITE, COPY, UPDATE, MIX_3_1, MIX_2_1, WRITE_NT };
 
 struct instance {
   struct span *pieces; /* side by side; each counts its own passes */
@@ -29,6 +30,7 @@ struct instance {
 
 struct scaling {
   const struct kernel *kernel;
+  struct kernel mix; /* of a mix, which depends on the length of a line */
   unsigned operation;
   size_t bytes, piece_bytes, pieces; /* of one instance */
   uint64_t passes;                   /* over a piece, in one iteration */
@@ -37,8 +39,55 @@ struct scaling {
 
 #define WIDEST(kernels) kernel_widest(kernels, sizeof kernels / sizeof kernels[0])
 
-static const struct kernel *kernel_of(unsigned operation) {
-  switch (operation) {
+/* Of a mix: one line in three, or two, is changed, by one in its first word. The system is asked for its length once. */
+static size_t line;
+
+TOLL_NOINLINE static void mix_3_1(struct span *span, uint64_t passes) {
+  const size_t stride = line;
+  for (; passes; passes--) {
+    unsigned long sum = 0;
+    for (char *at = span->target, *end = at + span->bytes; at < end; at += BURST * stride)
+      sum += traffic_burst(at, stride, THREE_TO_ONE, 0);
+    span->sum += sum;
+  }
+}
+
+TOLL_NOINLINE static void mix_2_1(struct span *span, uint64_t passes) {
+  const size_t stride = line;
+  for (; passes; passes--) {
+    unsigned long sum = 0;
+    for (char *at = span->target, *end = at + span->bytes; at < end; at += BURST * stride)
+      sum += traffic_burst(at, stride, TWO_TO_ONE, 0);
+    span->sum += sum;
+  }
+}
+
+static bool is_mix(unsigned operation) {
+  return operation == MIX_3_1 || operation == MIX_2_1;
+}
+
+static const struct kernel *mixed(struct scaling *s) {
+  const unsigned one_in = s->operation == MIX_3_1 ? 3 : 2;
+  line = toll_line_bytes();
+  s->mix = (struct kernel){
+      .name = "mix", .run = s->operation == MIX_3_1 ? mix_3_1 : mix_2_1, .lane = sizeof(word), .step = one_in * line};
+  return &s->mix;
+}
+
+/* NULL: there is no such store here. */
+static const struct kernel *non_temporal(void) {
+  static const char *const names[] = {"avx512_nt", "avx2_nt", "sse2_nt", "neon_nt"};
+  for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+    for (size_t k = 0; k < sizeof write_kernels / sizeof write_kernels[0]; k++)
+      if (strcmp(write_kernels[k].name, names[n]) == 0 && kernel_is_ready(&write_kernels[k])) return &write_kernels[k];
+  return NULL;
+}
+
+static const struct kernel *kernel_of(struct scaling *s) {
+  switch (s->operation) {
+    case MIX_3_1:
+    case MIX_2_1: return mixed(s);
+    case WRITE_NT: return non_temporal();
     case READ: return WIDEST(read_kernels);
     case WRITE: return WIDEST(write_kernels);
     case COPY: return WIDEST(copy_kernels);
@@ -56,6 +105,7 @@ static void cut(struct scaling *s, size_t bytes) {
   const size_t piece = (size_t)1 << 20;
   s->pieces = bytes < piece ? 1 : bytes / piece;
   s->piece_bytes = whole_lines(bytes / s->pieces);
+  if (is_mix(s->operation)) s->piece_bytes -= s->piece_bytes % (BURST * line);
   s->bytes = s->pieces * s->piece_bytes;
   s->passes = s->piece_bytes < piece ? piece / s->piece_bytes : 1;
 }
@@ -75,11 +125,12 @@ static enum toll_status prepare(struct toll_run *r) {
                      r->cpu_count);
   if (count < 1) return toll_fail(r, "instances are 1 or more");
   s->operation = toll_choice(r, "operation");
-  s->kernel = kernel_of(s->operation);
+  s->kernel = kernel_of(s);
+  if (!s->kernel) return toll_skip(r, "there is no non-temporal store here");
   size_t bytes;
   if (asked(r, "size", &bytes) != TOLL_OK) return toll_refused(r);
   bytes = whole_lines(bytes / (s->operation == COPY ? 2 : 1));
-  if (!bytes) return toll_fail(r, "the size holds no line");
+  if (bytes < (is_mix(s->operation) ? BURST * line : 1)) return toll_fail(r, "the size holds no line");
   cut(s, bytes);
   s->instances = toll_buffer(r, (struct toll_buffer_request){.bytes = count * sizeof *s->instances});
   if (!s->instances) return toll_refused(r);
@@ -116,6 +167,7 @@ static enum toll_status check_one(struct toll_run *r, const struct scaling *s, c
     case READ: return read_check(r, s->kernel, span);
     case WRITE: return write_check(r, s->kernel, span);
     case COPY: return copy_check(r, s->kernel, span);
+    case WRITE_NT: return write_check(r, s->kernel, span);
     default: return update_check(r, s->kernel, span);
   }
 }
@@ -138,14 +190,14 @@ static enum toll_status check(struct toll_run *r) {
 
 static void work(const struct toll_run *r, struct toll_work *work) {
   const struct scaling *s = r->state;
-  static const double trips[] = {1, 2, 3, 2};
-  work->bytes = (double)s->piece_bytes * (double)s->passes;
+  static const double trips[] = {1, 2, 3, 2, 1, 1, 1}, lines[] = {1, 1, 1, 1, 4.0 / 3, 3.0 / 2, 1};
+  work->bytes = (double)s->piece_bytes * (double)s->passes * lines[s->operation];
   work->bus_bytes = work->bytes * trips[s->operation];
 }
 
 static const struct toll_role roles[] = {
     {.name = "instance", .body = go_through, .worker = TOLL_THREAD, .pace = TOLL_BACKGROUND, .count = companions}, {0}};
-static const char *const operations[] = {"read", "write", "copy", "update", NULL};
+static const char *const operations[] = {"read", "write", "copy", "update", "3:1", "2:1", "write_nt", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "instances",
      .kind = TOLL_COUNT,
@@ -162,7 +214,10 @@ static const struct toll_parameter parameters[] = {
      .to_scale = TOLL_TIMES_LAST_CACHE,
      .per_octave = 1,
      .typical = "16384"},
-    {.name = "operation", .kind = TOLL_CHOICE, .summary = "what each instance does", .choices = operations},
+    {.name = "operation",
+     .kind = TOLL_CHOICE,
+     .summary = "what each instance does; 3:1 and 2:1: lines read to lines written, both counted",
+     .choices = operations},
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "together",

@@ -151,6 +151,12 @@ static const struct toll_role roles[]""",
     ("memory/each_cpu.c", "i < COPY_WORDS; i++) to[i]", "i < COPY_WORDS - 1; i++) to[i]", {"loop": "copy"}),
     ("memory/each_cpu.c", "r->iterations * NEAR_LOADS)", "r->iterations)", {"loop": "second_cache"}),
     ("memory/numa_bandwidth.c", "++part->bursts", "(part->bursts += 2)", {"size": 4 << 20}),
+    (
+        "memory/scaling.c",
+        "traffic_burst(at, stride, TWO_TO_ONE, 0)",
+        "traffic_burst(at, stride, ONE_TO_ONE, 0)",
+        {"operation": "2:1", "size": 1 << 20},
+    ),
     ("memory/clock_of_cpus.c", "chain_add(chain, r->iterations);", "chain_add(chain, r->iterations / 2);", {}),
     (
         "kernel/timer.c",

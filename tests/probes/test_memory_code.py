@@ -118,3 +118,18 @@ def test_stream_has_a_loop_of_each_width(abi: str, kernel: str) -> None:
             stored = stores(longest(abi, "stream", f"{kernel}_{name}{past}"))
             assert len(stored) == 4
             assert all(register in i.operands and ("movnt" in i.mnemonic) == hint for i in stored)
+
+
+@pytest.mark.parametrize(("mix", "changed"), [("mix_3_1", 4), ("mix_2_1", 6)])
+def test_a_mix_touches_twelve_lines_and_writes_its_share(own_abi_name: str, mix: str, changed: int) -> None:
+    """Without a division or a branch for a line, which take as long as a load from a cache."""
+    turn = longest(own_abi_name, "scaling", mix)
+    on_lines = [i for i in turn if i not in on_stack(turn)]
+    assert len(loads(on_lines)) == 12 and len(stores(on_lines)) == changed
+    assert not any("div" in i.mnemonic for i in turn)
+    assert sum(i.mnemonic.startswith("j") for i in turn) == 1
+
+
+def test_non_temporal_traffic_is_of_non_temporal_stores(own_abi_name: str) -> None:
+    used = {i.mnemonic for i in instructions(executable(own_abi_name, "memory.numa_bandwidth"), "move_lines")}
+    assert {"movnti", "sfence"} <= used
