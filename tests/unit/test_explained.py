@@ -19,7 +19,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run
 from tollmeter.library.explaining import explained_probe, explained_rows
 from tollmeter.model import Failure
-from tollmeter.report.explained import probe_blocks
+from tollmeter.report.explained import probe_blocks, row_blocks
 from tollmeter.report.strips import SCALE, interval
 from tollmeter.report.tables import Listing
 from tollmeter.toolchain.build import probe_names
@@ -71,6 +71,16 @@ def test_the_visits_that_are_shown_make_the_number(tmp_path: Path) -> None:
         assert exp(hodges_lehmann(np.log(values))) == pytest.approx(of.row.median, rel=1e-4)
         assert sum(visit.used for visit in of.visits) == of.row.samples
         assert of.aside.total() == of.row.set_aside == sum(visit.discarded for visit in of.visits)
+
+
+def test_visits_that_were_not_seen_in_the_state_of_the_row_are_not_counted(run: Path) -> None:
+    results = open_run(run)
+    row = next(row for row in results.index.rows if row.status == "ok" and row.visits > 1)
+    (explained,) = explained_rows(results, [row])
+    first, *others = explained.visits
+    told = " ".join(map(str, row_blocks(explained._replace(visits=(first._replace(value=None), *others)))))
+    assert f"{row.visits - 1} of {row.visits} visits, those seen" in told
+    assert "those seen" not in " ".join(map(str, row_blocks(explained)))
 
 
 def test_a_row_without_a_number_has_its_reason(run: Path) -> None:

@@ -193,7 +193,9 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
     if row.status == "ok" and row.visits:
         made = "the Hodges-Lehmann median of" if row.clock != "instructions" else "the median of"
         layouts = f" in {count(row.layouts, 'memory layout')}" if row.layouts else ""
-        yield f"The number is {made} {count(row.visits, 'visit')}{layouts}."
+        seen = sum(visit.value is not None for visit in explained.visits)
+        some = f"{seen} of {count(row.visits, 'visit')}, those seen often enough in this state of the core"
+        yield f"The number is {made} {some if seen < row.visits else count(row.visits, 'visit')}{layouts}."
     if row.error is not None:
         own = f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
         runs = f" and of what runs of this machine differ by ({percent(row.runs_sd)})" if row.runs_sd else ""
