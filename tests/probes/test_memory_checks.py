@@ -34,7 +34,7 @@ PLANTED = ("1", "2", "16", "32", "64", "half", "double")
 
 # A file and what is broken in it.
 LINES = (
-    ("clock.c", "turns = r->iterations / TURN; turns;", "turns = r->iterations / TURN; turns > 1;"),
+    ("chain.h", "turns = additions / TURN; turns;", "turns = additions / TURN; turns > 1;"),
     ("../runtime/walk.h", '#include "asked.h"\n', '#include "asked.h"\n' + PLANT),
     ("../runtime/walk.h", "cursor->at = walk_follow(cursor->at, loads);",
      "for (uint64_t left = planted(loads); left; left--) cursor->at = (void **)*cursor->at;"),
@@ -68,7 +68,7 @@ LINES = (
     ("transfer.c", "i < lines; i++) atomic_store", "i + 1 < lines; i++) atomic_store"),
     ("page_walk.c", "left = loads; left;", "left = loads; left > 1;"),
     ("line_sharing.c", "for (; times; times--)", "for (; times > 1; times--)"),
-    ("loaded_latency.c", "*at += 1;", "*at += 2;"),
+    ("mixed_traffic.h", "*at = value + 1;", "*at = value + 2;"),
 )  # fmt: skip
 
 # Where each of them shows. A broken header breaks every probe that has it.

@@ -101,7 +101,7 @@ def test_the_model_loads_what_does_not_fit_or_was_flushed(
     (tmp_path / "page").write_bytes(bytes(mmap.PAGESIZE))
     plugin = f"{root}/build/emulator/misses.so,gate={tmp_path}/page,report={tmp_path}/told,bytes=16384,line=32,ways=64"
     subprocess.run(
-        [emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=LONG_S
+        [*emulator, "-plugin", plugin, tmp_path / "walk", tmp_path / "page", *words], check=True, timeout=LONG_S
     )
     assert least <= int((tmp_path / "told").read_text().split()[1]) <= most
 
