@@ -173,7 +173,7 @@ static void tell(unsigned worker, enum turn turn) {
   toll_futex_wake(&crew->members[worker].turn, 1);
 }
 
-/* The next one is told last: from then on this worker does nothing beside it. */
+/* The next worker is started last: from then on this one does nothing. */
 static void pass_turn(unsigned worker) {
   const unsigned next = next_in_turn(worker);
   unsigned later = next;

@@ -20,7 +20,7 @@ def notify(sentence: str) -> None:
 
 @contextlib.contextmanager
 def once_each() -> Iterator[None]:
-    """While entered, a sentence that was told is not told again: several runs of one plan say the same of it."""
+    """While entered, each sentence is passed on once: several runs of one plan repeat theirs."""
     told, before = set[str](), [*_listeners]
 
     def tell(sentence: str) -> None:

@@ -85,7 +85,7 @@ def test_a_value_whose_returns_disagree_is_inconclusive() -> None:
     runs = [SweptRun(value, _index(measured(cost, chance))) for value, cost in (("1", 100), ("2", 130), ("1", 130))]
     (effect,) = effects(runs)
     assert effect.verdict == "cannot tell"
-    assert effect.changes[0].verdict == "cannot tell" and effect.changes[0].reason == "the returns beside it disagree"
+    assert (effect.changes[0].verdict, effect.changes[0].reason) == ("cannot tell", "the neighbouring returns disagree")
 
 
 def test_a_value_that_could_not_be_measured_has_no_effect_and_its_neighbours_have_theirs() -> None:

@@ -101,7 +101,7 @@ def core_is_shared(results: Results) -> Iterator[FindingText]:
 
 
 def _may_have_sibling(machine: Machine) -> bool:
-    """A guest of these is not told that its CPUs are threads of a core."""
+    """On these architectures a guest does not see that its CPUs are threads of a core."""
     is_hidden = machine.hypervisor is not None and machine.architecture.startswith(("x86", "i", "ppc", "s390"))
     return is_hidden or bool(machine.cores)
 

@@ -132,7 +132,7 @@ def _merged(views: Sequence[Change]) -> Change:
     return msgspec.structs.replace(
         like[0], ratio=ratio, adjusted=max(view.adjusted for view in views),
         verdict=views[0].verdict if agree else "cannot tell",
-        reason=reason or (None if agree else "the returns beside it disagree"),
+        reason=reason or (None if agree else "the neighbouring returns disagree"),
     )  # fmt: skip
 
 

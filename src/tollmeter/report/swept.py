@@ -67,7 +67,7 @@ def blocks(swept: SweptValues) -> Iterator[str | Table]:
     if swept.drift is not None:
         yield (
             f"The returns to {sweep.first} {_drifted(swept.drift)} from the first to the last; each value is compared "
-            "with the returns beside it."
+            "with the neighbouring returns."
         )
     yield from failures(swept)
     measured = [str(Path(sweep.folder) / step.run) for step, _ in swept.steps if step.run]
@@ -147,7 +147,7 @@ def _why_inconclusive(effect: ValueEffect | None) -> str:
 
 
 def _compared(swept: SweptValues) -> Compared | None:
-    """As of several runs that are compared with the first one, by what the returns beside them say."""
+    """As of several runs that are compared with the first one, by what their neighbouring returns say."""
     by_value = {step.value: results for step, results in reversed(swept.steps) if results is not None}
     first = by_value.get(swept.sweep.first)
     if first is None or not swept.effects:
