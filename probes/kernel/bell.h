@@ -67,6 +67,17 @@ static unsigned bell_other_cpu(const struct toll_run *r, unsigned worker) {
   return worker;
 }
 
+static const uint64_t bell_idles[] = {50, 1000, 10000, TOLL_END};
+#define BELL_PARAMETERS                                                \
+  {.name = "idle",                                                     \
+   .kind = TOLL_COUNT,                                                 \
+   .summary = "microseconds that the other CPU has had nothing to do", \
+   .values = bell_idles,                                               \
+   .typical = "1000"},                                                 \
+  {                                                                    \
+    0                                                                  \
+  }
+
 #define BELL_ROLES                \
   {.name = "sleeper",             \
    .body = bell_sleep_and_answer, \

@@ -55,13 +55,7 @@ static void ring(struct toll_run *r) {
 }
 
 static const struct toll_role roles[] = {BELL_ROLES};
-static const uint64_t idles[] = {50, 1000, 10000, TOLL_END};
-static const struct toll_parameter parameters[] = {{.name = "idle",
-                                                    .kind = TOLL_COUNT,
-                                                    .summary = "microseconds that the other CPU has had nothing to do",
-                                                    .values = idles,
-                                                    .typical = "1000"},
-                                                   {0}};
+static const struct toll_parameter parameters[] = {BELL_PARAMETERS};
 static const struct toll_metric metrics[] = {
     {.name = "wake",
      .unit = "ns",

@@ -86,7 +86,7 @@ def huge_pages_would_gain(results: Results) -> Iterator[FindingText]:
 
 
 def _saved_by_huge_pages(results: Results) -> Iterator[tuple[Row, Row, float]]:
-    """At most one: a load on small pages, the row beside it, and the share that huge ones save. A walk that was made on
+    """At most one: a load on small pages, the row of huge ones, and the share that these save. A walk that was made on
     both kinds of page in each sample says it best."""
     gain = max(own_rows(results, "gain-of-huge-pages"), key=lambda row: number(row, "size"), default=None)
     if gain is not None:

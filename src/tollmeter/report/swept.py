@@ -139,7 +139,7 @@ def _value_table(swept: SweptValues) -> Table:
 
 
 def _why_inconclusive(effect: ValueEffect | None) -> str:
-    """The commonest reason of its rows; an interval that is too wide is seen beside it."""
+    """The commonest reason of its rows. The table itself shows an interval that is too wide."""
     if effect is None or effect.verdict != "cannot tell":
         return ""
     reasons = Counter(change.reason for change in effect.changes if change.reason and change.verdict == "cannot tell")

@@ -24,7 +24,7 @@ _MOST_BYTES = 4 << 20
 T = TypeVar("T", bound=Record)
 _PROC = Path("/proc")
 _START = 19
-"""Field of /proc/PID/stat behind the name: when the process started (proc(5))."""
+"""Index of the field `starttime` of /proc/PID/stat among the fields that follow the name (proc(5))."""
 
 
 class SweepStep(Record, frozen=True):
