@@ -1,32 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The latency of memory over the traffic that goes on beside: one CPU chases pointers, those of all other cores make
- * traffic at a set pace. Idle memory answers in its latency; as the traffic nears what the memory can deliver, loads queue, and the
- * curve has a knee. (Intel's Memory Latency Checker made the measurement known; Esmaili-Dokht et al., A Mess of Memory
- * System Benchmarking, Simulation and Application Profiling, 2024, take a curve for each mix of reads and writes.)
+ * The latency of a node's memory over the traffic that goes on beside: one CPU of the node chases pointers, those of all
+ * its other cores make traffic at a set pace. Idle memory answers in its latency; as the traffic nears what the memory can
+ * deliver, loads queue, and the latency rises. (Intel's Memory Latency Checker made the measurement known;
+ * Esmaili-Dokht et al., A Mess of Memory System Benchmarking, Simulation and Application Profiling, 2024, take a curve for
+ * each mix of reads and writes.)
  *
  * Traffic goes in bursts of twelve lines (mixed_traffic.h). The pace is a chain of dependent
  * additions beside each burst, `delay` cycles long: a core overlaps the two, so a burst takes at least that long.
  */
 #include "mixed_traffic.h"
+#include "numa.h"
 #include "walk.h"
-
-struct traffic {
-  char *memory, *at, *end;
-  uint64_t bursts;
-  unsigned long seen;
-  bool touched;
-  char padding[128];
-};
 
 struct loaded {
   struct walk walk;
-  size_t line, bytes;
+  size_t line;
   uint64_t delay;
   enum traffic_mix mix;
-  unsigned makers;
-  struct traffic *traffic; /* by worker, as are the next */
-  unsigned *places;        /* of its CPU among those of the visit */
+  unsigned node, makers;
+  struct traffic_part *traffic; /* by worker, as are the next */
+  unsigned *places;             /* of its CPU among those of the visit */
 };
 
 static unsigned companions(const struct toll_run *r) {
@@ -37,6 +31,11 @@ static unsigned place_of(const struct toll_run *r, unsigned worker) {
   return ((const struct loaded *)r->state)->places[worker];
 }
 
+static bool may_make(const struct toll_run *r, const struct loaded *l, int cpu) {
+  const bool is_of_node = toll_node_count() < 2 || toll_node_has(l->node, cpu);
+  return is_of_node && !toll_share_core(r->cpus[0], cpu);
+}
+
 /* A maker on the other hardware thread of the measured core would take turns with the chase at its load ports and its
  * caches: what a load then takes longer is the core's, and not the memory's. */
 static enum toll_status choose_makers(struct toll_run *r, struct loaded *l) {
@@ -44,8 +43,19 @@ static enum toll_status choose_makers(struct toll_run *r, struct loaded *l) {
   l->places = toll_buffer(r, (struct toll_buffer_request){.bytes = r->cpu_count * sizeof *l->places});
   if (!l->traffic || !l->places) return toll_refused(r);
   for (unsigned i = 1; i < r->cpu_count; i++)
-    if (!toll_share_core(r->cpus[0], r->cpus[i])) l->places[++l->makers] = i;
-  if (!l->makers) return toll_skip(r, "needs a CPU of another core to make traffic, and this run may use none");
+    if (may_make(r, l, r->cpus[i])) l->places[++l->makers] = i;
+  if (!l->makers) return toll_skip(r, "needs a CPU of another core to make traffic, and this run may use none there");
+  return TOLL_OK;
+}
+
+/* The makers go through parts of one buffer, which is many times as large as all their last caches together. */
+static enum toll_status prepare_traffic(struct toll_run *r, struct loaded *l, size_t size) {
+  size = for_all_caches(r, size, r->cpu_count);
+  const size_t bytes = traffic_part_bytes(size, l->makers, l->line);
+  if (!bytes) return toll_fail(r, "the size holds no burst of %d lines a CPU", (int)BURST);
+  char *memory = numa_or_only_memory(r, l->node, l->node, size);
+  if (!memory) return toll_refused(r);
+  for (unsigned i = 0; i < l->makers; i++) traffic_give(&l->traffic[i + 1], memory + i * bytes, bytes, l->line);
   return TOLL_OK;
 }
 
@@ -55,16 +65,11 @@ static enum toll_status prepare(struct toll_run *r) {
   if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
   l->mix = (enum traffic_mix)toll_choice(r, "mix");
   l->delay = toll_number(r, "delay");
+  l->node = (unsigned)toll_number(r, "node");
   l->line = toll_line_bytes();
   if (!traffic_can_be(l->mix)) return toll_skip(r, "there is no non-temporal store here");
-  /* Half the size each: twice a maker's own last cache, where the size is four times that. However many such caches there are,
-   * none then holds what its makers go through, and the chase fills only the one of its own CPU. */
-  l->bytes = whole_huge_pages(size / 2);
-  if (choose_makers(r, l) != TOLL_OK) return toll_refused(r);
-  for (unsigned i = 1; i <= companions(r); i++)
-    if (!(l->traffic[i].memory = large_buffer(r, l->bytes, 0))) return toll_refused(r);
-  char *chased = large_buffer(r, size, 0);
-  if (!chased) return toll_refused(r);
+  char *chased = numa_or_only_memory(r, l->node, l->node, size); /* moves the chase to the node */
+  if (!chased || choose_makers(r, l) != TOLL_OK || prepare_traffic(r, l, size) != TOLL_OK) return toll_refused(r);
   return walk_lay(r, &l->walk, chased, size, l->line, TOLL_ORDER_RANDOM);
 }
 
@@ -82,36 +87,23 @@ static inline void wait_cycles(uint64_t cycles) {
 }
 
 static void make_traffic(struct toll_run *r) {
-  struct loaded *l = r->state;
-  struct traffic *t = &l->traffic[r->worker];
-  if (!t->touched) {
-    touch_here(t->memory, l->bytes);
-    t->at = t->memory;
-    t->end = t->memory + l->bytes - BURST * l->line;
-    t->touched = true;
-  }
+  const struct loaded *l = r->state;
+  struct traffic_part *part = &l->traffic[r->worker];
   for (uint64_t left = r->iterations; left; left--) {
-    t->seen += traffic_burst(t->at, l->line, l->mix, (unsigned long)t->bursts + 1);
-    t->at = t->at + BURST * l->line > t->end ? t->memory : t->at + BURST * l->line;
-    t->bursts++;
+    part->seen += traffic_burst(part->at, l->line, l->mix, (unsigned long)++part->bursts);
+    part->at += BURST * l->line;
+    if (part->at == part->end) part->at = part->start;
     wait_cycles(l->delay);
   }
-}
-
-/* What the makers changed must add up: one for each changed line of each burst. */
-static enum toll_status check_traffic(struct toll_run *r, const struct loaded *l, const struct traffic *t) {
-  if (!t->bursts) return toll_wrong(r, "a maker of traffic made none");
-  if (l->mix != NON_TEMPORAL && traffic_sum(t->memory, l->bytes, l->line) != t->bursts * traffic_changes(l->mix))
-    return toll_wrong(r, "the traffic did not change as many lines as it counts");
-  if (l->mix == NON_TEMPORAL && *(const word *)(const void *)t->memory == 0)
-    return toll_wrong(r, "the traffic did not write");
-  return TOLL_OK;
+#ifdef NT_DONE
+  if (is_non_temporal(l->mix)) NT_DONE();
+#endif
 }
 
 static enum toll_status check(struct toll_run *r) {
   struct loaded *l = r->state;
   for (unsigned i = 1; i < r->workers; i++)
-    if (check_traffic(r, l, &l->traffic[i]) != TOLL_OK) return toll_refused(r);
+    if (traffic_check(r, &l->traffic[i], l->line, l->mix) != TOLL_OK) return toll_refused(r);
   return walk_check(r, &l->walk, load);
 }
 
@@ -129,20 +121,27 @@ static const struct toll_role roles[] = {{.name = "traffic",
                                           .cpu = place_of,
                                           .background_iterations = 8},
                                          {0}};
-static const uint64_t delays[] = {0, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 2048, 4096, 16384, 65536, TOLL_END};
 static const struct toll_parameter parameters[] = {
+    {.name = "node",
+     .kind = TOLL_COUNT,
+     .summary = "memory node of the CPUs and of the memory",
+     .to_scale = TOLL_NODES_WITH_CPUS},
+    /* 64 cycles a burst: 12 bytes a cycle, more than a core gets from memory; 65536: 1 % of what one gets. */
     {.name = "delay",
      .kind = TOLL_COUNT,
      .summary = "cycles that a burst of 12 lines takes at least",
-     .values = delays},
+     .from = 64,
+     .to = 65536,
+     .per_octave = 8,
+     .refine = true},
     {.name = "mix",
      .kind = TOLL_CHOICE,
-     .summary = "lines read to lines written",
+     .summary = "lines read to lines written; nt: non-temporal writes alone",
      .choices = traffic_mixes,
      .typical = "1:0"},
     {.name = "size",
      .kind = TOLL_SIZE,
-     .summary = "bytes that the chase goes through; each other CPU goes through half of it",
+     .summary = "bytes that the chase goes through, and all makers of traffic together for each last cache",
      .from = 64 << 20,
      .to = 4,
      .to_scale = TOLL_TIMES_LAST_CACHE,
@@ -170,5 +169,5 @@ const struct toll_probe toll_probe = {
     .work = work,
     .roles = roles,
     .quantum = WALK_TURN,
-    .revision = 4,
+    .revision = 5,
 };

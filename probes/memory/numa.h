@@ -59,6 +59,17 @@ static inline char *numa_buffer(struct toll_run *r, unsigned node, unsigned home
   return toll_skip(r, "the memory came from nodes %d and %d in place of %u", first, last, home), NULL;
 }
 
+/* Likewise on a machine with one node, which is all of its memory and CPUs: there are no others to bind to. */
+static inline char *numa_or_only_memory(struct toll_run *r, unsigned node, unsigned home, size_t bytes) {
+  if (toll_node_count() > 1) {
+    if (!toll_node_exists(node) || !toll_node_exists(home))
+      return toll_skip(r, "this machine has no memory node %u", toll_node_exists(node) ? home : node), NULL;
+    return numa_buffer(r, node, home, bytes, TOLL_PAGES_LARGE);
+  }
+  if (node || home) return toll_skip(r, "this machine has one memory node, number 0"), NULL;
+  return large_buffer(r, bytes, 0);
+}
+
 /* The two nodes of the point; refused where the machine lacks one. */
 static inline enum toll_status numa_pair(struct toll_run *r, unsigned *node, unsigned *home) {
   *node = (unsigned)toll_number(r, "node");

@@ -15,17 +15,11 @@
 
 enum { BURSTS_A_TURN = 64 };
 
-struct part {
-  char *at, *start, *end; /* whole bursts */
-  uint64_t bursts, seen;
-  char padding[128]; /* neighbours in this array are written by other CPUs */
-};
-
 struct node_traffic {
   enum traffic_mix mix;
-  size_t line, part_bytes;
+  size_t line;
   unsigned node, cpus;
-  struct part *parts; /* by worker */
+  struct traffic_part *parts; /* by worker */
 };
 
 static bool is_of_node(const struct toll_run *r, int cpu) {
@@ -44,24 +38,6 @@ static unsigned others(const struct toll_run *r) {
   return ((const struct node_traffic *)r->state)->cpus - 1;
 }
 
-static char *take_memory(struct toll_run *r, size_t bytes) {
-  unsigned node, home;
-  if (toll_node_count() > 1)
-    return numa_pair(r, &node, &home) == TOLL_OK ? numa_buffer(r, node, home, bytes, TOLL_PAGES_LARGE) : NULL;
-  if (toll_number(r, "node") || toll_number(r, "home"))
-    return toll_skip(r, "this machine has one memory node, number 0"), NULL;
-  return large_buffer(r, bytes, 0);
-}
-
-static void give_parts(struct node_traffic *b, char *memory) {
-  for (unsigned i = 0; i < b->cpus; i++) {
-    struct part *part = &b->parts[i];
-    part->start = part->at = memory + i * b->part_bytes;
-    part->end = part->start + b->part_bytes;
-    for (char *at = part->start; at < part->end; at += b->line) *(word *)(void *)at = 1;
-  }
-}
-
 static enum toll_status prepare(struct toll_run *r) {
   struct node_traffic *b = r->state;
   size_t size;
@@ -74,18 +50,18 @@ static enum toll_status prepare(struct toll_run *r) {
   if (toll_choice(r, "cpus"))
     while (place_of(r, b->cpus) < r->cpu_count) b->cpus++;
   size = for_all_caches(r, size, b->cpus);
-  b->part_bytes = size / b->cpus / (BURST * b->line) * BURST * b->line;
-  if (!b->part_bytes) return toll_fail(r, "the size holds no burst of %d lines a CPU", (int)BURST);
-  char *memory = take_memory(r, size);
+  const size_t bytes = traffic_part_bytes(size, b->cpus, b->line);
+  if (!bytes) return toll_fail(r, "the size holds no burst of %d lines a CPU", (int)BURST);
+  char *memory = numa_or_only_memory(r, b->node, (unsigned)toll_number(r, "home"), size);
   b->parts = toll_buffer(r, (struct toll_buffer_request){.bytes = b->cpus * sizeof *b->parts});
   if (!memory || !b->parts) return toll_refused(r);
-  give_parts(b, memory);
+  for (unsigned i = 0; i < b->cpus; i++) traffic_give(&b->parts[i], memory + i * bytes, bytes, b->line);
   return TOLL_OK;
 }
 
 static void move_lines(struct toll_run *r) {
   const struct node_traffic *b = r->state;
-  struct part *part = &b->parts[r->worker];
+  struct traffic_part *part = &b->parts[r->worker];
   char *at = part->at;
   uint64_t seen = 0;
   for (uint64_t left = r->iterations; left; left--) {
@@ -96,30 +72,14 @@ static void move_lines(struct toll_run *r) {
   part->at = at;
   part->seen += seen;
 #ifdef NT_DONE
-  if (b->mix == NON_TEMPORAL) NT_DONE();
+  if (is_non_temporal(b->mix)) NT_DONE();
 #endif
-}
-
-static enum toll_status check_part(struct toll_run *r, const struct node_traffic *b, const struct part *part) {
-  const uint64_t changes = traffic_changes(b->mix), bursts = part->bursts;
-  const char *last = part->at == part->start ? part->end : part->at;
-  if (!bursts) return toll_wrong(r, "a CPU moved no line");
-  if (b->mix == NON_TEMPORAL) {
-    for (const char *at = last - BURST * b->line; at < last; at += sizeof(word))
-      if (*(const word *)(const void *)at != (unsigned long)bursts)
-        return toll_wrong(r, "a word of the last burst was not written");
-    return TOLL_OK;
-  }
-  if (!changes && part->seen != bursts * BURST) return toll_wrong(r, "a CPU did not read each of its lines");
-  if (traffic_sum(part->start, b->part_bytes, b->line) != b->part_bytes / b->line + bursts * changes)
-    return toll_wrong(r, "other lines were changed than the mix has");
-  return TOLL_OK;
 }
 
 static enum toll_status check(struct toll_run *r) {
   const struct node_traffic *b = r->state;
   for (unsigned i = 0; i < r->workers; i++)
-    if (check_part(r, b, &b->parts[i]) != TOLL_OK) return toll_refused(r);
+    if (traffic_check(r, &b->parts[i], b->line, b->mix) != TOLL_OK) return toll_refused(r);
   return TOLL_OK;
 }
 

@@ -150,6 +150,8 @@ static const struct toll_role roles[]""",
     ("memory/each_cpu.c", "own->sum[0] = sum;", "own->sum[0] = sum + addend;", {"loop": "clock"}),
     ("memory/each_cpu.c", "i < COPY_WORDS; i++) to[i]", "i < COPY_WORDS - 1; i++) to[i]", {"loop": "copy"}),
     ("memory/each_cpu.c", "r->iterations * NEAR_LOADS)", "r->iterations)", {"loop": "second_cache"}),
+    ("memory/loaded_latency.c", "++part->bursts", "(part->bursts += 2)", {"size": 4 << 20}),
+    ("memory/loaded_latency.c", "part->at, l->line, l->mix", "part->at, l->line, NON_TEMPORAL", {"mix": "1:3"}),
     ("memory/numa_bandwidth.c", "++part->bursts", "(part->bursts += 2)", {"size": 4 << 20}),
     (
         "memory/scaling.c",

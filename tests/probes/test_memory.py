@@ -30,7 +30,7 @@ FEW: dict[str, dict[str, tuple[Value, ...]]] = {
     "memory.latency_scaling": {"instances": (1, 2)},
     "memory.line": {},
     "memory.line_sharing": {"distance": (8, 512)},
-    "memory.loaded_latency": {"delay": (0, 65536), "size": (32 * MIB,)},
+    "memory.loaded_latency": {"node": (0, 7), "delay": (0, 65536), "size": (32 * MIB,)},
     "memory.libc_mem": {"bytes": (8, 100)},
     "memory.numa_bandwidth": {"node": (0, 7), "home": (0, 7), "size": (32 * MIB,)},
     "memory.numa_latency": {"node": (0, 7), "home": (0, 7)},

@@ -130,6 +130,13 @@ def test_a_mix_touches_twelve_lines_and_writes_its_share(own_abi_name: str, mix:
     assert sum(i.mnemonic.startswith("j") for i in turn) == 1
 
 
+def test_the_traffic_beside_a_load_has_no_division(own_abi_name: str) -> None:
+    """A division for a line takes as long as the line, and is then the rate of the traffic."""
+    made = instructions(executable(own_abi_name, "memory.loaded_latency"), "make_traffic")
+    assert any("movnti" in i.mnemonic for i in made)
+    assert not any("div" in i.mnemonic for i in made)
+
+
 def test_non_temporal_traffic_is_of_non_temporal_stores(own_abi_name: str) -> None:
     used = {i.mnemonic for i in instructions(executable(own_abi_name, "memory.numa_bandwidth"), "move_lines")}
     assert {"movnti", "sfence"} <= used

@@ -122,6 +122,7 @@ def test_states_that_a_third_cpu_makes_need_one(own_abi_name: str) -> None:
 def test_a_memory_node_that_is_not_there_gets_a_sentence(abi: str) -> None:
     for probe in ("numa_latency", "numa_bandwidth", "page_move"):
         expect_sentence(visit(abi, f"memory.{probe}", samples=1, node=0, home=7))
+    expect_sentence(visit(abi, "memory.loaded_latency", samples=1, node=7))
 
 
 def test_no_length_is_an_int(own_abi_name: str) -> None:

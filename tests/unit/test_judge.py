@@ -10,13 +10,16 @@ import msgspec
 import pytest
 
 from machines import LATENCY
+from made import metric, probe
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge
-from tollmeter.model import ClockReading, Outcome, Point, Sample, Suite, Witness
+from tollmeter.model import ClockReading, Outcome, Parameter, Point, Sample, Suite, Witness, Work
 from tollmeter.numbers import known
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows
+
+PACE = Parameter(name="delay", kind="count", summary="cycles", start=64, stop=65536, per_octave=8, refine=True)
 
 
 def judging() -> AnalysisJudge:
@@ -61,6 +64,31 @@ def test_a_bent_curve_wants_points_at_its_bend_and_a_straight_one_none() -> None
     wished = judging().refine(bent, LATENCY, grid)
     assert 6144 in wished
     assert not set(wished) & set(begun)
+
+
+def test_a_latency_over_traffic_is_refined_by_both() -> None:
+    beside = metric("beside", "B/s", means="traffic-beside", source="companions")
+    load = probe(metric("load", means="latency-of-traffic"), beside, name="memory.loaded", parameters=(PACE,))
+
+    def wished(curve: dict[int, list[Outcome]]) -> list[int]:
+        judge = AnalysisJudge({load.probe: load}, Learned(), 0.03, Suite(name="any", question="?", select=()))
+        return list(judge.refine(curve, load, [64, 96, 512, 1024, 4096]))
+
+    def paced(pace: int, lines: int) -> list[Outcome]:
+        point = Point(load.probe, "x86_64", "local", (("delay", pace),))
+        return [
+            msgspec.structs.replace(
+                one, point=point, work=Work(bytes=64),
+                samples=tuple(msgspec.structs.replace(taken, lanes=((lines, 100_000),) * 2) for taken in one.samples),
+            )
+            for one in visits(pace, 100)
+        ]  # fmt: skip
+
+    even, uneven = (
+        {pace: paced(pace, lines) for pace, lines in zip((64, 512, 4096), rates, strict=True)}
+        for rates in ((800, 800, 800), (800, 790, 80))
+    )
+    assert (wished(even), wished(uneven)) == ([], [1024])
 
 
 def test_a_point_without_a_number_does_not_bend_a_curve() -> None:

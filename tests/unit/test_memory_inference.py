@@ -97,14 +97,17 @@ def test_efficiency_is_of_so_many_times_one() -> None:
     assert [share.value for share in slowdown(slower, PROBES)] == [2]
 
 
-def test_the_knee_of_a_load_curve_is_at_half_as_much_latency_again() -> None:
+def test_a_load_curve_has_latencies_at_shares_of_its_traffic_and_saturates_at_twice_the_unloaded() -> None:
     probes = {"loaded": LOADED}
-    points = {0: (300.0, 9e9), 64: (120.0, 6e9), 128: (100.0, 1e9)}
+    points = {0: (300.0, 10e9), 64: (120.0, 6e9), 128: (100.0, 1e9)}
     rows = [one for delay, (ns, rate) in points.items() for one in _loaded(delay, ns, rate)]
     curve = {inference.kind: inference for inference in load_curves(rows, probes)}
     assert (curve["idle_latency"].value, curve["loaded_latency"].value, curve["latency_rise"].value) == (100, 300, 3)
     knee = curve["latency_knee"]
-    assert knee.value == pytest.approx(6e9 + 3e9 * 30 / 180)
+    assert knee.value == pytest.approx(6e9 + 4e9 * 80 / 180)
+    shares = {one.parameters["share"]: one for one in load_curves(rows, probes) if one.kind == "latency_at_share"}
+    assert (shares[50].value, shares[80].value) == (pytest.approx(116), pytest.approx(210))
+    assert all(one.low and one.value and one.high and one.low < one.value < one.high for one in shares.values())
     assert knee.low is not None
     assert knee.low < knee.value
     level_rows = [one for delay in points for one in _loaded(delay, 100.0, 1e9 * (9 - delay / 64))]

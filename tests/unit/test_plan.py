@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from machines import CHAINS, ENTER, KIB, MACHINE, MIB, PAGES, PING, SIZE, catalog, two_packages
+from made import metric, probe
 from tollmeter.catalog import Executable, read_suite
 from tollmeter.model import (
     Build,
@@ -29,6 +30,7 @@ from tollmeter.model import (
     RowOf,
     Select,
     Suite,
+    Topology,
     Value,
     Visit,
 )
@@ -45,7 +47,7 @@ from tollmeter.plan import (
     visit_order,
 )
 from tollmeter.plan.effort import EFFORTS, Effort
-from tollmeter.plan.placement import alike
+from tollmeter.plan.placement import Placing, alike
 from tollmeter.plan.points import Ground, chosen, claim_rank, resolve
 from tollmeter.protocol import words
 from tollmeter.root import ROOT
@@ -297,6 +299,20 @@ def of_two_packages(means: str, cpus: tuple[int, ...] = ()) -> tuple[Plan, dict[
     suite = Suite(name="s", question="?", select=(Select(probe="memory.ping"),))
     plan = make(suite, known, two_packages(), budget_seconds=9, seed=1, cpus=cpus)
     return plan, {str(point.values().get("relation", "")): point for point in plan.points()}
+
+
+def test_traffic_beside_a_load_is_made_on_the_cpus_of_its_node() -> None:
+    load = metric("load", means="latency-of-traffic")
+    probe_ = probe(load, name="memory.loaded", roles=(Role(name="maker", worker="thread", pace="background"),))
+    nodes = tuple(MemoryNode(node=node, cpus=cpus, memory_bytes=1 << 30) for node, cpus in ((0, "0-3"), (1, "4-7")))
+
+    def placed(topology: Topology | None, node: int) -> list[tuple[int, ...]]:
+        point = Point("memory.loaded", "x86_64", "local", (("node", node), ("delay", 64)))
+        return Placing((7, 6, 5, 4, 3, 2, 1), topology, 1, 0).placements(point, probe_, 0)
+
+    known = Topology(online="0-7", nodes=nodes)
+    assert (placed(known, 0), placed(known, 1)) == ([(3, 2, 1)], [(7, 6, 5, 4)])
+    assert placed(Topology(online="0-7"), 0) == placed(None, 0) == [(7, 6, 5, 4, 3, 2, 1)]
 
 
 def test_a_comparison_of_all_cpus_has_the_hosts_too_and_short_batches() -> None:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 import pytest
 
 from made import CLOCK_HZ, metric, outcome, probe, quiet, sample
-from tollmeter.judgement.convergence import refine, visits_wanted
+from tollmeter.judgement.convergence import OF_LATENCY, OF_TRAFFIC, refine, refine_load, visits_wanted
 from tollmeter.model import Metric, Outcome, Point, Probe, Sample, Status
 from tollmeter.numbers.known import Known
 from tollmeter.numbers.rows import rows_of_point
@@ -215,3 +216,32 @@ def test_refining_ends() -> None:
     assert not added
     assert {12800, 13312} <= set(known)
     assert len(known) < 20
+
+
+PACES = [base + base * step // 8 for base in (64 << n for n in range(10)) for step in range(8)] + [65536]
+
+
+def loaded(pace: int, most: float = 20e9) -> tuple[int, float, float]:
+    """Latency and traffic of a machine that saturates: a queue before a server."""
+    rate = min(0.98 * most, 768 / pace * 4e9)
+    return pace, 80 + 10 / (1 - rate / most), rate
+
+
+def test_a_load_curve_is_halved_until_its_points_lie_close_along_it() -> None:
+    known = {pace: loaded(pace) for pace in (64 << n for n in range(11))}
+    assert len({traffic for *_, traffic in known.values()}) < 12
+    while added := refine_load([*known.values()], PACES):
+        assert not known.keys() & set(added) and set(added) <= set(PACES)
+        known.update((pace, loaded(pace)) for pace in added)
+    points = [known[pace] for pace in sorted(known)]
+    assert len({traffic for *_, traffic in points}) >= 12
+    for (low, before, much), (high, after, less) in pairwise(points):
+        if any(low < pace < high for pace in PACES):
+            assert much - less <= 0.98 * 20e9 * OF_TRAFFIC and before <= after * OF_LATENCY
+    saturated = [pace for pace in known if loaded(pace)[2] == 0.98 * 20e9]
+    assert sorted(saturated)[:-2] == [64], "nothing is added where the memory gives no more"
+
+
+def test_a_load_curve_of_one_rate_is_left_alone() -> None:
+    assert refine_load([(64, 100.0, 9e9), (512, 101.0, 9e9), (65536, 99.0, 9e9)], PACES) == []
+    assert refine_load([(64, 100.0, 9e9)], PACES) == refine_load([], PACES) == []

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory's latency over the traffic beside it: idle end, loaded end, and the knee between. And how rates and latencies
-scale with the number of instances.
+"""Memory's latency over the traffic beside it: unloaded, at shares of the most traffic, and where it saturates. And how
+rates and latencies scale with the number of instances.
 
-The knee is the traffic at which a load takes 1.5 times as long as beside the least traffic: queues grow without bound
-as traffic nears the memory's throughput (Kleinrock 1975), so any such factor marks nearly the same traffic, and this
-one exceeds the noise. Latencies in ns, traffic in bytes a second."""
+Memory is saturated from the traffic at which a load takes twice as long as beside the least traffic: queues grow
+without bound as traffic nears the memory's throughput (Kleinrock 1975), so any such factor marks nearly the same
+traffic, and this one exceeds the noise. Latencies in ns, traffic in bytes a second."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from tollmeter.inference.answers import (
     InferredNumber,
@@ -23,10 +25,13 @@ from tollmeter.inference.answers import (
 )
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Inference, Probe, Row, Value
+from tollmeter.numbers.meanings import TRAFFIC
 from tollmeter.numbers.stats import Estimate
 from tollmeter.numbers.units import short
 
-KNEE_RISE = 1.5
+SATURATED_RISE = 2
+SHARES = (50, 80)
+"""Of the most traffic, in percent: the usual load of a busy machine, and one that is nearly saturated."""
 LEAST_POINTS = 3
 
 
@@ -34,7 +39,7 @@ def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[In
     """Of each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and target:
     nothing of less than three paces."""
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
-    traffic = {_place(row): row for row in rows_meaning(rows, probes, "traffic-beside")}
+    traffic = {_place(row): row for row in rows_meaning(rows, probes, TRAFFIC)}
     for row in rows_meaning(rows, probes, "latency-of-traffic"):
         if beside := traffic.get(_place(row)):
             others = tuple(sorted((name, value) for name, value in row.parameters.items() if name != "delay"))
@@ -42,32 +47,52 @@ def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[In
     for others in sorted(groups, key=str):
         if len(groups[others]) < LEAST_POINTS:
             continue
-        of, pairs = dict(others), sorted(groups[others], key=lambda pair: middle(pair[0]))
-        mix, (_, idle), (most, loaded) = f"mix {of.get('mix', '')}", pairs[0], pairs[-1]
-        least_ns, most_ns = (
-            InferredNumber(value=row.median, low=row.low or row.median, high=row.high or row.median)
-            for row in (idle, loaded)
-        )
-        yield of_number(f"latency beside the least traffic, {mix}", "idle_latency", least_ns, "ns", parameters=of)
-        yield of_number(f"latency beside the most traffic, {mix}", "loaded_latency", most_ns, "ns", parameters=of)
-        name = f"latency under full traffic, {mix}, against idle"
-        yield of_number(name, "latency_rise", ratio(loaded, idle), "ratio", parameters=of)
-        name = f"most traffic, {mix}"
-        yield of_number(name, "most_traffic", InferredNumber(value=most.median), "B/s", parameters=of)
-        name = f"traffic at which latency turns up, {mix}"
-        yield of_number(name, "latency_knee", _knee(pairs), "B/s", parameters=of)
+        yield from _of_curve(dict(others), sorted(groups[others], key=lambda pair: middle(pair[0])))
+
+
+def _of_curve(of: dict[str, Value], pairs: Sequence[tuple[Row, Row]]) -> Iterator[Inference]:
+    """pairs: the traffic and the latency of each pace, by rising traffic."""
+    (_, idle), (most, loaded) = pairs[0], pairs[-1]
+    where = f"mix {of.get('mix', '')}" + (f", node {of['node']}" if "node" in of else "")
+    yield of_number(f"unloaded latency, {where}", "idle_latency", _of_row(idle), "ns", parameters=of)
+    for share in SHARES:
+        name = f"latency at {share} % of the most traffic, {where}"
+        at = _latency_at(pairs, share / 100 * middle(most))
+        yield of_number(name, "latency_at_share", at, "ns", parameters={**of, "share": share})
+    name = f"latency beside the most traffic, {where}"
+    yield of_number(name, "loaded_latency", _of_row(loaded), "ns", parameters=of)
+    name = f"latency under full traffic, {where}, against idle"
+    yield of_number(name, "latency_rise", ratio(loaded, idle), "ratio", parameters=of)
+    yield of_number(f"most traffic, {where}", "most_traffic", _of_row(most), "B/s", parameters=of)
+    name = f"traffic at which a load takes {SATURATED_RISE} times as long, {where}"
+    yield of_number(name, "latency_knee", _saturation(pairs), "B/s", parameters=of)
+
+
+def _of_row(row: Row) -> InferredNumber:
+    return InferredNumber(value=row.median, low=row.low or row.median, high=row.high or row.median)
 
 
 def _place(row: Row) -> tuple[str, Parameters]:
     return row.probe, tuple(sorted(row.parameters.items()))
 
 
-def _knee(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
-    """Where the rising curve passes the knee's latency; the interval, where those of the intervals' ends do. pairs: the
-    traffic and the latency of each pace, by rising traffic."""
+def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNumber:
+    """By straight lines between the points of the nearest curves that never fall: of the medians, and of the intervals'
+    ends."""
+    at = [middle(beside) for beside, _ in pairs]
+    if traffic < at[0]:
+        return InferredNumber(why="no pace made as little traffic")
+    ends = ([end or middle(row) for end, (_, row) in zip(of, pairs, strict=True)] for of in (
+        [row.low for _, row in pairs], [middle(row) for _, row in pairs], [row.high for _, row in pairs]))  # fmt: skip
+    low, value, high = (float(np.interp(traffic, at, nearest_rising(latency))) for latency in ends)
+    return InferredNumber(value=value, low=min(low, value), high=max(high, value))
+
+
+def _saturation(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
+    """Where the rising curve passes the saturated latency; the interval, where those of the intervals' ends do."""
     traffic = [middle(beside) for beside, _ in pairs]
     latency = [middle(row) for _, row in pairs]
-    limit = latency[0] * KNEE_RISE
+    limit = latency[0] * SATURATED_RISE
     at = _crossing(traffic, latency, limit)
     if at is None:
         most = max(latency) / latency[0]

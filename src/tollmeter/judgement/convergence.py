@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import ceil, inf, log
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ MOST_FOR_UNCONTENDED = 12
 whose other points lacked three."""
 BENT = 0.1
 MOST_ADDED, OF_A_GAP = 12, 3
+OF_TRAFFIC, OF_LATENCY = 1 / 12, 1.25
+"""Between neighbours on a curve of latency over traffic: twelve rates or more, also where the latency rises."""
 _FLAT_TIMES = 8
 """Three doublings: the hit rate of a cache falls over two of them, behind which lies its end."""
 NEVER_A_NUMBER = ("unsupported", "wrong_answer")
@@ -130,6 +133,23 @@ def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int
             scored.append((bend, inside))
     added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
     return sorted(added[:MOST_ADDED]) + _further(points, grid)
+
+
+def refine_load(points: Sequence[tuple[int, float, float]], grid: Sequence[int]) -> list[int]:
+    """Values of the grid to add to a curve of latency over traffic, ordered: the middle one of each gap across which
+    the traffic changes by more than a twelfth of the most, or the latency by more than a quarter; the widest gaps
+    first, at most twelve. Equal steps of the pace would lie close where memory is idle and where it is saturated.
+
+    points: (pace, latency, traffic)."""
+    ordered = sorted(points)
+    most = max((traffic for _, _, traffic in ordered), default=0.0)
+    halved = []
+    for (low, before, much), (high, after, less) in pairwise(ordered):
+        inside = [value for value in grid if low < value < high]
+        width = max(abs(much - less) / most / OF_TRAFFIC, abs(log(after / before)) / log(OF_LATENCY))
+        if inside and width > 1:
+            halved.append((width, inside[len(inside) // 2]))
+    return sorted(value for _, value in sorted(halved, reverse=True)[:MOST_ADDED])
 
 
 def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:

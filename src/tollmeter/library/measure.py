@@ -31,6 +31,7 @@ from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
 from tollmeter.numbers.cpu_pairs import wide_pairs
 from tollmeter.numbers.known import Known, Learned
+from tollmeter.numbers.meanings import TRAFFIC
 from tollmeter.numbers.rows import known_of, rows_of_point
 from tollmeter.plan import Plan
 from tollmeter.protocol import clean
@@ -272,7 +273,7 @@ class AnalysisJudge:
         self._suite = suite
         self._learned = learned
         self._known = Known(widths=learned.widths, learned=learned, precision=precision)
-        self._numbers: dict[tuple[Point, int], float | None] = {}
+        self._numbers: dict[tuple[Point, int], Mapping[str, float]] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
@@ -299,17 +300,24 @@ class AnalysisJudge:
         return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
-        """By the first metric that is drawn over a parameter, which is the probe's first."""
-        numbers = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        return convergence.refine([(value, number) for value, number in numbers if number is not None], list(grid))
+        """By the first metric that is drawn over a parameter, which is the probe's first; where that is a latency over
+        traffic, by both."""
+        first = probe.metrics[0].name
+        traffic = next((metric.name for metric in probe.metrics if metric.means == TRAFFIC), first)
+        seen = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        numbers = [(value, own[first], own[traffic]) for value, own in seen if first in own and traffic in own]
+        if traffic != first:
+            return convergence.refine_load(numbers, list(grid))
+        return convergence.refine([(value, number) for value, number, _ in numbers], list(grid))
 
-    def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> float | None:
-        """The least cost, since interference only adds, or the median rate; cached until the next visit."""
+    def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> Mapping[str, float]:
+        """By metric the least cost, since interference only adds, or the median rate; cached until the next visit."""
         place = outcomes[0].point, len(outcomes)
         if place not in self._numbers:
-            row = rows_of_point(list(outcomes), probe, self._known)[0]
-            number = row.minimum if row.better == "less" else row.median
-            self._numbers[place] = number if row.status == "ok" else None
+            rows = rows_of_point(list(outcomes), probe, self._known)
+            numbers = {row.metric: row.minimum if row.better == "less" else row.median
+                       for row in rows if row.status == "ok"}  # fmt: skip
+            self._numbers[place] = {name: number for name, number in numbers.items() if number is not None}
         return self._numbers[place]
 
 

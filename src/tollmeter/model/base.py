@@ -43,7 +43,7 @@ Proof = Literal["measured", "counted", "read"]
 InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
     "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
-    "idle_latency", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
+    "idle_latency", "latency_at_share", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
 ]  # fmt: skip
 Value = int | str
 UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count")

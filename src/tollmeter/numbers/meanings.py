@@ -33,6 +33,9 @@ ACCOUNTS = (CPU_TIME, *BY_KERNEL, "footprint")
 PROGRAM = "program"
 """The time of a whole program. A gauge that means it was timed around one run."""
 
+TRAFFIC = "traffic-beside"
+"""Bytes a second that other CPUs move beside a load: what its latency is drawn over."""
+
 BILLED = "billed"
 """CPU time of a kind of crossing in one run of a program, or of all of it (docs/bill.md)."""
 

@@ -23,7 +23,7 @@ from tollmeter.model.topology import (
 
 _PAIRWISE, _OF_PARTNER = "core-to-core", "transfer-of-state"
 _EACH_CPU = "step-of-cpu"
-_OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page")
+_OF_NODE = ("latency-of-node", "bandwidth-of-node", "move-of-page", "latency-of-traffic")
 MOST_PAIRS = 28
 """That the first round visits of all relations together: every pair of 8 CPUs."""
 _MOST_LATER = 256
@@ -161,9 +161,10 @@ class Placing:
         """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
         layout, wanted = layout_of(probe), _relation_of(point)
         if layout == "node":
-            # The CPUs of the node that asks; where there is none the probe says so.
-            nodes = self._topology.nodes if self._topology else ()
-            asking = {cpu for node in nodes if node.node == point.values().get("node") for cpu in numbers(node.cpus)}
+            # The CPUs of the node that asks; where there is none the probe says so. Without nodes all memory is one.
+            nodes, wanted_node = self._topology.nodes if self._topology else (), point.values().get("node")
+            of_node = {cpu for node in nodes if node.node == wanted_node for cpu in numbers(node.cpus)}
+            asking = of_node if nodes else set(self._cpus)
             cpus = tuple(cpu for cpu in self._cpus if cpu in asking) or self._cpus[:1]
             return [cpus if probe.roles else cpus[:1]]
         if layout == "one":

@@ -10,27 +10,30 @@ from statistics import median
 
 import msgspec
 
-from tollmeter.model import Inference, KindAnswer, Machine, Marks, Results, Row, Topology
+from tollmeter.model import Inference, InferenceKind, KindAnswer, Machine, Marks, Results, Row, Topology, Value
 from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
-from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size
+from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size, writes
 from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.studies.attempts import outcomes_of
 
 CANNOT = "cannot tell"
 PASSED_BY = 1.1
-BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "idle_latency", "loaded_latency",
-          "most_traffic")  # fmt: skip
+OF_LOAD: tuple[InferenceKind, ...] = (
+    "idle_latency", "latency_at_share", "loaded_latency", "latency_knee", "most_traffic",
+)  # fmt: skip
+BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", *OF_LOAD)
 """What a line of another kind rests on, and has no line of its own here."""
 
 
 def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
-    every = (*bills, tables.memory_table(results), *node_tables(results), inferred_table(results),
+    every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
+             inferred_table(results),
              tables.toll_table(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [table for table in every if table is not None]
 
@@ -150,6 +153,38 @@ def _share_of_modules(results: Results, own: Sequence[Row]) -> Iterator[Table]:
         for row in rows
     ]
     yield Table([Column(title), Column("share", True)], lines)
+
+
+# ---- latency under load ---------------------------------------------------------------------------------------------
+
+
+def load_table(results: Results) -> Table | None:
+    """A line for each share of writes, node and size, if there are several; None where no curve was measured."""
+    curves: dict[tuple[tuple[str, Value], ...], dict[tuple[InferenceKind, Value], Inference]] = {}
+    for inference in results.index.inferred:
+        if inference.kind in OF_LOAD:
+            of = tuple((name, value) for name, value in inference.parameters.items() if name != "share")
+            curves.setdefault(of, {})[inference.kind, inference.parameters.get("share", "")] = inference
+    shares = sorted(
+        {share for cells in curves.values() for kind, share in cells if kind == "latency_at_share"}, key=int
+    )
+    cells: list[tuple[InferenceKind, Value]] = [
+        ("idle_latency", ""), *(("latency_at_share", share) for share in shares), ("loaded_latency", ""),
+        ("most_traffic", ""), ("latency_knee", ""),
+    ]  # fmt: skip
+    titles = ["unloaded", *(f"at {share} %" for share in shares), "at the most", "most traffic", "saturated from"]
+    varying = [name for name in ("node", "size") if len({dict(of).get(name) for of in curves}) > 1]
+    lines = [
+        Line((_of_load(dict(of), varying), *(_value(found[cell]) if cell in found else DASH for cell in cells)),
+             reason if (reason := found["latency_knee", ""].reason) else "")
+        for of, found in curves.items()
+    ]  # fmt: skip
+    return Table([Column("Latency under load"), *(Column(title, True) for title in titles)], lines) if lines else None
+
+
+def _of_load(of: Mapping[str, Value], varying: Sequence[str]) -> str:
+    named = {"node": f"node {of.get('node')}", "size": str(size(int(of.get("size", 0))))}
+    return ", ".join([writes(str(of.get("mix", ""))), *(named[name] for name in varying)])
 
 
 # ---- core kinds -----------------------------------------------------------------------------------------------------

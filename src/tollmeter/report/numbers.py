@@ -311,3 +311,11 @@ def guess(value: float, unit: str) -> Figure:
 def in_a_sentence(figure: Figure) -> str:
     """With the digits of the tables, and without its uncertainty: 130 ns, 114 to 187 ns, about 96 ns."""
     return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
+
+
+def writes(mix: str) -> str:
+    """The share of writes among the lines that travel, of a mix of lines read to lines written."""
+    read, colon, written = mix.partition(":")
+    if colon and read.isdigit() and written.isdigit() and int(read) + int(written):
+        return f"{100 * int(written) / (int(read) + int(written)):.0f} % writes"
+    return "100 % writes, non-temporal" if mix == "nt" else mix

@@ -146,7 +146,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         **_study(results, drawn),
         "in_turns": below_the_headline(results),
         "memory": memory,
-        "between_nodes": machine_tables.node_tables(results),
+        "between_nodes": (*machine_tables.node_tables(results), *filter(None, [machine_tables.load_table(results)])),
         "of_kinds": machine_tables.of_kinds(results),
         "kinds": machine_tables.kind_tables(results),
         "no_levels": tables.no_levels(results),

@@ -122,7 +122,9 @@ def _few_tables(results: Results) -> list[Table]:
     else:
         few = tables.brief(tables.toll_table(results, best_known(results)))
         chosen = listing(results, FEW_ROWS) or few or listing(results)
-    shown = (*bills, tables.memory_table(results), chosen, *kind_tables(results, few=True), clocks_table(results))
+    levels = tables.memory_table(results)
+    load = None if levels else machine_tables.load_table(results)
+    shown = (*bills, levels, load, chosen, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 
 

@@ -27,7 +27,7 @@ class Curves:
 
     more holds further layers with their own data, boundaries those of one machine (rules, labels): they are drawn with
     a single panel only, and boundaries with one run only. banded: where points are close, their intervals make one
-    band."""
+    band. joined_by: the field of the data whose order joins the points; by default their x."""
 
     axis: str
     series: Name
@@ -40,6 +40,7 @@ class Curves:
     more: Sequence[alt.Chart] = field(default=())
     boundaries: Sequence[alt.Chart] = field(default=())
     banded: bool = True
+    joined_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Lines(Drawing):
         y = axis(data, self.unit, curves.y_title, headroom, marks.ABOVE if len(panels) == 1 else {})
         dense = curves.banded and len(data) >= DENSE_POINTS * len(series) * len(panels) * len(runs)
         x, tips = self.x([d["x"] for d in data]), marks.hover(*self.tips)
-        layers = marks.curve_layers(marks.values(data), x, y, tips, by, dense=dense)
+        layers = marks.curve_layers(marks.values(data), x, y, tips, by, dense=dense, joined_by=curves.joined_by)
         if len(panels) > 1:
             return marks.panelled(marks.small(layers), panels)
         return marks.finished(alt.layer(*curves.boundaries, *curves.more, *layers), curves.height)

@@ -251,7 +251,14 @@ def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
 
 
 def curve_layers(
-    data: alt.NamedData, x: alt.X, y: alt.Y, tips: Sequence[alt.Tooltip], by: Spec, *, dense: bool
+    data: alt.NamedData,
+    x: alt.X,
+    y: alt.Y,
+    tips: Sequence[alt.Tooltip],
+    by: Spec,
+    *,
+    dense: bool,
+    joined_by: str = "",
 ) -> list[alt.Chart]:
     """Interval, line, points, and unseen targets that make the points easy to hit with a finger. dense: points are so
     close that intervals make one band.
@@ -265,6 +272,7 @@ def curve_layers(
     around = base.mark_area(style="interval", clip=True) if dense else base.mark_rule(style="whisker", clip=True)
     ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
     line = (base.transform_filter("datum.firm") if dense else base).mark_line(style="curve", clip=True)
+    line = line.encode(order=alt.Order(f"{joined_by}:Q")) if joined_by else line
     points = point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded)
     # The layer that a legend chooses from has what that legend explains (colour and dash here, shape there), and comes
     # first: Vega-Lite takes a legend's manners from the first it meets.

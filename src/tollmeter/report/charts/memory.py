@@ -14,7 +14,7 @@ from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted
 from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, wrapped
-from tollmeter.report.numbers import quantity, size
+from tollmeter.report.numbers import quantity, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
 LATE = 8  # a label to the right of its rule needs about three octaves of the axis
@@ -243,26 +243,27 @@ def _y_title(rows: Sequence[Row], operation: str) -> str:
 
 LOAD = Subject("load", "Latency under load", "How much longer does a load wait while other CPUs use the memory?",
                ("latency-of-traffic", "traffic-beside"))  # fmt: skip
-MIXES = {"1:0": "reads alone", "nt": "non-temporal stores"}
 X_TITLE = "traffic of the other CPUs per second"
 
 
 def load(bench: Bench) -> Iterator[Chart]:
-    """One line a mix of reads and writes. Each point has its own traffic, measured beside the latency."""
+    """One line for each share of writes, a panel for each memory node and size. Each point has its own traffic,
+    measured beside the latency. Where the memory is saturated a faster pace may move less: points are joined in the
+    order of the pace."""
     pairs = beside(bench)
     if len(pairs) < 2:
         return
 
     def mix(row: Row) -> str:
-        given = str(row.parameters.get("mix", "traffic"))
-        return MIXES.get(given, f"{given} lines read to written" if ":" in given else given)
+        return writes(str(row.parameters.get("mix", "traffic")))
 
+    panel = bench.panels([row for row, _ in pairs], "delay", "mix")
     data = tuple(
         datum(row, x=traffic.median, beside=str(quantity(traffic.median, traffic.unit, traffic.low, traffic.high)),
-              series=mix(row))
+              series=mix(row), panel=panel(row) if panel else "", pace=row.parameters["delay"])
         for row, traffic in pairs
     )  # fmt: skip
-    curves = Curves("delay", mix, "one dependent load", X_TITLE, log=False, banded=False)
+    curves = Curves("delay", mix, "one dependent load", X_TITLE, panel, log=False, banded=False, joined_by="pace")
     leading = ("series", "traffic"), ("beside", "background traffic")
     rows, traffics = zip(*pairs, strict=True)
     yield LOAD.chart(Lines(data, rows[0].unit, curves, _x, leading), [*rows, *traffics])
