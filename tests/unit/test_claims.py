@@ -331,7 +331,8 @@ def of_interval(made: Published, low: float, high: float) -> Claim:
     (claim("change", 0.714), 0.872, 0.946, "cannot tell"), (claim("change", 0.714), 0.872, 0.92, "same direction"),
     (claim("change", 0.714), 0.94, 0.99, "does not hold"),
     (claim("change", 0.714), 0.87, 1.01, "cannot tell"), (claim("change", 0.62), 0.83, 0.84, "same direction"),
-    (claim("more"), 1.01, 4.0, "holds"),
+    (claim("more"), 1.04, 4.0, "holds"), (claim("more"), 1.01, 4.0, "cannot tell"),
+    (claim("more"), 0.98, 1.02, "does not hold"),
     (claim("more"), 0.9, 4.0, "cannot tell"), (claim("less"), 1.0, 1.0, "does not hold"),
 ])  # fmt: skip
 def test_a_claim_holds_where_the_whole_interval_satisfies_it_and_fails_where_no_part_does(

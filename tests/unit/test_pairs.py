@@ -21,7 +21,7 @@ from tollmeter.numbers.known import Known
 from tollmeter.report.headline import sentences
 
 POINT, OTHER = (Point(probe="any.probe", abi="x86_64", target="local", parameters=(("way", way),)) for way in (1, 0))
-PAIR = {POINT: OTHER}
+PAIR = [(POINT, OTHER)]
 
 
 def visits(
@@ -171,8 +171,20 @@ def test_a_pair_without_a_ratio_says_why() -> None:
     assert not without_ratio([wrong, *few[1:]]).is_short
     assert "no timed metric" in without_ratio(few, metric(source="gauge")).reason
     other = msgspec.structs.replace(OTHER, probe="any.other")
-    probes = {"any.probe": probe(metric("first")), "any.other": probe(metric("second"), name="any.other")}
-    assert "no timed metric" in uncompared(few, {POINT: other}, probes, ())[0].reason
+    rate = probe(metric("second", unit="B/s"), name="any.other")
+    probes = {"any.probe": probe(metric("first")), "any.other": rate}
+    assert "no timed metric" in uncompared(few, [(POINT, other)], probes, ())[0].reason
+
+
+def test_first_metrics_of_one_unit_are_compared_where_two_probes_share_no_name() -> None:
+    """A line from another core is held against a load from memory."""
+    other = msgspec.structs.replace(OTHER, probe="any.other")
+    outcomes = [
+        msgspec.structs.replace(one, point=other) if one.point == OTHER else one for one in visits(LEAST_BLOCKS, 0.5)
+    ]
+    probes = {"any.probe": probe(metric("access")), "any.other": probe(metric("load"), name="any.other")}
+    (found,) = opposed(outcomes, [(POINT, other)], probes, Known())
+    assert (found.metric, found.metric_against) == ("access", "load")
 
 
 def test_the_time_until_a_ratio_is_made_of_layouts_and_visits() -> None:

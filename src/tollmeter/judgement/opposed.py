@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -48,6 +48,8 @@ an estimate of each side's own. A run of 143 layouts distinguished two executabl
 _LEAST_VALUES = 4
 _LEAST_WHOLE = 1 / 3
 
+Against = tuple[Point, Point]
+"""A point and the one that it stands against."""
 Pair = tuple[int, float, float]
 """The layout's seed, and what the first and the second took."""
 
@@ -68,47 +70,57 @@ class _Side(NamedTuple):
 
 
 def opposed(
-    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known,
+    outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known,
     precision: float = RATIO_PRECISION,
 ) -> tuple[Opposed, ...]:  # fmt: skip
-    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. pairs: what
-    stands against each point; precision: that was asked for."""
+    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. precision: that
+    was asked for."""
     sides = _sides(outcomes, pairs, probes, known)
     ratios = [
-        (point, other, sides[point].stated(metric), compared)
-        for point, other in pairs.items()
+        (point, other, (same, sides[point].stated(metric)), compared)
+        for point, other in pairs
         if point in sides and other in sides and sides[point].clocks() == sides[other].clocks()
-        for metric in sides[point].probe.metrics
-        if (compared := _ratio(sides[other], sides[point], metric)) is not None
+        for metric, same in _in_common(sides[point].probe, sides[other].probe)
+        if (compared := _ratio(sides[other], sides[point], (same, metric))) is not None
     ]
     p_values = [compared.p_value for *_, compared in ratios]
     adjusted = benjamini_hochberg(p_values)
     return tuple(
-        _record(*each, _verdict(each[3], each[2], share, precision))
+        _record(*each, _verdict(each[3], each[2][1], share, precision))
         for each, share in zip(ratios, adjusted, strict=True)
     )
+
+
+def _in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
+    """The timed metrics of two probes that have one name; else the first of each, where these have one unit: a transfer
+    is held against a load."""
+    timed, others = ([metric for metric in each.metrics if is_timed(metric)] for each in (probe, other))
+    named_alike = {metric.name: metric for metric in others}
+    several = [(metric, named_alike[metric.name]) for metric in timed if metric.name in named_alike]
+    firsts = [(timed[0], others[0])] if timed and others and timed[0].unit == others[0].unit else []
+    return several or firsts
 
 
 def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
                   precision: float) -> float:  # fmt: skip
     """How many visits each of two points wants in all for a ratio as sure as that, by the first point's first metric
     that is timed."""
-    sides = _sides(outcomes, {pair[0]: pair[1]}, probes, known)
+    sides = _sides(outcomes, [pair], probes, known)
     if len(sides) < len(pair):
         return inf
     first, other = (sides[point] for point in pair)
-    timed = next(filter(is_timed, first.probe.metrics), None)
-    compared = _ratio(other, first, timed) if timed else None
+    metric, same = next(iter(_in_common(first.probe, other.probe)), (None, None))
+    compared = _ratio(other, first, (same, metric)) if metric and same else None
     visits = len(first.readings)
     return visits * blocks_wanted(compared, precision) / compared.blocks if compared else visits + LEAST_BLOCKS
 
 
 def _sides(
-    outcomes: Sequence[Outcome], pairs: Mapping[Point, Point], probes: Mapping[str, Probe], known: Known
+    outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known
 ) -> dict[Point, _Side]:
     """Without the points that were wrong once: they have no number."""
     wrong = {outcome.point for outcome in outcomes if outcome.status == "wrong_answer"}
-    points = {*pairs, *pairs.values()} - wrong
+    points = {point for pair in pairs for point in pair} - wrong
     by_point: dict[Point, list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.status == "ok" and outcome.point in points:
@@ -120,16 +132,15 @@ def _sides(
     return sides
 
 
-def _ratio(first: _Side, second: _Side, metric: Metric) -> Ratio | None:
-    """The second over the first; None where too little of it was timed. Pairs of a whole core alone, where these are
-    a third of all."""
-    same = next((candidate for candidate in first.probe.metrics if candidate.name == metric.name), None)
-    if not is_timed(metric) or same is None or first.paid.bent(same) or second.paid.bent(metric):
+def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio | None:
+    """The second over the first, each by its metric; None where too little of it was timed. Pairs of a whole core
+    alone, where these are a third of all."""
+    if first.paid.bent(metrics[0]) or second.paid.bent(metrics[1]):
         return None
-    every = list(_pairs(first, second, (same, metric), uncontended=False))
-    if metric.source == "gauge":
+    every = list(_pairs(first, second, metrics, uncontended=False))
+    if metrics[1].source == "gauge":
         return ratio(blocks_of_runs(every))
-    uncontended = list(_pairs(first, second, (same, metric), uncontended=True))
+    uncontended = list(_pairs(first, second, metrics, uncontended=True))
     enough = len(uncontended) >= _LEAST_WHOLE * len(every)
     return (ratio(blocks_of(uncontended)) if enough else None) or ratio(blocks_of(every))
 
@@ -155,13 +166,18 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> 
     return middle_of(values) if np.size(values) >= _LEAST_VALUES else 0.0
 
 
-def _record(point: Point, other: Point, metric: Metric, compared: Ratio, verdict: OpposedVerdict) -> Opposed:
-    """Of a rate the ratio of costs is turned round. metric: as it was timed or counted."""
+def _record(
+    point: Point, other: Point, metrics: tuple[Metric, Metric], compared: Ratio, verdict: OpposedVerdict
+) -> Opposed:
+    """Of a rate the ratio of costs is turned round. metrics: the other point's, and that of the point, as it was timed
+    or counted."""
+    same, metric = metrics
     ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
     return Opposed(
         metric=metric.name, unit=metric.unit, point=named(point), against=named(other), ratio=value, low=low,
         high=high, blocks=compared.blocks, verdict=verdict,
+        metric_against=same.name if same.name != metric.name else "",
     )  # fmt: skip
 
 
@@ -196,14 +212,14 @@ def is_same(pair: Opposed, share: float) -> bool:
 
 def uncompared(
     outcomes: Sequence[Outcome],
-    pairs: Mapping[Point, Point],
+    pairs: Collection[Against],
     probes: Mapping[str, Probe],
     compared_pairs: Sequence[Opposed],
 ) -> tuple[Uncompared, ...]:
     """The pairs without a ratio in any metric. compared_pairs: the ratios that there are."""
     compared = {(done.point, done.against) for done in compared_pairs}
     lacking = []
-    for pair in pairs.items():
+    for pair in pairs:
         if (named(pair[0]), named(pair[1])) in compared:
             continue
         seeds = [
@@ -232,8 +248,8 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
     clocks = {outcome.clock.kind for outcome in outcomes if outcome.point in pair and outcome.status == "ok"}
     if len(clocks) > 1:
         return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"
-    first, second = ({metric.name for metric in probes[point.probe].metrics if is_timed(metric)} for point in pair)
-    return "" if first & second else "the two have no timed metric in common"
+    is_comparable = _in_common(*(probes[point.probe] for point in pair))
+    return "" if is_comparable else "the two have no timed metric in common"
 
 
 def seconds_wanted(outcomes: Sequence[Outcome], lacking: Sequence[Uncompared], points: int, run: RunInfo) -> float:

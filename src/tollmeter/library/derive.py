@@ -138,7 +138,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         bare_rows += [row for group in points for row in rows_of_point(group, probes[group[0].point.probe], scattered)]
         wanted += missing(points, probes, scattered)
     rows = with_choices(with_relations(table(bare_rows, outcomes, probes, known), outcomes, machine.topology), outcomes)
-    against = {pair.point: pair.against for pair in request.pairs}
+    against = [(pair.point, pair.against) for pair in request.pairs]
     ratios = opposed(outcomes, against, probes, known, request.precision)
 
     run = _recorded(contents, request, folder)
@@ -152,7 +152,7 @@ def make(contents: Contents, request: Request, folder: Path) -> Results:
         contradictions=contradictions,
     )  # fmt: skip
     run = msgspec.structs.replace(run, verdict=verdict(run, rows))
-    more_s = seconds_wanted(outcomes, run.uncompared, len({*against, *against.values()}), run)
+    more_s = seconds_wanted(outcomes, run.uncompared, len({point for pair in against for point in pair}), run)
     run = msgspec.structs.replace(run, enough_s=_enough_s(run, done, more_s, request.budget_seconds))
 
     levels = hierarchy(rows, probes, machine)

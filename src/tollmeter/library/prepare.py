@@ -117,7 +117,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         notify(text)
     request = with_history(request, machine, {point.probe for point in plan.points()})
     request = msgspec.structs.replace(request, least_cycles=_least_cycles(machine, entries(plan.probes)))
-    pairs = tuple(Pair(point=point, against=other) for point, other in plan.against.items())
+    pairs = tuple(Pair(point=point, against=other) for point, other in plan.ratios())
     return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
 
 

@@ -330,7 +330,7 @@ class Study(Record, frozen=True):
 
 class Opposed(Record, frozen=True):
     """One point against another, interleaved. ratio: of their medians, in the metric's unit, with its 95 % interval.
-    blocks: layouts of each."""
+    blocks: layouts of each. metric_against: the other point's metric where it has another name."""
 
     metric: str
     unit: Unit
@@ -341,6 +341,7 @@ class Opposed(Record, frozen=True):
     high: float
     blocks: int
     verdict: OpposedVerdict
+    metric_against: str = ""
 
 
 class Index(Record, frozen=True):

@@ -231,7 +231,9 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
     head = by_mode[0]
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
-    least = pooled.min() if pooled.min() > 0 else _in_unit(head.part.costs, metric).min()
+    # A difference of two batches that were interrupted may be less than nothing. Then no least cost is known, and the
+    # lower quartile stands in for it.
+    least = pooled.min() if pooled.min() > 0 else quartiles(pooled)[0]
     states = []
     for mode in by_mode:
         if mode.name is not None and mode.estimate.low > 0:

@@ -97,6 +97,15 @@ class Plan(Record, frozen=True):
         """Every point that a run begins with, once."""
         return interleaved(self.against, 0) if self.is_of_pairs else _all_points(self.entries)
 
+    def ratios(self) -> list[tuple[Point, Point]]:
+        """Each point and the one that it is divided by, both of one group: of a study also those whose reference in the
+        group is another point."""
+        if self.is_of_pairs:
+            return list(self.against.items())
+        of_group = {point: group[-1] for group in groups(self.against) for point in group}
+        asked = _ratios_of_study(self.suite, self.points())
+        return [pair for pair in asked if of_group.get(pair[0]) == of_group.get(pair[1], pair)]
+
     def curves(self) -> list[SweepCurve]:
         """None in an interleaved comparison: an added point would have no counterpart."""
         several = () if self.is_of_pairs else self.entries
@@ -349,9 +358,18 @@ def counterparts(
 
 
 def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
-    """Of a study's ratios each point against the one that it is divided by: of a claim its two rows, of a way out the
-    first way, and of its tables every ABI against the first that it is asked for. What lasts longer than two visits is
-    then no part of the ratio. A point has one reference, and is none itself."""
+    """The points of a study's ratios in groups that are visited in turns, each point against its group's reference.
+    What lasts longer than a few visits is then no part of a ratio. Points of two ratios put these into one group."""
+    references: dict[Point, Point] = {}
+    for point, below in _ratios_of_study(suite, points):
+        one, other = references.get(point, point), references.get(below, below)
+        references |= {each: other for each, own in references.items() if own == one} | {one: other, other: other}
+    return {point: own for point, own in references.items() if point != own}
+
+
+def _ratios_of_study(suite: Suite, points: Sequence[Point]) -> list[tuple[Point, Point]]:
+    """Each point and the one that it is divided by: of a claim its two rows, of a way out the first way, and of the
+    study's tables every ABI against the first that it is asked for."""
     here = [point for point in points if is_here(point.target)]
     ratios = [(claim.row, claim.over) for claim in suite.published if claim.row and claim.over]
     ratios += [(option.row, suite.option[0].row) for option in suite.option[1:]]
@@ -359,12 +377,7 @@ def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
     first: dict[tuple[str, object], Point] = {}
     claimed = (point for point in here if claim_rank(suite, point) != UNCLAIMED)
     asked += [(point, first.setdefault((point.probe, point.parameters), point)) for point in claimed]
-    pairs: dict[Point, Point] = {}
-    for point, reference in asked:
-        is_free = point not in pairs and point not in pairs.values() and reference not in pairs
-        if is_free and point != reference:
-            pairs[point] = reference
-    return pairs
+    return [pair for pair in dict.fromkeys(asked) if pair[0] != pair[1]]
 
 
 def _both(above: RowOf, below: RowOf, points: Sequence[Point]) -> Iterator[tuple[Point, Point]]:

@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tollmeter.model import Claim, Results, Suite, Tally
+from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
-from tollmeter.report.numbers import DASH, Figure, quantity, two_digits
+from tollmeter.report.numbers import DASH, MINUS, Figure, percent, quantity, two_digits
 from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
 from tollmeter.studies.matching_rows import OWN_EXITS, why_none
-from tollmeter.studies.study import NO_NUMBER, Answered, answered
+from tollmeter.studies.study import NO_NUMBER, WIDE, Answered, answered
 
 MANY = 3
 ABOVE = "above"
@@ -101,9 +101,27 @@ def claims_table(answers: Sequence[Answer]) -> Table:
 
 
 def word_of(claim: Claim) -> str:
-    """The verdict beside a claim's line in a chart."""
-    unknown = "not measured here" if claim.here is None else "inconclusive"
-    return unknown if claim.verdict == "cannot tell" else claim.verdict
+    """The verdict beside a claim's line in a chart: inconclusive where a narrower interval would give one."""
+    if claim.verdict != "cannot tell":
+        return claim.verdict
+    is_wide = (claim.reason or "").startswith(WIDE)
+    return "not measured here" if claim.here is None else "inconclusive" if is_wide else "cannot be judged here"
+
+
+def both_in_words(claim: Claim, relation: Relation) -> str:
+    """What is here and what was published, in one unit: a change in per cent where the study states one."""
+
+    def in_unit(value: float) -> str:
+        if relation != "change":
+            return str(quantity(value, claim.unit))
+        sign = MINUS if value < 1 else "+"
+        return f"{sign}{percent(value - 1)}"
+
+    here = "" if claim.here is None else in_unit(claim.here)
+    is_bare = claim.unit == "ratio" and relation != "change"  # as the study has it: 2, and not 2.00
+    stated = "" if claim.value is None else f"{claim.value:g} ×" if is_bare else in_unit(claim.value)
+    published = stated and f"published {stated}"
+    return ", ".join(filter(None, (here, published)))
 
 
 def verdict_in_words(claim: Claim) -> str:

@@ -115,12 +115,33 @@ Place = tuple[str, str, str]
 
 def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
     """Of each place a line for each of the figure's: rows, each with what it is held against if it is a ratio. Two ABIs
-    are two measurements, so their names say which."""
+    are two measurements, so their names say which; where they are the same everywhere, one line stands for both."""
     by_name = {
         (line.name, place[2]): list(_pairs(results, figure, line, place)) for line in figure.line for place in places
     }
     several = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
-    return {f"{name}, {abi}" if several else name: pairs for (name, abi), pairs in by_name.items() if pairs}
+    drawn: dict[tuple[str, tuple[str, ...]], list[tuple[Row, Row | None]]] = {}
+    for (name, abi), pairs in by_name.items():
+        alike_ones = (key for key, other in drawn.items() if key[0] == name and _are_alike(figure, other, pairs))
+        key = next(alike_ones, (name, ())) if pairs else None
+        if key:
+            drawn[name, (*key[1], abi)] = drawn.pop(key, pairs)
+    return {f"{name}, {', '.join(abis)}" if several else name: pairs for (name, abis), pairs in drawn.items()}
+
+
+_ALIKE = 0.03
+
+
+def _are_alike(
+    figure: StudyFigure, some: Sequence[tuple[Row, Row | None]], others: Sequence[tuple[Row, Row | None]]
+) -> bool:
+    """Whether two lines have the same places, and at each the same number within 3 %."""
+
+    def numbers(pairs: Sequence[tuple[Row, Row | None]]) -> dict[float, float]:
+        return {at(figure, row): (row.median or 0) / ((other.median if other else 0) or 1) for row, other in pairs}
+
+    one, two = numbers(some), numbers(others)
+    return one.keys() == two.keys() and all(abs(one[place] / two[place] - 1) <= _ALIKE for place in one)
 
 
 def at(figure: StudyFigure, row: Row) -> float:
@@ -171,12 +192,12 @@ class RatioOfRows(NamedTuple):
 
 def compared(results: Results, old: Row, new: Row) -> RatioOfRows:
     """New over old: every sentence, table, chart and claim of a study compares by this. Of visits that were made in
-    turns where there are enough, since those share what lasts longer than a visit; else of the two rows in one state of
-    the core."""
-    if (old.target, old.metric) == (HERE, new.metric) and new.target == HERE:
-        pair = named(new), named(old), new.metric
+    turns where there are enough, since those share what lasts longer than a visit, unless a row has two modes: their
+    mean is no visit's. Else of the two rows in one state of the core."""
+    if old.target == new.target == HERE and not {old.state, new.state} & {"first", "second"}:
+        pair = named(new), named(old), new.metric, old.metric
         for done in results.index.opposed:
-            if (done.point, done.against, done.metric) == pair:
+            if (done.point, done.against, done.metric, done.metric_against or done.metric) == pair:
                 return RatioOfRows(Estimate(done.ratio, done.low, done.high))
     sides = alike(old, new)
     thin = not (has_interval(old) and has_interval(new))

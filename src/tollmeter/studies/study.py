@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from math import inf, nextafter
+from math import inf
 from typing import NamedTuple
 
 from tollmeter.experiment.precision import LEAST_VISITS
@@ -33,6 +33,8 @@ from tollmeter.studies.relatives import gains, relatives
 TOLERANCES: dict[Relation, float] = {"about": 0.25, "change": 0.5, "same": 0.1, "crossing": 0.25}
 """Where the claim has none of its own. about, crossing: a share of the value, as a factor either way; change: a share
 of the change; same: either way."""
+MORE = 1.03
+"""From which a ratio is more than 1: within 3 % two numbers are the same everywhere else (judgement/compare.py)."""
 _LEAST_SHARE = 0.25
 """Of the published difference from 1: less is not the same effect (1.03 is no doubling)."""
 _SCALED = ("about", "change")
@@ -72,23 +74,22 @@ def bounds(claim: Published) -> tuple[float, float] | None:
         "same": (value - tolerance, value + tolerance),
         "at least": (value - tolerance, inf),
         "at most": (-inf, value + tolerance),
-        "more": (nextafter(1.0, inf), inf),
-        "ordering": (nextafter(1.0, inf), inf),
-        "less": (-inf, nextafter(1.0, -inf)),
+        "more": (MORE, inf),
+        "ordering": (MORE, inf),
+        "less": (-inf, 1 / MORE),
     }
     return several.get(relation)
 
 
 def in_words(claim: Published) -> str:
-    """Where the claim holds: "8 to 12.5", "at most 1.2", "more than 1"; empty where it claims nothing."""
+    """Where the claim holds: "8 to 12.5", "at most 1.2", "at least 1.03"; empty where it claims nothing."""
     ends = bounds(claim)
     if ends is None:
         return ""
     low, high = ends
     if low == -inf or high == inf:
-        strict = relation_of(claim) in ("more", "less", "ordering")
-        end, words = (high, ("at most", "less than")) if low == -inf else (low, ("at least", "more than"))
-        return f"{words[strict]} {three(end) if claim.unit in ('', 'ratio') else short(end, claim.unit)}"
+        end, words = (high, "at most") if low == -inf else (low, "at least")
+        return f"{words} {three(end) if claim.unit in ('', 'ratio') else short(end, claim.unit)}"
     return f"{three(low)} to {three(high)}" if claim.unit in ("", "ratio") else span(low, high, claim.unit)
 
 
@@ -98,7 +99,7 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Ju
     assert ends is not None
     if ends[0] <= low and high <= ends[1]:
         return JudgedClaim("holds")
-    wide = JudgedClaim("cannot tell", reason=f"The interval, {three(low)} to {three(high)}, is too wide to judge by.")
+    wide = JudgedClaim("cannot tell", reason=f"{WIDE} {three(low)} to {three(high)}, is too wide to judge by.")
     if low < ends[1] and high > ends[0]:
         return wide
     if claim.unit == "ratio" and relation_of(claim) in _SCALED and value is not None and value != 1:
@@ -113,6 +114,7 @@ def judge_interval(claim: Published, here: float, low: float, high: float) -> Ju
 
 # ---- study ----------------------------------------------------------------------------------------------------------
 
+WIDE = "The interval,"
 INSTRUCTIONS = "Virtual time counts instructions, and no time of another machine can be held against a count."
 NO_NUMBER = "The study prints neither a number nor a relation that could be judged."
 SHOWN = "What was published is of another machine or another quantity: it is shown, and not judged."

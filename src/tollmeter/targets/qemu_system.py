@@ -42,8 +42,10 @@ _SLOWNESS, _GRACE_S = 5.0, 5.0
 
 _READY = re.compile(rb"guest ready\r?\n")
 _ENDED = re.compile(rb"\nguest (ended|cannot) (\d{1,5})\n")
-_ONLY_CPU, _MOST_SAMPLES = 0, 3
-"""Virtual time differs between samples only by where the timer's interrupt falls: a median of three leaves that out."""
+_ONLY_CPU = 0
+_SAMPLES_OF_KERNEL, _SAMPLES_OF_BOARD = 3, 2
+"""Under a kernel samples of virtual time differ by where the timer's interrupt falls: a median of three leaves that
+out. On a board without one they are equal, and the second shows it."""
 _LEAST_SAMPLE_NS = 4_000_000
 """Under a kernel, the interval of its timer: a batch of 1 ms has an interrupt or has none, and by that the same visit
 was seen to differ by 1.3 %. It is also long beside the step of a board's clock, 1 µs.
@@ -214,9 +216,10 @@ class Guest(Asking):
                 with contextlib.suppress(OSError):
                     os.sched_setaffinity(int(thread.name), {visit.cpus[0] if visit.cpus else _ONLY_CPU})
             return here
-        least_ns = _LEAST_SAMPLE_NS << self._board.shift if self._board.kernel else 0
-        samples, sample_ns = min(visit.samples, _MOST_SAMPLES), max(visit.sample_ns, least_ns)
-        return msgspec.structs.replace(here, samples=samples, sample_ns=sample_ns)
+        if not self._board.kernel:
+            return msgspec.structs.replace(here, samples=min(visit.samples, _SAMPLES_OF_BOARD))
+        sample_ns = max(visit.sample_ns, _LEAST_SAMPLE_NS << self._board.shift)
+        return msgspec.structs.replace(here, samples=min(visit.samples, _SAMPLES_OF_KERNEL), sample_ns=sample_ns)
 
     def _usual_s(self, visit: Visit) -> float:
         """Within which a visit ends here."""

@@ -9,14 +9,14 @@ from math import inf
 
 import altair as alt
 
-from tollmeter.model import Claim, Results, Row, StudyFigure
+from tollmeter.model import Claim, Published, Results, Row, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, names, picture
 from tollmeter.report.charts.curves_chart import HEADROOM, is_size
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.numbers import plain, quantity, size
-from tollmeter.report.studies import REDRAWN, tally_in_words, word_of
+from tollmeter.report.studies import REDRAWN, both_in_words, tally_in_words, word_of
 from tollmeter.report.tables import upper
 from tollmeter.studies.attempts import listing as listed
 from tollmeter.studies.attempts import published_turns
@@ -24,7 +24,7 @@ from tollmeter.studies.choices import pairs, part_like
 from tollmeter.studies.claim_rows import in_turns
 from tollmeter.studies.matching_rows import at, compared, lines
 from tollmeter.studies.relatives import published_ratio
-from tollmeter.studies.study import bounds
+from tollmeter.studies.study import bounds, relation_of
 
 MOST_LINES = 4
 ORDER = PUBLISHED, HERE = "published", "here"
@@ -107,6 +107,7 @@ def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
 # ---- all claims on one axis -----------------------------------------------------------------------------------------
 
 STEP = 36
+HALF_LINE = 7
 LEAST_CLAIMS = 2
 ROOM_FOR_WORDS = 6.0
 """How many times the largest number the axis reaches, so that each verdict has room at its right end."""
@@ -120,7 +121,7 @@ def claims(bench: Bench) -> Iterator[Chart]:
     study, suite = bench.results.index.study, bench.results.suite
     if study is None or suite is None or not bench.is_first:
         return
-    pairs_ = [(claim, ends) for claim, published in zip(study.claims, suite.published, strict=False)
+    pairs_ = [(claim, published, ends) for claim, published in zip(study.claims, suite.published, strict=False)
               if (ends := bounds(published)) is not None]  # fmt: skip
     if len(pairs_) >= LEAST_CLAIMS:
         question = (
@@ -130,7 +131,10 @@ def claims(bench: Bench) -> Iterator[Chart]:
         yield subject.chart(_of_claims(pairs_), bench.rows[:1], tally_in_words(study.tally))
 
 
-def _of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> Spec:
+_Drawn = tuple[Claim, Published, tuple[float, float]]
+
+
+def _of_claims(several: Sequence[_Drawn]) -> Spec:
     data, ranges = _data_of_claims(several)
     seen = [float(d["y"]) for d in data if d["y"] > 0]
     ends = [end for d in ranges for end in (d["lo"], d["hi"]) if 0 < end < inf]
@@ -138,7 +142,7 @@ def _of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> Spec:
     domain = (least, most * ROOM_FOR_WORDS)
     for d in (*data, *ranges):
         d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
-    step = max(STEP, *(marks.label_height(claim.what) for claim, _ in several))
+    step = max(STEP, *(marks.label_height(claim.what) for claim, *_ in several))
     base, y = alt.Chart(marks.values(data)), alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
     ticks = sorted({*marks.log_ticks((least, 1.0)), *marks.log_ticks((1.0, most))})
     axis = alt.Axis(values=ticks, labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
@@ -147,21 +151,25 @@ def _of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> Spec:
     by = marks.series_colour("series", ORDER)
     band = alt.Chart(marks.values(ranges))
     holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
-    word = band.mark_text(style="value").encode(y, text="word:N", x=alt.value("width"))
+    # What is here and what was published, and below it the verdict.
+    words = [band.mark_text(style="value", dy=dy).encode(y, text=f"{field}:N", x=alt.value("width"))
+             for field, dy in (("numbers", -HALF_LINE), ("word", HALF_LINE))]  # fmt: skip
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
     dot = base.mark_point(style="rung").encode(
         x, y, by["color"], by["shape"], tooltip=marks.hover(("label", "figure"))[:-1]
     )
-    return marks.finished(alt.layer(holds, *_equal(True), reach, dot, word), len(several) * step + 20)
+    return marks.finished(alt.layer(holds, *_equal(True), reach, dot, *words), len(several) * step + 20)
 
 
-def _data_of_claims(several: Sequence[tuple[Claim, tuple[float, float]]]) -> tuple[list[Datum], list[Datum]]:
-    """Points and intervals; and for each claim its range with the verdict in a word."""
+def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]]:
+    """Points and intervals; and for each claim its range, both numbers and the verdict in words."""
     data: list[Datum] = []
     ranges: list[Datum] = []
-    for claim, (low, high) in several:
+    for claim, published, (low, high) in several:
         unit = 1.0 if claim.unit in ("", "ratio") or not claim.value else claim.value
-        ranges.append({"label": claim.what, "lo": low / unit, "hi": high / unit, "word": word_of(claim)})
+        numbers = both_in_words(claim, relation_of(published))
+        ranges.append({"label": claim.what, "lo": low / unit, "hi": high / unit, "word": word_of(claim),
+                       "numbers": numbers})  # fmt: skip
         if claim.value is not None:
             data.append({"label": claim.what, "series": PUBLISHED, "y": claim.value / unit, "lo": claim.value / unit,
                          "hi": claim.value / unit, "value": claim.figure, "interval": plain(claim.value)})  # fmt: skip
