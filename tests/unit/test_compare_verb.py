@@ -152,15 +152,20 @@ def test_a_journal_that_is_cut_off_is_compared_and_said(
 
 
 @pytest.mark.usefixtures("runs")
-def test_machines_have_the_page_of_a_gallery_and_two_runs_one_of_their_charts(
+def test_two_runs_have_one_page_and_more_machines_that_of_a_gallery(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", "--machines", "r01", "r21"]) == 0
-    page = recorded / "r01" / "machines.html"
+    both = recorded / "r01" / "beside-r21.html"
     printed = capsys.readouterr().out
-    assert f"Page  {page}" in printed
+    assert f"Page  {both}" in printed
+    as_compared = both.read_text()
+    assert main(["report", "r01", "r21"]) == 0
+    assert both.read_text() == as_compared
+    assert main(["compare", "--machines", "r01", "r13", "r21"]) == 0
+    page = recorded / "r01" / "machines.html"
     (data,) = re.findall(r'<script[^>]* id="data"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)
-    assert [machine["name"].rpartition(", ")[2] for machine in json.loads(data)["machines"]] == ["r01", "r21"]
+    assert [machine["name"].rpartition(", ")[2] for machine in json.loads(data)["machines"]] == ["r01", "r13", "r21"]
     assert "changed" in printed and "code" not in printed
     assert main(["compare", "r01", "r21", "--format", "html", "--out", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")

@@ -89,23 +89,34 @@ def _print(comparison: Compared, *, whole: bool) -> None:
 
 
 def _page(comparison: Compared, out: Path | None) -> Path:
-    """Of machines that of a gallery. Raises Failure: 2 for other than two runs of one machine, 4 where they have no
-    chart in common, 5 where it cannot be written."""
-    from tollmeter.library.comparing import publish
+    """Of two runs that of `toll report A B`, of more machines, and of two without a chart in common, that of a gallery.
+    Raises Failure: 2 for other than two runs of one machine, 4 where they have no chart in common, 5 where it cannot be
+    written."""
     from tollmeter.report import overlay
+
+    if comparison.by or (len(comparison.runs) != 2 and not comparison.machines):
+        raise Failure("--format html compares two runs, or several with --machines")
+    folders = [Path(results.index.run.folder) for results in comparison.runs]
+    if len(folders) == 2:
+        path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
+        try:
+            overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
+        except Failure as failure:
+            if not comparison.machines or failure.exit_code != overlay.CANNOT_TELL:
+                raise
+        else:
+            return path
+    return _page_of_machines(comparison, folders, out)
+
+
+def _page_of_machines(comparison: Compared, folders: Sequence[Path], out: Path | None) -> Path:
+    from tollmeter.library.comparing import publish
     from tollmeter.report.gallery import single_page
     from tollmeter.report.page import put
 
-    folders = [Path(results.index.run.folder) for results in comparison.runs]
-    if comparison.machines:
-        path = out or folders[0] / "machines.html"
-        names = [folder.resolve().name for folder in folders]
-        put(single_page([publish(results) for results in comparison.runs], names), path)
-        return path
-    if len(comparison.runs) != 2 or comparison.by:
-        raise Failure("--format html compares two runs, or several with --machines")
-    path = out or folders[0] / f"beside-{plain(folders[1].resolve().name)}.html"
-    overlay.write(overlay.two((comparison.runs[0], comparison.runs[1])), path)
+    path = out or folders[0] / "machines.html"
+    names = [folder.resolve().name for folder in folders]
+    put(single_page([publish(results) for results in comparison.runs], names), path)
     return path
 
 

@@ -6,7 +6,7 @@ intel-family.h (its code names; names of platforms for CPUs with two kinds of co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _RANGES = {
     23: ((0x00, 0x2F, "Zen"), (0x30, 0x4F, "Zen 2"), (0x50, 0x5F, "Zen"), (0x60, 0x7F, "Zen 2"), (0x90, 0x91, "Zen 2"),
@@ -24,6 +24,21 @@ _MODELS = {
     "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
 }  # fmt: skip
 """Of Intel's family 6."""
+_VENDOR_LATENCIES = {
+    "Zen 2": ("AMD, publication 56305", {"L1d": "4", "L2": "at least 12", "L3": "39 on average"}),
+    "Zen 3": ("AMD, publication 56665", {"L1d": "4", "L2": "at least 12", "L3": "46 on average"}),
+    "Zen 4": ("AMD, publication 57647", {"L1d": "4", "L2": "at least 14", "L3": "50 on average"}),
+}  # fmt: skip
+"""Cycles of a load of an integer register from each cache: software optimization guides, section "Load/Store and Data
+Cache" and that of the L3."""
+
+
+def vendor_latencies(facts: Mapping[str, str], levels: Iterable[str]) -> str:
+    """What the vendor states of these levels, as a sentence; empty where no figure is held here."""
+    core = microarchitecture(facts)
+    source, cycles = _VENDOR_LATENCIES.get(core, ("", {}))
+    stated = [f"{cycles[level]} for {level}" for level in levels if level in cycles]
+    return f"The vendor states for {core}, in cycles of a load: {', '.join(stated)} ({source})." if stated else ""
 
 
 def microarchitecture(facts: Mapping[str, str]) -> str:

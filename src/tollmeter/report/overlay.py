@@ -4,7 +4,8 @@ of one system also get the changed rows; two machines get ratios, and no "faster
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tollmeter.report.charts import SIDES, Overlay, comparable, overlaid
 from tollmeter.report.charts.chart import benches, pictures
 from tollmeter.report.compared_rows import Compared, differences, not_compared, revisions, row_table, run_name
 from tollmeter.report.numbers import DASH, HEAPS, Figure, guess, of_toll, quantity
-from tollmeter.report.page import put, rendered
+from tollmeter.report.page import BESIDE_MEMORY, put, rendered
 from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Column, Line, Table
 
@@ -96,9 +97,11 @@ def _words(pair: Two) -> dict[str, Any]:
         "same": same,
         "apart": not_compared(pair.runs),
         "changed": changed_rows(pair.runs),
+        "memory": memory_of_both(pair.runs),
         "tolls": tolls_table(pair.runs, whole=False),
         "all_tolls": tolls_table(pair.runs, whole=True),
-        "groups": [group for group in pair.drawn.groups if group[0].general],
+        "curves": [group for group in pair.drawn.groups if group[0].name in BESIDE_MEMORY],
+        "groups": [group for group in pair.drawn.groups if group[0].general and group[0].name not in BESIDE_MEMORY],
         "single": [group for group in pair.drawn.groups if not group[0].general],
         "only": [(letter, titles) for letter, titles in zip(SIDES, pair.drawn.only, strict=True) if titles],
     }
@@ -106,15 +109,29 @@ def _words(pair: Two) -> dict[str, Any]:
 
 def _side(results: Results, letter: str, label: str) -> dict[str, Any]:
     """One of the two runs, as the head and the memory part show it."""
-    run, memory = results.index.run, tables.memory_table(results)
+    run = results.index.run
     return {
         "letter": letter, "label": label, "facts": tables.facts_of(results.index.machine),
         "over": f"toll run {run.suite} · {tables.when(results)} · {tables.extent(results)}",
         "verdict": f"{run_verdict.word(run)}: {run_verdict.meaning(results)}",
         "unfinished": "" if run.verdict == "interrupted" else tables.unfinished(results),
-        "memory": replace(memory, own_title=f"Memory of {letter}") if memory else None,
         "no_levels": tables.no_levels(results),
     }  # fmt: skip
+
+
+def memory_of_both(runs: tuple[Results, Results]) -> Table | None:
+    """The levels of A and B beside each other, main memory last; None where neither run has a memory table."""
+    both = [tables.memory_table(results) for results in runs]
+    columns = max((memory.columns for memory in both if memory), key=len, default=())
+    lines: dict[str, list[Line]] = {}
+    for memory, letter in zip(both, SIDES, strict=True):
+        for line in memory.rows if memory else ():
+            cells = dict(zip((column.name for column in memory.columns), line.cells, strict=True))
+            level = str(line.cells[0])
+            others = (cells.get(column.name, "") for column in columns[1:])
+            lines.setdefault(level, []).append(Line((f"{level} {letter}", *others), line.note))
+    order = sorted(lines, key=lambda level: not re.fullmatch(r"L\d.*", level))
+    return Table(columns, [line for level in order for line in lines[level]]) if lines else None
 
 
 def changed_rows(runs: tuple[Results, Results]) -> Table | None:
