@@ -229,8 +229,10 @@ def unknown(kind: str, name: str, known: Sequence[str], advice: str = "", place:
     close = difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.5)
     # `arm` means one of arm-soft and arm-hard, and all of them are as near.
     close = [candidate for candidate in lower if candidate.startswith(f"{name.lower()}-")][::-1] or close
-    is_family = "probe" in kind and any(candidate.startswith(f"{name}.") for candidate in known)
-    near = [f"'{clean(name)}.*'"] if is_family else [lower[candidate] for candidate in close]
+    is_family = "probe" in kind and "." not in name
+    families = {candidate.partition(".")[0] for candidate in known if is_family and "." in candidate}
+    family = difflib.get_close_matches(name, families, n=1, cutoff=0.75)  # one letter of four is another
+    near = [f"'{family[0]}.*'"] if family else [lower[candidate] for candidate in close]
     either = " or ".join(", ".join(near).rsplit(", ", 1))
     more = f" and {len(known) - _MOST_SHOWN} more" if len(known) > _MOST_SHOWN else ""
     listed = advice or (f"known: {', '.join(known[:_MOST_SHOWN])}{more}" if known else "there is none")

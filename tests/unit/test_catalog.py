@@ -132,3 +132,9 @@ def test_every_study_is_there_with_its_claims() -> None:
         assert len(ours[name].published) >= 7
         assert (ROOT / "docs/sources" / f"{name}.md").is_file()
     assert not ours["default"].published
+
+
+def test_a_misspelt_family_is_answered_with_its_pattern() -> None:
+    known = ["kernel.loop", "kernel.wake", "memory.latency", "x32-2013"]
+    assert "'kernel.*'" in unknown("suite or probe", "kernl", known).sentence
+    assert "memory.latency" in unknown("suite or probe", "memory.latancy", known).sentence

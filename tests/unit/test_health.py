@@ -137,3 +137,8 @@ def test_the_verb_writes_each_format_and_its_code(
         assert "at most 130 ns" in " ".join(said.split())
         assert form != "json" or json.loads(said)["healthy"] is False
         assert form != "drain" or said.count("\n") == 1
+
+
+def test_a_reference_that_is_not_there_is_refused_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tollmeter.cli.health.measured_suite", lambda *_, **__: pytest.fail("it measured"))
+    assert main(["health", "--reference", "nowhere"]) == 2

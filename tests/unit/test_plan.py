@@ -156,7 +156,7 @@ def test_a_written_size_is_read(text: Value, read: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "-1", "32KB", "1e9", "0.3", "2KiB..1KiB", "..", "9" * 30, "0.5x", "1xL0", "\0"]
+    "text", ["", "x", "-1", "32KB", "1e9", "0.3", "2KiB..1KiB", "..", "9" * 30, "0.5x", "1xL0", "\0", "1TiB"]
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(Failure) as caught:

@@ -42,10 +42,12 @@ def health(
     check_known("format", form, FORMATS)
     from tollmeter.library import places
     from tollmeter.library.gating import read_limits
-    from tollmeter.library.health import PRECISION, SUITE
+    from tollmeter.library.health import PRECISION, SUITE, check_reference
     from tollmeter.library.health import health as health_of
 
     allowed = read_limits(limit, limits)
+    if reference is not None:
+        check_reference(reference)
     measured = (
         places.find_run(run) if run else measured_suite((SUITE, *(words or ())), budget, PRECISION, folder=folder)
     )

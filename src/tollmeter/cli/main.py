@@ -47,7 +47,7 @@ def main(words: Sequence[str] | None = None) -> int:
         starting.forget_output()
         return 0
     except (KeyboardInterrupt, Exception) as error:  # noqa: BLE001  _exit_of raises what is not expected
-        sentence, code = _exit_of(error)
+        sentence, code = _exit_of(error, given)
         _print_notice(sentence)
         return code
 
@@ -98,7 +98,7 @@ def _check_whole(given: Sequence[str]) -> None:
             raise Failure(f"{of} an empty value: is a variable not set?")
 
 
-def _exit_of(error: BaseException) -> tuple[str, int]:
+def _exit_of(error: BaseException, given: Sequence[str]) -> tuple[str, int]:
     """What is printed of an error, and the exit code. Raises an error that nothing was to be expected of."""
     from typer.exceptions import TyperException
 
@@ -107,7 +107,7 @@ def _exit_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, Failure):
         return error.sentence, error.exit_code
     if isinstance(error, TyperException):
-        return _usage(error), USAGE
+        return _usage(error, given), USAGE
     if isinstance(error, KeyboardInterrupt):
         return "interrupted", INTERRUPTED  # a second signal, while the first was being answered
     if isinstance(error, UnicodeEncodeError) and error.reason == _SURROGATES:
@@ -129,9 +129,11 @@ def _of_the_system(error: BaseException) -> str:
     return f"{where}: {error.strerror or error}"
 
 
-def _usage(error: TyperException) -> str:
+def _usage(error: TyperException, given: Sequence[str]) -> str:
+    """With the help of its verb, which an option without its value does not know."""
     context = getattr(error, "ctx", None)
-    verb = context.command_path.partition(" ")[2] if context else ""
+    first = given[0] if given and not given[0].startswith("-") else ""
+    verb = context.command_path.partition(" ")[2] if context else first
     return f"{error.format_message()} (`{typed(*verb.split(), '--help')}`)"
 
 

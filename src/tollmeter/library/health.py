@@ -14,6 +14,7 @@ from tollmeter.judgement.fleet import LEAST_NODES, JudgedNode
 from tollmeter.library.derive import add_to_dataset, open_run
 from tollmeter.library.fleet_collecting import judged_machines
 from tollmeter.library.gating import Limits, gated
+from tollmeter.library.places import find_run
 from tollmeter.model import Failure, Results, Row
 from tollmeter.numbers.each_cpu import MEANS as EACH_CPU
 from tollmeter.numbers.meanings import meaning
@@ -53,6 +54,12 @@ def health(folder: Path, reference: str | None, limits: Limits) -> Health:
         slower += more
         unmeasured += missing
     return Health(results, tuple(slower), tuple(unmeasured))
+
+
+def check_reference(reference: str) -> None:
+    """Raises Failure (2) for what is neither a run nor a dataset, before anything is measured for it."""
+    if not is_dataset(Path(reference)):
+        find_run(reference)
 
 
 def checked_rows(results: Results) -> list[Row]:

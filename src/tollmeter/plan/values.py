@@ -23,7 +23,7 @@ first level, 128 KiB to 2 MiB in the second."""
 _LEAST_SHARE = 4
 """No buffer over a quarter of the memory: a probe may need two, and the system something."""
 
-_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([a-z]*)", re.IGNORECASE)
 _RELATIVE = re.compile(r"([0-9]+(?:\.[0-9]+)?)x(L[1-9]|LAST)", re.IGNORECASE)
 _OF_CPUS = re.compile(r"([0-9]+(?:\.[0-9]+)?)xCPUS", re.IGNORECASE)
@@ -163,7 +163,10 @@ def _number(parameter: Parameter, text: str, machine: Machine) -> int:
     if parameter.stop_scale == "cpus" and (of_cpus := _OF_CPUS.fullmatch(text)):
         return max(1, int(float(of_cpus[1]) * (len(machine.allowed_cpus) or machine.cpus)))
     relative = relative_bytes(text, machine) if parameter.kind == "size" else None
-    return _plain_number(parameter, text) if relative is None else relative
+    number = _plain_number(parameter, text) if relative is None else relative
+    if parameter.stop_scale == "last-cache" and 0 < machine.memory_bytes < number:
+        raise Failure(f"{parameter.name}={text}: this machine has {machine.memory_bytes / (1 << 30):.2g} GiB of memory")
+    return number
 
 
 def portable(parameter: Parameter, text: str) -> str:
