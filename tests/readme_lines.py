@@ -43,7 +43,7 @@ PLACES = {
 """What stands for a run, file or folder of one's own."""
 ELSEWHERE = {"HOST": "needs another host", "/dev/tty": "needs a serial port", "fleet submit": "needs Slurm",
              "fleet collect": "needs Slurm", "fleet report": "needs two machines"}  # fmt: skip
-OF_BOTH = "./toll run memory.read_bandwidth kernel=portable size=16384,65536,262144,1048576 --budget 5s --out runs/"
+OF_BOTH = "./toll run memory.read_bandwidth kernel=portable size=16384,65536,262144,1048576 --budget 30s --out runs/"
 CAST = "long of(const char *bytes) { return *(const long *)(bytes + 1); }\n"
 FOR_LONG_S, LONGEST_S = 5.0, 1500.0
 

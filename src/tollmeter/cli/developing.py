@@ -223,6 +223,7 @@ def casts(
     ] = None,
     form: Annotated[str, typer.Option("--format", help="table or json")] = "table",
 ) -> int:
+    from tollmeter.report.numbers import count
     from tollmeter.toolchain.casts import ranked
 
     survey, summary = _width_survey(folder, source, abi) if source else _strict_survey(folder, abi)
@@ -241,9 +242,10 @@ def casts(
     for file, trouble in survey.troubles.items():
         print_notice(f"{file} cannot be read: {trouble}")
     unread = len(survey.troubles)
-    read = f"{survey.units - unread} of {survey.units}" if unread else str(survey.units)
+    read = f"{survey.units - unread} of {count(survey.units, 'file')}" if unread else count(survey.units, "file")
     hidden = sum(cast.hidden for cast in rows)
-    print_notice(summary.format(shown=len(rows) - hidden, hidden=hidden, every=len(rows), read=read))
+    shown_casts, every = count(len(rows) - hidden, "cast"), count(len(rows), "place")
+    print_notice(summary.format(shown=shown_casts, hidden=hidden, every=every, read=read))
     return UNREAD if survey.units and len(survey.troubles) == survey.units else 0
 
 
@@ -253,7 +255,7 @@ def _strict_survey(folder: Path, abi: str | None) -> tuple[CastSurvey, str]:
     units = units_of(folder)
     chosen, compiler = _compiler(abi)
     return misaligned_casts(units, chosen, compiler), (
-        "{shown} casts in {read} files, and {hidden} more through void *, which may be aligned by who "
+        "{shown} in {read}, and {hidden} more through void *, which may be aligned by who "
         f"made what it points at; by {compiler} for {chosen.name}. What goes by way of an integer is not among them"
     )
 
@@ -265,7 +267,7 @@ def _width_survey(folder: Path, source: str, abi: str | None) -> tuple[CastSurve
     written_for, ported_to = _compiler(source), _compiler(abi or "x32")
     names = f"{written_for[0].name} and wrong on {ported_to[0].name}"
     return width_casts(units, written_for, ported_to), (
-        f"{{every}} places in {{read}} files are right on {names}; of {{hidden}} of them no compiler "
+        f"{{every}} in {{read}} are right on {names}; of {{hidden}} of them no compiler "
         "warns. What always fits is among them; an explicit cast of C++ and a product that overflows are not"
     )
 

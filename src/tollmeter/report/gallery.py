@@ -11,8 +11,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.files import own_folder, write_whole
-from tollmeter.model import Failure, Index
+from tollmeter.model import Failure, Index, Toll
 from tollmeter.report.numbers import Figure, of_level, of_toll, reading_of_level, size, size_of_level
 from tollmeter.report.page import island, rendered
 from tollmeter.report.tables import cpu_of
@@ -87,7 +88,7 @@ def _whole(published: PublishedRun) -> dict[str, Any]:
             {"key": " ".join((toll.probe, toll.metric, toll.abi, toll.target,
                               *(f"{name}={value}" for name, value in sorted(toll.parameters.items())))),
              "toll": toll.toll, "figure": _figure(of_toll(toll)), "unit": toll.unit,
-             "value": _short(toll.value), "low": _short(toll.low), "high": _short(toll.high),
+             "value": _short(toll.value), **_ends(toll),
              "state": toll.states[0].state if toll.states else ""}
             for toll in index.tolls if toll.value is not None
         ],
@@ -100,6 +101,12 @@ def _whole(published: PublishedRun) -> dict[str, Any]:
 def _figure(figure: Figure) -> tuple[str, str]:
     """The value in its unit, and how sure it is."""
     return str(figure.bare), figure.sure
+
+
+def _ends(toll: Toll) -> dict[str, float | None]:
+    """Of its interval, which a toll of too few visits does not have."""
+    few = toll.visits < LEAST_VISITS
+    return {"low": None if few else _short(toll.low), "high": None if few else _short(toll.high)}
 
 
 def _short(value: float | None) -> float | None:

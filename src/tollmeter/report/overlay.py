@@ -125,7 +125,9 @@ def memory_of_both(runs: tuple[Results, Results]) -> Table | None:
     columns = max((memory.columns for memory in both if memory), key=len, default=())
     lines: dict[str, list[Line]] = {}
     for memory, letter in zip(both, SIDES, strict=True):
-        for line in memory.rows if memory else ():
+        if memory is None:
+            continue
+        for line in memory.rows:
             cells = dict(zip((column.name for column in memory.columns), line.cells, strict=True))
             level = str(line.cells[0])
             others = (cells.get(column.name, "") for column in columns[1:])
