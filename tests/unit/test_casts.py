@@ -243,7 +243,7 @@ def test_the_pair_of_abis_is_given_by_options(
 ) -> None:
     words = ["casts", str(tree(tmp_path, widths=WIDTHS)), "--from", own_abi_name, "--abi", own_abi_name]
     assert main(words) == 0
-    assert f"0 places in 1 files are right on {own_abi_name} and wrong on {own_abi_name}" in capfd.readouterr().err
+    assert f"0 places in 1 file are right on {own_abi_name} and wrong on {own_abi_name}" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("content", [None, "{", '[{"file": 3}]'])
@@ -265,7 +265,7 @@ def test_each_cast_is_shown_as_it_is_written(
     assert main(["casts", str(tree(tmp_path, planted=PLANTED)), "--abi", own_abi_name]) == 0
     told = capfd.readouterr()
     assert "planted.c:6" in told.out and "return *(const uint16_t *)(at + 1);" in told.out
-    assert "2 casts in 1 files, and 0 more through void *" in told.err
+    assert "2 casts in 1 file, and 0 more through void *" in told.err
 
 
 def test_the_lines_that_a_probe_runs_come_first_with_how_often(
