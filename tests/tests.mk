@@ -105,7 +105,7 @@ readme-lines:
 	@rm -rf build/readme && git clone -q . build/readme
 	@python3 tests/readme_lines.py build/readme; status=$$?; rm -rf build/readme; exit $$status
 
-# Starts a Slurm of its own, as root, in about 80 s: docs/decisions/0040-fleets.md.
+# Starts a Slurm of its own, as root, in two to three minutes: docs/decisions/0040-fleets.md.
 FLEET_PACKAGES := slurm-wlm munge iproute2
 .PHONY: fleet-test
 fleet-test: set-up-tests

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -180,34 +183,94 @@ def test_print_submits_nothing(cluster: Cluster, tmp_path: Path) -> None:
     assert jobs(cluster) == before and not list(tmp_path.iterdir())
 
 
-_TOLL = """#!/bin/sh
-[ "$1" = health ] || exit 0
-touch "$0.$(hostname)"
-while [ "$1" != -o ]; do shift; done
-[ "$(hostname)" != node1 ] || { echo 'memory node 1: 41 GB/s, peers 78 GB/s to 82 GB/s' >"$2"; exit 3; }
+SLOW = "node2"
+LOADS = "walk_on(&((struct walk *)r->state)->cursor, r->iterations);"
+PLANTED = "for (volatile uint64_t left = r->iterations * 50000; left; left--) {}"
+"""Some 40 us a load, which no memory takes, however busy its machine is."""
+LIMITS = """
+[[rows]]
+row = "memory.latency load *"
+at_most = "5 us"
 """
-"""Stands for a `toll` whose node1 has slow memory."""
+_TOLL = """#!/bin/sh
+# The nodes measure one after another, since they share the CPUs.
+host=$(hostname) tree={root}
+[ $host != {slow} ] || tree={planted}
+mkdir -p {folder}/$host
+cd {folder}/$host
+export TOLL_LOCK={folder} TOLL_INSTALL=no HOME=$PWD
+{python} -c 'import sys; sys.path.insert(0, sys.argv.pop(1)); from tollmeter.__main__ import main; sys.exit(main())' \\
+  $tree/src "$@" >>output 2>&1
+code=$?
+echo $code >code
+exit $code
+"""
 
 
-def documented(root: Path, title: str) -> str:
-    """The script below a heading of docs/fleet.md."""
-    section = (root / "docs/fleet.md").read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    script = section.partition("\n    #!")[2].partition("\n\n")[0]
-    return textwrap.dedent(f"    #!{script}\n")
+def linked(source: str, target: str) -> None:
+    """An executable by another name, since a build replaces it; a list of what was built is written in place."""
+    (os.link if os.access(source, os.X_OK) else shutil.copy2)(source, target)
 
 
-def test_the_documented_health_check_drains_a_slow_node_and_no_other(tmp_path: Path, root: Path) -> None:
-    check, toll = tmp_path / "toll-health", tmp_path / "toll"
-    toll.write_text(_TOLL)
-    text = documented(root, "Node health check").replace("/opt/tollmeter", f"'{tmp_path}'")
-    more = f"HealthCheckProgram={check}\nHealthCheckInterval=1\nHealthCheckNodeState=ANY\n"
-    with running(("node1", "node2"), more) as other:
+@pytest.fixture(scope="module")
+def planted(root: Path, own_abi_name: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout whose loads from memory take longer; its other executables are those that exist."""
+    tree = tmp_path_factory.mktemp("planted")
+    for name in ("src", "suites", "abis", "probes", "requirements"):
+        shutil.copytree(root / name, tree / name)
+    shutil.copytree(root / "build" / own_abi_name, tree / "build" / own_abi_name, copy_function=linked)
+    for name in ("Makefile", "toll", "pyproject.toml"):
+        shutil.copy2(root / name, tree / name)
+    source = tree / "probes/memory/latency.c"
+    assert LOADS in source.read_text()
+    source.write_text(source.read_text().replace(LOADS, f"{LOADS}\n  {PLANTED}"))
+    for made in (tree / "build" / own_abi_name).glob("memory.latency*"):
+        made.unlink()
+    return tree
+
+
+def documented(root: Path, first: str) -> str:
+    """The script of docs/fleet.md that begins with this line."""
+    script = (root / "docs/fleet.md").read_text().partition(f"\n    {first}\n")[2].partition("\n\n")[0]
+    assert script, f"docs/fleet.md no longer has {first!r}"
+    return textwrap.dedent(f"    {first}\n{script}\n")
+
+
+def test_the_documented_health_check_measures_each_node_and_drains_the_slow_one(
+    tmp_path: Path, root: Path, planted: Path
+) -> None:
+    check, toll, limits = tmp_path / "toll-health", tmp_path / "toll", tmp_path / "limits.toml"
+    given = {"root": root, "planted": planted, "slow": SLOW, "folder": tmp_path, "python": sys.executable}
+    toll.write_text(_TOLL.format_map(given))
+    limits.write_text(LIMITS)
+    text = documented(root, "#!/bin/sh").replace("/opt/tollmeter", f"'{tmp_path}'")
+    text = text.replace("/opt/site/limits.toml", f"'{limits}'").replace("--budget 45s", "--budget 12s")
+    more = f"HealthCheckProgram={check}\nHealthCheckInterval=60\nHealthCheckNodeState=ANY\n"
+    with running(NODES, more) as other:
         check.write_text(text.replace("/etc/slurm/slurm.conf", other.environment["SLURM_CONF"]))
         toll.chmod(0o755)
         check.chmod(0o755)
         assert in_time(lambda: "drained" in other.states()), other.told()
-        assert in_time((tmp_path / "toll.node2").exists)
-        assert "node1|drained|memory node 1: 41 GB/s, peers 78 GB/s to 82 GB/s\nnode2|idle|none" in other.told()
+        assert in_time(lambda: all((tmp_path / node / "code").exists() for node in NODES))
+        codes = {node: (tmp_path / node / "code").read_text().strip() for node in NODES}
+        assert codes.pop(SLOW) == "3" and set(codes.values()) <= {"0", "1"}, codes
+        assert f"{SLOW}|drained|toll: memory.latency load" in other.told() and "at most 5 us" in other.told()
+        assert [line.split("|")[1] for line in other.told().splitlines()[1:4]] == ["idle", "drained", "idle"]
+
+
+@pytest.mark.parametrize(("code", "dies"), [(0, False), (1, False), (3, True)])
+def test_the_documented_check_of_nhc_dies_of_a_slow_node_alone(
+    tmp_path: Path, root: Path, code: int, dies: bool
+) -> None:
+    """NHC gives a check its function `die`, and goes by the status that the check returns."""
+    toll = tmp_path / "toll"
+    toll.write_text(f"#!/bin/sh\necho \"$*\" >'{tmp_path}/asked'\necho toll: memory node 1: slow\nexit {code}\n")
+    toll.chmod(0o755)
+    check = documented(root, "# /etc/nhc/scripts/toll.nhc").replace("/opt/tollmeter", f"'{tmp_path}'")
+    words = 'die() { echo "$2"; return "$1"; }\n' + check + "check_toll_health --budget 40s\n"
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == ((1, "toll: memory node 1: slow\n") if dies else (0, ""))
+    assert (tmp_path / "asked").read_text() == "health --budget 40s --format drain\n"
 
 
 def test_nothing_is_left_of_a_cluster() -> None:

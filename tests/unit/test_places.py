@@ -13,8 +13,9 @@ import pytest
 from tollmeter import notices
 from tollmeter import root as tollmeter_root
 from tollmeter.library import places
-from tollmeter.model import Failure
+from tollmeter.model import Failure, Suite
 from tollmeter.store.journal import NAME as JOURNAL
+from tollmeter.store.request import Request
 
 
 def made(folder: Path) -> Path:
@@ -191,3 +192,21 @@ def test_the_last_of_many_runs_is_found_without_resolving_each(tmp_path: Path, m
     asked, resolve = [], Path.resolve
     monkeypatch.setattr(Path, "resolve", lambda path: asked.append(path) or resolve(path))  # type: ignore[func-returns-value]
     assert len(places._youngest_first()) == 5 and len(asked) < 5
+
+
+def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of a cluster share the checkout, and their health checks begin in the same second."""
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    suite = Suite(name="health", question="?")
+    one, other = (
+        Request(id=places.new_folder("health").name, suite=suite, started="", seed=1, budget_seconds=1, tollmeter="")
+        for _ in range(2)
+    )
+    assert one.id == other.id
+    with places.new_journal(None, one, b"first\n") as first, places.new_journal(None, other, b"other\n") as second:
+        assert first.folder != second.folder and first.folder.parent == second.folder.parent
+    assert b"other" in (second.folder / JOURNAL).read_bytes()
+    with pytest.raises(Failure, match="already holds a run"), places.new_journal(first.folder, one, b"\n"):
+        pass

@@ -371,6 +371,9 @@ def test_memory_nodes_are_measured_each_from_each_where_there_are_several() -> N
     plan = make(suite, known, machine, budget_seconds=9, seed=1)
     pairs = [tuple(point.values().values()) for point in plan.points()]
     assert pairs == [(node, home) for node in (0, 1) for home in (0, 1, 900)]
+    select = Select(probe="kernel.enter", nodes=2, own_node=True)
+    own = make(msgspec.structs.replace(suite, select=(select,)), known, machine, budget_seconds=9, seed=1)
+    assert [tuple(point.values().values()) for point in own.points()] == [(0, 0), (1, 1)]
     assert {point.values()["node"]: plan.placements(point) for point in plan.points()} == {0: [(3,)], 1: [(7,)]}
     probe = msgspec.structs.replace(probe, roles=PING.roles)
     crew = msgspec.structs.replace(enter, probe=probe)

@@ -80,12 +80,11 @@ def measured(
 ) -> MeasuredRun:
     """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last,
     and uses no visit of another run again."""
-    folder = options.out or places.RUNS / ready.request.id
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     earlier = None if in_passing else reused(ready, executables)
     request = msgspec.structs.replace(ready.request, reused=earlier.sentence) if earlier else ready.request
-    with Journal.create(folder, request, head_of(ready, executables.values())) as journal:
+    with places.new_journal(options.out, request, head_of(ready, executables.values())) as journal:
         if earlier:
             notify(earlier.sentence)
             for stream in earlier.streams:
@@ -102,7 +101,7 @@ def measured(
 
         until_s = done.began + for_measuring(request.budget_seconds)
         with ending_at(until_s):
-            look(ready, folder, until_s, stopping, quiet=options.quiet)
+            look(ready, journal.folder, until_s, stopping, quiet=options.quiet)
     return done
 
 

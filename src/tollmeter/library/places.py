@@ -24,8 +24,8 @@ from tollmeter.model import Abi, Failure, Probe, Select, Suite
 from tollmeter.notices import notify
 from tollmeter.store.index import has_numbers
 from tollmeter.store.journal import NAME as JOURNAL
-from tollmeter.store.journal import has_ended
-from tollmeter.store.request import read_request
+from tollmeter.store.journal import Journal, has_ended
+from tollmeter.store.request import Request, read_request
 from tollmeter.targets import Target
 from tollmeter.targets.asking import Absent
 from tollmeter.targets.local import is_run_here
@@ -327,6 +327,21 @@ def new_folder(suite: str) -> Path:
         notify(f"{shown(nearest)} {why}: runs are kept in {RUNS}")
     numbered = (RUNS / (name if number == 1 else f"{name}-{number}") for number in range(1, 100_000))
     return next(folder for folder in numbered if not os.path.lexists(folder))
+
+
+def new_journal(out: Path | None, request: Request, first: bytes) -> Journal:
+    """The journal of a new run, in out or a folder of its name. Where another command has begun a run of this name
+    since the request was made, as nodes that share a checkout do, the run gets the next free one. Raises Failure."""
+    if out is not None:
+        return Journal.create(out, request, first)
+    while True:
+        folder = RUNS / request.id
+        try:
+            return Journal.create(folder, request, first)
+        except Failure:
+            if not os.path.lexists(folder / JOURNAL):
+                raise
+            request = msgspec.structs.replace(request, id=new_folder(request.suite.name).name)
 
 
 def find_run(name: str, need: Need = "any") -> Path:

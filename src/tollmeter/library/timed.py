@@ -142,7 +142,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
         jobs, started = _jobs(commands, options)
         head = sealed_head(base.machine, base.clock, [base.probe(commands)], [base.build])
-        journal = open_.enter_context(Journal.create(options.out or places.RUNS / request.id, request, head))
+        journal = open_.enter_context(places.new_journal(options.out, request, head))
         watch = Watch(os.sched_getaffinity(0), company=company)
         tell_worst(watch, base.machine, calls=True)
         with (

@@ -18,7 +18,8 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     not named takes its whole sweep, or with others = "typical" its typical value. cpu: architectures as in `uname -m`;
     target: places, by name or glob; empty for all. refused: values of a replacement curve where every point is refused,
     such as on huge pages. libraries: false leaves out what needs a library. nodes: the fewest memory nodes with memory.
-    kinds: also visits a CPU of each other kind of core. narrows: whether a short budget reduces its points."""
+    own_node: of pairs of memory nodes only those of a node with itself. kinds: also visits a CPU of each other kind of
+    core. narrows: whether a short budget reduces its points."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -29,6 +30,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     refused: dict[str, Value] = {}
     libraries: bool = True
     nodes: int = 1
+    own_node: bool = False
     kinds: bool = False
     narrows: bool = False
 

@@ -94,7 +94,7 @@ def resolve(select: Select, ground: Ground, scope: Scope = "all") -> Entry:
                 place = Point(probe=name, abi=abi, target=target)
                 seen = _emulated(machine) if is_counted(place) else kinds.get(target, machine)
                 axes = [_axis(parameter, select, seen, scope) for parameter in executable.probe.parameters]
-                several = _product(place, axes)
+                several = [point for point in _product(place, axes) if not select.own_node or _is_of_one_node(point)]
                 points.update(dict.fromkeys(several))
                 if is_by_relation(probe) and all(map(has_machines_time, several)):
                     others = ((*point.parameters, (RELATION, other)) for other in ground.relations for point in several)
@@ -165,6 +165,12 @@ def _product(place: Point, axes: Sequence[Axis]) -> list[Point]:
     begun = [values.coarse(parameter, grid) if is_sweep else grid for parameter, grid, is_sweep in axes]
     names = [parameter.name for parameter, _, _ in axes]
     return [_at(place, zip(names, chosen, strict=True)) for chosen in itertools.product(*begun)]
+
+
+def _is_of_one_node(point: Point) -> bool:
+    """Whether its memory is that of the node whose CPUs ask."""
+    own = point.values()
+    return own.get("node") == own.get("home")
 
 
 def _at(place: Point, chosen: Iterable[tuple[str, Value]]) -> Point:
