@@ -60,6 +60,9 @@ def test_operations_are_executed() -> None:
     found = Counted(iterations=4, calls=(0, 0), instructions=(20, 28))
     assert not why(found, a_probe(), Work(operations=2))
     assert "executes 2 instructions" in why(found, a_probe(), Work(operations=3))
+    call = Counted(iterations=4, calls=(4, 4), instructions=(174, 174))
+    assert "executes 0 instructions" in why(call, a_probe())
+    assert not why(call, a_probe("guest-exits")), "a batch is one call that runs a guest"
     assert not why(found, a_probe(), Work(operations=64, flops=64)), "a vector has many"
 
 

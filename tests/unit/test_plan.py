@@ -19,6 +19,7 @@ from tollmeter.model import (
     Build,
     Cache,
     Failure,
+    FigureLine,
     Kind,
     Machine,
     MemoryNode,
@@ -29,6 +30,7 @@ from tollmeter.model import (
     Role,
     RowOf,
     Select,
+    StudyFigure,
     Suite,
     Topology,
     Value,
@@ -473,10 +475,17 @@ def test_of_a_study_the_points_come_first_that_its_claims_are_about() -> None:
     assert sorted(map(str, order)) == sorted(map(str, plan.points()))
 
 
+def figure(probe: str, drawn: Literal["curve", "points"]) -> StudyFigure:
+    return StudyFigure(
+        name=probe, what="?", shows="?", drawn=drawn, line=(FigureLine(name="?", row=RowOf(probe=probe)),)
+    )
+
+
 def test_behind_its_claims_come_the_lines_of_a_studys_tables_but_no_place_that_answers_none() -> None:
     suite = Suite(
         name="old-paper", question="?", select=(Select(probe="*"),), program=(Program(what="line", probe="any.line"),),
         published=(Published(what="?", figure="?", row=RowOf(probe="any.claim", parameters={"size": 8})),),
+        figure=(figure("any.single", "points"), figure("any.curve", "curve")),
     )  # fmt: skip
 
     def rank(probe: str, target: str = "local", size: int = 8) -> int:
@@ -484,6 +493,7 @@ def test_behind_its_claims_come_the_lines_of_a_studys_tables_but_no_place_that_a
 
     assert [rank("any.claim"), rank("any.line", "guest:x32"), rank("any.claim", size=9)] == [0, 1, 2]
     assert rank("any.claim", "qemu-user:x86_64") == 2
+    assert [rank("any.single"), rank("any.curve")] == [1, 2]
 
 
 def test_a_long_budget_of_few_points_lets_a_visit_take_long() -> None:

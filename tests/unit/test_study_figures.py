@@ -14,6 +14,7 @@ from made import metric, outcome, probe, quiet, row, sample
 from tollmeter.library.places import suites
 from tollmeter.model import (
     Beside,
+    Claim,
     FigureLine,
     FigureMark,
     Listed,
@@ -31,7 +32,7 @@ from tollmeter.model import (
 )
 from tollmeter.report import chart_style
 from tollmeter.report.charts import Chart, charts
-from tollmeter.report.studies import not_redrawn
+from tollmeter.report.studies import both_in_words, not_redrawn
 from tollmeter.studies.study import study
 
 PROBE = probe(
@@ -104,6 +105,29 @@ def test_lines_of_two_abis_are_two_lines_that_name_them() -> None:
     other = [msgspec.structs.replace(one, abi="arm-fpa") for one in (*timed("flat", slow), *timed("falling", FALLING))]
     found = points(drawn(results([*timed("flat", FLAT), *timed("falling", FALLING), *other], asked)))
     assert (found["gain, x86_64", 8], found["gain, arm-fpa", 8]) == (20, 80)
+
+
+def test_one_line_stands_for_abis_that_are_the_same_everywhere() -> None:
+    line = FigureLine(name="dot", row=RowOf(probe="any.probe", metric="operation"))
+    made = [
+        row(100.0 * n * factor, of="any.probe", name="operation", abi=abi, parameters={"n": n})
+        for abi, factor in (("x86_64", 1.0), ("x32", 1.02), ("ia32", 1.5)) for n in (1, 2)
+    ]  # fmt: skip
+    chart = drawn(results(made, figure(drawn="curve", axis="n", line=(line,))))
+    named = {d["series"] for data in chart.spec["datasets"].values() for d in data if "series" in d}
+    assert {frozenset(name.split(", ")[1:]) for name in named} == {frozenset({"x86_64", "x32"}), frozenset({"ia32"})}
+
+
+@pytest.mark.parametrize(("claim", "said"), [
+    ({"relation": "change", "value": 0.8, "here": 0.68}, "−32 %, published −20 %"),
+    ({"relation": "about", "value": 2.0, "here": 1.8}, "1.80 ×, published 2 ×"),
+    ({"relation": "more", "value": None, "here": 1.5}, "1.50 ×"),
+    ({"relation": "about", "value": 2.0, "here": None}, "published 2 ×"),
+])  # fmt: skip
+def test_both_numbers_of_a_claim_are_in_one_unit(claim: dict[str, Any], said: str) -> None:
+    made = Claim(what="?", figure="?", value=claim["value"], verdict="holds", here=claim["here"], low=None, high=None,
+                 unit="ratio", holds_at="", reason=None)  # fmt: skip
+    assert both_in_words(made, claim["relation"]) == said
 
 
 def test_a_listing_is_converted_to_turns_of_its_own_loop() -> None:

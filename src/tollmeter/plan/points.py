@@ -271,11 +271,13 @@ def on_machine(suite: Suite, machine: Machine) -> Suite:
 
 
 def claim_rank(suite: Suite, point: Point) -> int:
-    """0 for a point beside a published figure, 1 for a line of the study's tables, else UNCLAIMED, under any ABI and
-    anywhere. Claims by meaning alone do not count, nor do counting targets, except for claims about instructions."""
+    """0 for a point beside a published figure; 1 for a line of the study's tables or of a figure of single numbers;
+    else UNCLAIMED. Under any ABI and anywhere; claims by meaning alone do not count, nor counting targets but for
+    claims about instructions."""
     counted = is_counted(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
     named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
+    single = [line.row for figure in suite.figure if figure.drawn == "points" for line in figure.line]
     own = point.values().items()
 
     def is_among(several: Iterable[RowOf | Program]) -> bool:
@@ -285,4 +287,4 @@ def claim_rank(suite: Suite, point: Point) -> int:
         return UNCLAIMED
     if is_among(named):
         return 0
-    return 1 if not counted and is_among(suite.program) else UNCLAIMED
+    return 1 if not counted and is_among((*suite.program, *single)) else UNCLAIMED

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tollmeter.model import Claim, Relation, Results, Suite, Tally
 from tollmeter.numbers.units import in_percent
-from tollmeter.report.numbers import DASH, MINUS, Figure, percent, quantity, two_digits
+from tollmeter.report.numbers import DASH, MINUS, Figure, plain, quantity, two_digits
 from tollmeter.report.tables import Block, Column, Line, Table
 from tollmeter.studies.attempts import SUSPECT, VALID, Attempt, Place, Test, listing
 from tollmeter.studies.claim_rows import Measured
@@ -114,8 +114,7 @@ def both_in_words(claim: Claim, relation: Relation) -> str:
     def in_unit(value: float) -> str:
         if relation != "change":
             return str(quantity(value, claim.unit))
-        sign = MINUS if value < 1 else "+"
-        return f"{sign}{percent(value - 1)}"
+        return f"{MINUS if value < 1 else '+'}{plain(100 * abs(value - 1), 2)} %"
 
     here = "" if claim.here is None else in_unit(claim.here)
     is_bare = claim.unit == "ratio" and relation != "change"  # as the study has it: 2, and not 2.00

@@ -15,6 +15,7 @@ from tollmeter.judgement.opposed import named
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import FigureLine, Results, Row, RowOf, StudyFigure
 from tollmeter.model.topology import RELATION
+from tollmeter.numbers.counted import GUEST_EXITS
 from tollmeter.numbers.meanings import HERE, main_abi, meaning, metric_of
 from tollmeter.numbers.stats import Estimate
 
@@ -100,7 +101,7 @@ def exits_of(results: Results, row: Row) -> float | None:
     beside = (
         other for other in results.index.rows if (other.probe, other.abi, other.target, other.parameters) == point
     )
-    return next((other.median for other in beside if meaning(other, results.probes) == "guest-exits"), None)
+    return next((other.median for other in beside if meaning(other, results.probes) == GUEST_EXITS), None)
 
 
 def is_hosted(results: Results, row: Row) -> bool:
@@ -115,10 +116,14 @@ Place = tuple[str, str, str]
 
 def lines(results: Results, figure: StudyFigure, places: list[Place]) -> dict[str, list[tuple[Row, Row | None]]]:
     """Of each place a line for each of the figure's: rows, each with what it is held against if it is a ratio. Two ABIs
-    are two measurements, so their names say which; where they are the same everywhere, one line stands for both."""
-    by_name = {
-        (line.name, place[2]): list(_pairs(results, figure, line, place)) for line in figure.line for place in places
-    }
+    are two measurements, so their names say which; where they are the same everywhere, one line stands for both. A row
+    is drawn in the first line that selects it."""
+    by_name: dict[tuple[str, str], list[tuple[Row, Row | None]]] = {}
+    for line in figure.line:
+        drawn_before = {id(row) for pairs in by_name.values() for row, other in pairs if other is None}
+        for place in places:
+            of_line = _pairs(results, figure, line, place)
+            by_name[line.name, place[2]] = [pair for pair in of_line if pair[1] or id(pair[0]) not in drawn_before]
     several = len({abi for (_, abi), pairs in by_name.items() if pairs}) > 1
     drawn: dict[tuple[str, tuple[str, ...]], list[tuple[Row, Row | None]]] = {}
     for (name, abi), pairs in by_name.items():

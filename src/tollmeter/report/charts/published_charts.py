@@ -222,7 +222,8 @@ def points(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
     rows = [(name, row) for name, pairs_of_line in of_lines.items() for row, _ in pairs_of_line]
     if rows:
         data = [{**marks.datum(row), "label": name, "series": HERE} for name, row in rows]
-        yield _sides_chart(figure, data, names([row for _, row in rows]), log=False, unit=rows[0][1].unit)
+        chart = _sides_chart(figure, data, names([row for _, row in rows]), log=False, unit=rows[0][1].unit)
+        yield replace(chart, caption=upper("; ".join(f"{d['label']} {d['value']}" for d in data)) + ".")
 
 
 def profiles(bench: Bench, figure: StudyFigure) -> Iterator[Chart]:
