@@ -70,8 +70,9 @@ class Rig:
         opened = Journal.create(self.folder, self.request, HEAD) if fresh else Journal.resume(self.folder)
         paths = {key: executable.path for key, executable in catalog().executables.items()}
         with opened as journal, Stopping([self]) as self.stopping:
+            targets = {"local": self} | {point.target: self for point in plan.points()}
             stage = Stage(
-                {"local": self}, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool,
+                targets, paths, journal, self, self, self.stopping, now=lambda: self.clock_s, pool=self.pool,
                 reviews_beside=self.beside,
             )  # fmt: skip
             return conduct(plan, stage, done, before)

@@ -184,6 +184,18 @@ def test_the_abis_of_a_study_s_claim_are_visited_in_turns_and_its_other_points_a
     assert any(visit.point.probe == "memory.latency" for visit in rig.visits)
 
 
+def test_an_emulators_point_of_a_claim_waits_where_this_machine_answers(rig: Rig) -> None:
+    claim = Published(what="?", figure="?", row=RowOf(probe="kernel.enter", abi="ia32"))
+    rig.visits_to_settle = 6
+    plan = rig.plan(Select(probe="kernel.enter", abi=("ia32",)), Select(probe="kernel.switch"), published=(claim,))
+    (here,) = plan.points()[:1]
+    there = msgspec.structs.replace(here, target="guest:x32")
+    entry = msgspec.structs.replace(plan.entries[0], points=(here, there))
+    rig.go(msgspec.structs.replace(plan, entries=(entry, *plan.entries[1:])))
+    order = [(visit.point.probe, visit.point.target) for visit in rig.visits]
+    assert order.index(("kernel.enter", "guest:x32")) >= LEAST_VISITS
+
+
 def test_a_point_that_one_visit_settles_does_not_delay_the_others(rig: Rig) -> None:
     """A guest that counts says all at once."""
     claim = Published(what="?", figure="?", row=RowOf(probe="memory.latency", parameters={"size": 4096}))

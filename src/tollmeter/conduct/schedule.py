@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+import msgspec
+
 from tollmeter.conduct.judging import Judging
 from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
+from tollmeter.model.topology import is_here
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, next_visits, visits_wanted
-from tollmeter.plan.points import UNCLAIMED, claim_rank
+from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
 """One such visit is enough: the boundary does not exist here, its number is worthless, or it costs the run too much."""
@@ -255,15 +258,23 @@ class Schedule:
         return differing
 
     def _claims_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points of a study's claims that lack visits for an interval, where the time suffices for one; then those
-        of its tables; else all points. A budget that is soon spent answers the question of the study before it begins
-        other points."""
-        ranks = {point: rank for point in points if (rank := self._rank(point)) != UNCLAIMED}
+        """The points of a study's claims that lack visits for an interval, where the time suffices for one, this
+        machine's before those of an emulator; then those of its tables; else all points. A budget that is soon spent
+        answers the question of the study before it begins other points."""
+        ranks = {
+            point: (rank, not is_here(point.target)) for point in points if (rank := self._rank(point)) != UNCLAIMED
+        }
         lacking = [point for point in ranks if self._lacks_interval(point) and self._first_s(point) <= left_s]
-        first = min((ranks[point] for point in lacking), default=UNCLAIMED)
+        first = min((ranks[point] for point in lacking), default=None)
         return [point for point in lacking if ranks[point] == first] or points
 
     def _rank(self, point: Point) -> int:
+        """Of a claim, unless the point is an emulator's and this machine answers: a claim is judged by the hardware's
+        time where there is one."""
+        if not is_here(point.target):
+            here = self._seen.get(msgspec.structs.replace(point, target=HERE), ())
+            if any(outcome.status == "ok" for outcome in here):
+                return UNCLAIMED
         if point not in self._ranks:
             self._ranks[point] = claim_rank(self._plan.suite, point)
         return self._ranks[point]
