@@ -4,17 +4,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import exp
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
 from machines import LATENCY
-from made import metric, probe
+from made import metric, outcome, probe, sample
 from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.measure import AnalysisJudge
-from tollmeter.model import ClockReading, Outcome, Parameter, Point, Sample, Suite, Witness, Work
+from tollmeter.model import (
+    ClockReading,
+    Outcome,
+    Parameter,
+    Point,
+    Published,
+    RowOf,
+    Sample,
+    Suite,
+    Witness,
+    Work,
+)
 from tollmeter.numbers import known
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.numbers.rows import known_of, rows
@@ -53,6 +66,24 @@ def test_what_a_bare_board_counts_repeats_and_is_visited_once() -> None:
         assert (judging().visits_wanted([there], LATENCY) <= 1) is is_enough
         (row,) = rows([there], {LATENCY.probe: LATENCY})
         assert has_interval(row) is is_enough
+
+
+@pytest.mark.parametrize(("ratio", "is_open"), [(14.0, False), (2.0, False), (1.62, True), (2.48, True)])
+def test_a_pair_whose_claim_is_decided_wants_no_more_visits(ratio: float, *, is_open: bool) -> None:
+    """Beside an edge of its range (1.6 to 2.5) a claim wants more: to stop there would make wrong verdicts."""
+    told, random = probe(), Random(7)
+    above, below = (RowOf(probe="any.probe", parameters={"way": way}) for way in ("new", "old"))
+    claim = Published(what="?", figure="?", value=2, unit="ratio", relation="about", row=above, over=below)
+    judge = AnalysisJudge({told.probe: told}, Learned(), 0.001, Suite(name="paper", question="?", published=(claim,)))
+    made = [
+        msgspec.structs.replace(
+            outcome([sample(100 * cost * exp(random.gauss(0, 0.05)))] * 5, parameters={"way": way}, visit=number),
+            round=number, seed=number,
+        )
+        for number in range(12) for way, cost in (("new", ratio), ("old", 1.0))
+    ]  # fmt: skip
+    judge.look(made)
+    assert (judge.visits_wanted_against(made, (made[0].point, made[1].point)) > 12) is is_open
 
 
 def test_a_bent_curve_wants_points_at_its_bend_and_a_straight_one_none() -> None:

@@ -39,6 +39,7 @@ from tollmeter.starting import realtime_priority
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.studies import attempts
+from tollmeter.studies.study import is_decided
 from tollmeter.targets import Target
 from tollmeter.targets.local import Local
 from tollmeter.targets.profiling_visit import ending_at
@@ -293,7 +294,14 @@ class AnalysisJudge:
         return wide_pairs(outcomes, point, self._probes[point.probe], self._known)
 
     def visits_wanted_against(self, outcomes: Sequence[Outcome], pair: tuple[Point, Point]) -> float:
-        return opposed.visits_wanted(outcomes, pair, self._probes, self._known, self._known.precision)
+        """Of a pair of a study no more than it has, once each of its claims has a verdict."""
+        precision, claims = self._known.precision, self._suite.published
+        wanted = opposed.visits_wanted(outcomes, pair, self._probes, self._known, precision)
+        visits = sum(outcome.point == pair[0] for outcome in outcomes)
+        if claims and visits < wanted:
+            ratios = opposed.opposed(outcomes, [pair], self._probes, self._known, precision)
+            return visits if is_decided(claims, *pair, ratios) else wanted
+        return wanted
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         return attempts.differing(seen, self._suite, self._probes) if self._suite.listing else ()
