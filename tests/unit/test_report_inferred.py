@@ -9,16 +9,19 @@ from example_runs import derived, empty, healthy, with_rows
 from made import metric, probe, row
 from tollmeter.model import Results, Row
 from tollmeter.report.charts import charts
-from tollmeter.report.machine_tables import CANNOT, inferred_table
+from tollmeter.report.machine_tables import CANNOT, inferred_table, load_table
 
 AT = ("load", "store")
 LINE = probe(metric("second", means="line-pair-of-distance"), name="any.pair")
+LOADED = probe(
+    metric("load", means="latency-of-traffic"), metric("beside", "B/s", means="traffic-beside"), name="any.load"
+)
 BOTH = probe(metric("together", unit="B/s", means="bandwidth-of-instances"), name="any.crowd")
 
 
 def results(rows: list[Row]) -> Results:
     bare = with_rows(empty(), rows)
-    return derived(msgspec.structs.replace(bare, probes={LINE.probe: LINE, BOTH.probe: BOTH}))
+    return derived(msgspec.structs.replace(bare, probes={one.probe: one for one in (LINE, BOTH, LOADED)}))
 
 
 def said(found: Results) -> dict[str, tuple[str, str]]:
@@ -34,6 +37,28 @@ def pair(distance: int, cost: float) -> Row:
 def crowd(instances: int, rate: float) -> Row:
     at = {"instances": instances, "size": 32768, "operation": "read"}
     return row(rate, of="any.crowd", name="together", unit="B/s", parameters=at)
+
+
+def curve(node: int, mix: str, *points: tuple[int, float, float]) -> list[Row]:
+    return [
+        row(value, of="any.load", name=name, unit=unit, parameters={"node": node, "delay": delay, "mix": mix})
+        for delay, ns, rate in points for name, unit, value in (("load", "ns", ns), ("beside", "B/s", rate))
+    ]  # fmt: skip
+
+
+def test_a_load_curve_has_a_line_for_each_share_of_writes_and_node() -> None:
+    steep, flat = [(64, 260.0, 10e9), (512, 100.0, 5e9), (4096, 100.0, 1e9)], [(64, 110.0, 9e9), (512, 100.0, 1e9)]
+    rows = [*curve(0, "nt", *steep), *curve(0, "3:1", *flat, (256, 104.0, 5e9)), *curve(0, "1:0", *steep)]
+    table = load_table(results([*rows, *curve(1, "1:0", *steep)]))
+    assert table is not None
+    shares = ["0 % writes, node 0", "0 % writes, node 1", "25 % writes, node 0", "100 % writes, non-temporal, node 0"]
+    assert [line.cells[0] for line in table.rows] == shares
+    cells = [str(cell).split(" ±")[0] for cell in table.rows[0].cells[1:]]
+    assert cells == ["100 ns", "100 ns", "196 ns", "260 ns", "10.0 GB/s", "8.12 GB/s"]
+    assert table.rows[2].cells[-1] == CANNOT and "1.10 times as long" in table.rows[2].note
+    one = load_table(results(curve(0, "1:0", *steep)))
+    assert one is not None and one.rows[0].cells[0] == "0 % writes"
+    assert load_table(empty()) is None
 
 
 def test_a_run_without_such_rows_has_no_table() -> None:

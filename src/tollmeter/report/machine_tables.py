@@ -15,7 +15,19 @@ from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
-from tollmeter.report.numbers import DASH, Figure, count, of_row, percent, plain, plus_minus, quantity, size, writes
+from tollmeter.report.numbers import (
+    DASH,
+    Figure,
+    count,
+    of_row,
+    percent,
+    plain,
+    plus_minus,
+    quantity,
+    share_of_writes,
+    size,
+    writes,
+)
 from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Cell, Column, Line, Table
 from tollmeter.studies.attempts import outcomes_of
@@ -177,7 +189,7 @@ def load_table(results: Results) -> Table | None:
     lines = [
         Line((_of_load(dict(of), varying), *(_value(found[cell]) if cell in found else DASH for cell in cells)),
              reason if (reason := found["latency_knee", ""].reason) else "")
-        for of, found in curves.items()
+        for of, found in sorted(curves.items(), key=lambda curve: share_of_writes(str(dict(curve[0]).get("mix"))) or 0)
     ]  # fmt: skip
     return Table([Column("Latency under load"), *(Column(title, True) for title in titles)], lines) if lines else None
 

@@ -16,6 +16,8 @@ from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Level, Row, State, Toll
 from tollmeter.numbers.units import DECIMALS, RATES, ROUNDED_UP, SIZES, TIMES, WORDS, Steps
 
+NON_TEMPORAL = "nt"
+"""Of a mix: non-temporal stores alone."""
 DASH = "–"
 MINUS = "−"
 
@@ -313,9 +315,16 @@ def in_a_sentence(figure: Figure) -> str:
     return str(replace(figure, number=figure.number.replace("~ ", "about "), sure=""))
 
 
+def share_of_writes(mix: str) -> float | None:
+    """Of the lines that travel, by a mix of lines read to lines written; None where the text is no mix."""
+    if mix == NON_TEMPORAL:
+        return 1.0
+    read, _, written = (part if part.isdigit() else "" for part in mix.partition(":"))
+    lines = int(read or 0) + int(written or 0)
+    return int(written) / lines if read and written and lines else None
+
+
 def writes(mix: str) -> str:
-    """The share of writes among the lines that travel, of a mix of lines read to lines written."""
-    read, colon, written = mix.partition(":")
-    if colon and read.isdigit() and written.isdigit() and int(read) + int(written):
-        return f"{100 * int(written) / (int(read) + int(written)):.0f} % writes"
-    return "100 % writes, non-temporal" if mix == "nt" else mix
+    """The share of writes of a mix, in words."""
+    share = share_of_writes(mix)
+    return mix if share is None else f"{100 * share:.0f} % writes" + ", non-temporal" * (mix == NON_TEMPORAL)

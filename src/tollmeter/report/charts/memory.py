@@ -14,7 +14,7 @@ from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted
 from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, wrapped
-from tollmeter.report.numbers import quantity, size, writes
+from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
 LATE = 8  # a label to the right of its rule needs about three octaves of the axis
@@ -250,7 +250,7 @@ def load(bench: Bench) -> Iterator[Chart]:
     """One line for each share of writes, a panel for each memory node and size. Each point has its own traffic,
     measured beside the latency. Where the memory is saturated a faster pace may move less: points are joined in the
     order of the pace."""
-    pairs = beside(bench)
+    pairs = sorted(beside(bench), key=lambda pair: share_of_writes(str(pair[0].parameters.get("mix"))) or 0)
     if len(pairs) < 2:
         return
 
