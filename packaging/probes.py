@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the probes of ABIs in the tree that this file is in, and leaves them in its prebuilt/ABI:
+"""Builds the probes of ABIs in the tree that this file is in, and leaves them in its prebuilt/ABI.tar.xz:
 
     python3 packaging/probes.py ABI...
 
@@ -30,7 +30,7 @@ def build(name: str) -> None:
         return
     if broken := build_abi(ROOT, abi, compiler).broken:
         raise Failure("; ".join(f"{probe}: {why}" for probe, why in broken.items()))
-    print(f"{prebuilt.keep(ROOT, abi, ROOT / prebuilt.FOLDER / name)} probes for {name}", flush=True)
+    print(f"{prebuilt.keep(ROOT, abi, ROOT / prebuilt.FOLDER)} probes for {name}", flush=True)
 
 
 if __name__ == "__main__":

@@ -99,8 +99,9 @@ def fetched(root: Path, extra: Extra, scratch: str) -> Path:
 
 
 def chart_script(folder: Path) -> Path:
-    """The file in which the script that draws the charts of a page is kept, once it was made."""
-    return folder / f"vega-{version(ROOT, CHARTS)}.js"
+    """The file of the script that draws the charts of a page: a release brings it, else it is kept there, once made."""
+    brought = folder.parent / "prebuilt/vega.js"
+    return brought if brought.is_file() else folder / f"vega-{version(ROOT, CHARTS)}.js"
 
 
 @contextlib.contextmanager

@@ -7,11 +7,14 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
+import lzma
 import os
 import re
 import stat
+import tarfile
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -80,6 +83,28 @@ def own_folder(folder: Path, below: str = "") -> Path:
 def plain(text: str) -> str:
     """The text as a part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text).strip("-.")[:60] or "run"
+
+
+# ---- archives --------------------------------------------------------------------------------------------------------
+
+_DICTIONARY_BYTES = 16 << 20
+"""The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
+
+
+def tar_of(files: Mapping[str, bytes]) -> bytes:
+    """The same bytes for the same files: no time, owner or order of this machine is in it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") or "/" in name else 0o644
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def xz_of(content: bytes, preset: int) -> bytes:
+    way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
+    return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])
 
 
 # ---- files whose commands may be started -----------------------------------------------------------------------------

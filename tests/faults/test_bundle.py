@@ -110,6 +110,13 @@ def test_it_leaves_nothing_but_its_journal(measured: Path) -> None:
     assert [path.name for path in measured.iterdir()] == ["journal.jsonl"]
 
 
+def test_it_prints_the_licences_of_what_it_contains(bundle: Path, unpacked: Path, tmp_path: Path) -> None:
+    for file in (bundle, unpacked / "run.sh"):
+        printed = started(file, tmp_path, "--licences").stdout
+        assert all(name in printed for name in ("Apache License", "GCC Runtime Library", "Rich Felker", "GNU LESSER"))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("harm", ["altered", "cut"])
 def test_one_that_was_altered_or_cut_says_so(bundle: Path, tmp_path: Path, harm: str) -> None:
     content = bytearray(bundle.read_bytes())

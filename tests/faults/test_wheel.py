@@ -18,11 +18,14 @@ from typing import NamedTuple
 import pytest
 
 from tollmeter.model import Abi
+from tollmeter.report import page
 from tollmeter.toolchain import prebuilt
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+BROUGHT = "v" * (page.LEAST_BYTES + 1)
+"""In place of the script that draws the charts of a page."""
 MEASURED = (0, 1)
 """A loud neighbour may leave a run of seconds too short to answer, which is 1."""
 
@@ -60,7 +63,7 @@ def wheel(_built_tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _whole(built: Path, tree: Path) -> Path:
     """The small tree, with what a wheel takes from the checkout."""
     shutil.copytree(built, tree)
-    for name in ("src", "suites", "emulator", "packaging", "requirements"):
+    for name in ("src", "suites", "emulator", "packaging", "requirements", "licenses"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     for name in ("pyproject.toml", "README.md", "LICENSE", "THIRD-PARTY.md"):
         shutil.copy2(ROOT / name, tree)
@@ -111,9 +114,11 @@ def test_a_wheel_builds_its_probes_once_and_measures(fresh: Installed) -> None:
 
 def test_a_wheel_with_probes_measures_without_a_compiler(tree: Path, own_abi: Abi, tmp_path: Path) -> None:
     tree = _whole(tree, tmp_path / "packed/toll meter")
-    folder = tree / "prebuilt" / own_abi.name
+    folder = tree / prebuilt.FOLDER
     prebuilt.keep(tree, own_abi, folder)
-    wheel = packed(tree, TOLL_PREBUILT=str(folder), TOLL_PLATFORM=f"linux_{platform.machine()}")
+    (folder / "vega.js").write_text(BROUGHT)
+    brought = str(folder / f"{own_abi.name}{prebuilt.ENDING}")
+    wheel = packed(tree, TOLL_PREBUILT=brought, TOLL_PLATFORM=f"linux_{platform.machine()}")
     assert wheel.name.endswith(f"py3-none-linux_{platform.machine()}.whl")
     alone = Installed(installed(wheel, tmp_path / "environment"), tmp_path, (("PATH", str(tmp_path / "empty")),))
     told = alone.toll("list", "probes")
@@ -121,6 +126,22 @@ def test_a_wheel_with_probes_measures_without_a_compiler(tree: Path, own_abi: Ab
     soon = ("--budget", "20s", "--precision", "20%", "--quiet", "--format", "csv")
     rows = list(csv.DictReader(alone.toll("run", "kernel.loop", *soon, codes=MEASURED).stdout.splitlines()))
     assert rows and all(row["status"] in ("ok", "unstable") for row in rows)
+    (opened,) = (tmp_path / "data/tollmeter/runs").glob("*-*/report.html")
+    assert BROUGHT in opened.read_text(), "a page needs nothing that is fetched"
+
+
+def test_the_same_tree_makes_the_same_wheel(tree: Path, tmp_path: Path) -> None:
+    """In folders of other names, from files of other times."""
+    trees = [_whole(tree, tmp_path / name / "tree") for name in ("first", "second")]
+    for path in trees[1].rglob("*"):
+        os.utime(path, (1, 1), follow_symlinks=False)
+    first, second = (packed(tree, SOURCE_DATE_EPOCH="1700000000").read_bytes() for tree in trees)
+    assert first == second
+
+
+def test_a_wheel_has_the_licences_of_what_it_brings(fresh: Installed) -> None:
+    (folder,) = fresh.environment.glob("lib/python3*/site-packages/tollmeter-*.dist-info/licenses")
+    assert {path.name for path in folder.rglob("*")} >= {"LICENSE", "THIRD-PARTY.md", "LGPL-2.1-or-later.txt"}
 
 
 def test_a_wheel_has_the_marker_of_a_typed_package(fresh: Installed) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 
+from tollmeter.files import tar_of, xz_of
 from tollmeter.model import Abi
 from tollmeter.toolchain import prebuilt, proven
 from tollmeter.toolchain.abis import read_abi
@@ -26,7 +28,7 @@ def release(tree: Path, own_abi: Abi, own_compiler: str) -> tuple[Path, Abi]:
     path.write_text("\n".join('compiler = ["no-such-cc"]' if one.startswith("compiler =") else one for one in lines))
     abi = read_abi(path)
     build_abi(tree, abi, own_compiler)
-    assert prebuilt.keep(tree, abi, tree / prebuilt.FOLDER / abi.name) == 1
+    assert prebuilt.keep(tree, abi, tree / prebuilt.FOLDER) == 1
     shutil.rmtree(tree / "build")
     return tree, abi
 
@@ -64,25 +66,55 @@ def test_a_source_that_is_changed_later_is_compiled(release: tuple[Path, Abi]) -
     assert gaps(tree, abi) == {abi.name: NoCompiler}
 
 
-@pytest.mark.parametrize("damage", ["altered", "cut", "gone"])
-def test_a_damaged_executable_is_named_and_not_used(
-    release: tuple[Path, Abi], damage: str, monkeypatch: pytest.MonkeyPatch
+def packed(tree: Path, abi: Abi, **changed: bytes) -> Path:
+    """The archive, with the contents of some of its files changed."""
+    path = tree / prebuilt.FOLDER / f"{abi.name}{prebuilt.ENDING}"
+    with tarfile.open(path) as archive:
+        files = {name: file.read() for name in archive.getnames() if (file := archive.extractfile(name))}
+    path.write_bytes(xz_of(tar_of({**files, **changed}), 0))
+    return path
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    sentences: list[str] = []
+    monkeypatch.setattr(prebuilt, "notify", sentences.append)
+    return sentences
+
+
+def test_an_executable_that_is_not_what_is_stated_is_named_and_not_used(
+    release: tuple[Path, Abi], said: list[str]
 ) -> None:
     tree, abi = release
-    said: list[str] = []
-    monkeypatch.setattr(prebuilt, "notify", said.append)
-    path = tree / prebuilt.FOLDER / abi.name / PROBE
-    content = path.read_bytes()
-    path.unlink()
-    if damage != "gone":
-        path.write_bytes(content[:-1] + (b"\1" if damage == "altered" else b""))
+    packed(tree, abi, **{PROBE: b"another"})
     assert gaps(tree, abi) == {abi.name: NoCompiler}
-    assert len(said) == 1 and said[0].startswith(f"{path} is not used: ")
+    assert len(said) == 1 and f"{PROBE} is not used: " in said[0]
     assert not (tree / "build" / abi.name / PROBE).exists()
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"sources": 1, "probes": {}}'])
-def test_a_manifest_that_cannot_be_read_brings_nothing(release: tuple[Path, Abi], content: str) -> None:
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.99])
+def test_an_archive_that_was_cut_is_named_and_not_used(release: tuple[Path, Abi], said: list[str], kept: float) -> None:
     tree, abi = release
-    (tree / prebuilt.FOLDER / abi.name / "manifest.json").write_text(content)
+    path = tree / prebuilt.FOLDER / f"{abi.name}{prebuilt.ENDING}"
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * kept)])
     assert gaps(tree, abi) == {abi.name: NoCompiler}
+    assert len(said) == 1 and said[0].startswith(f"{path} is not used: ")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"sources": 1, "probes": {}}'])
+def test_a_manifest_that_cannot_be_read_brings_nothing(
+    release: tuple[Path, Abi], said: list[str], content: bytes
+) -> None:
+    tree, abi = release
+    path = packed(tree, abi, **{proven.MANIFEST: content})
+    assert gaps(tree, abi) == {abi.name: NoCompiler}
+    assert len(said) == 1 and said[0].startswith(f"{path} is not used: ")
+
+
+def test_the_same_executables_make_the_same_archive(release: tuple[Path, Abi]) -> None:
+    tree, abi = release
+    assert gaps(tree, abi) == {}
+    (first, second) = (tree / name / f"{abi.name}{prebuilt.ENDING}" for name in (prebuilt.FOLDER, "again"))
+    prebuilt.keep(tree, abi, second.parent)
+    assert first.read_bytes() == second.read_bytes()

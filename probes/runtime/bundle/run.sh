@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# A bundle of Tollmeter: sh FILE [--out DIR] [--budget SECONDS] [--cpus LIST] [--seed N]
+# A bundle of Tollmeter: sh FILE [--out DIR] [--budget SECONDS] [--cpus LIST] [--seed N], or sh FILE --licences
 # Measures this machine, prints the answer, and leaves DIR/journal.jsonl, of which `toll import` makes a run.
 # It needs a shell, mkdir, rm, tail, head, tar and @UNPACK@. It writes into DIR and a new folder below $TMPDIR or /tmp.
 
@@ -138,6 +138,7 @@ main() {
   else
     find_unpacked
   fi
+  [ "$1" != --licences ] || { tail -n +1 "$work/NOTICE"; exit; }
   if [ -z "$runner" ]; then
     say "none of its ABIs runs here, or $parent is mounted noexec (TMPDIR names another folder)"
     exit 6

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import lzma
 import platform
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -24,7 +22,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, check_unchanged
-from tollmeter.files import own_folder
+from tollmeter.files import own_folder, tar_of, xz_of
 from tollmeter.library import places
 from tollmeter.library.command_words import parsed, suite_of_words
 from tollmeter.library.options import DEFAULT_BUDGET, names, seconds, share, usual_precision
@@ -44,8 +42,6 @@ from tollmeter.toolchain.workload_build import bundle_runner
 from tollmeter.version import VERSION
 
 _SCRIPT = "probes/runtime/bundle/run.sh"
-_DICTIONARY_BYTES = 16 << 20
-"""The memory that unpacking takes; the executables of an ABI resemble each other, and several are within its reach."""
 FAST = 0
 _COMMON = "common"
 _RUNNER = "toll-runner"
@@ -90,7 +86,7 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
     budget_s = seconds(asked.budget or suite.budget or DEFAULT_BUDGET)
     files = {
         "plan": plan_text(suite, catalog, abis, budget_s, _precision(asked)).encode(),
-        **_records(asked, suite, catalog, abis),
+        **_records(asked, suite, catalog, abis), "NOTICE": _notice(),
     }  # fmt: skip
     executables = {abi: _executables(known[abi], suite, catalog) for abi in abis}
     for abi, several in executables.items():
@@ -99,6 +95,12 @@ def bundled(asked: BundleRequest, out: Path) -> Bundled:
     folders = {abi: (several, _machines(known[abi])) for abi, several in executables.items()}
     probes = {abi: len(several) - 1 for abi, several in executables.items()}
     return Bundled(_content(out, files, folders, asked.preset), not _is_archive(out), probes)
+
+
+def _notice() -> bytes:
+    """The licences of Tollmeter and of the libraries that are linked into its executables."""
+    texts = [places.ROOT / "LICENSE", places.ROOT / "THIRD-PARTY.md", *sorted((places.ROOT / "licenses").iterdir())]
+    return b"\n".join(path.read_bytes() for path in texts)
 
 
 def planned_s(asked: BundleRequest) -> float:
@@ -171,12 +173,12 @@ def _content(out: Path, files: dict[str, bytes], folders: _Folders, preset: int)
     if _is_archive(out):
         top = out.name.rpartition(".tar")[0]
         unpacked = {"run.sh": script.replace("@SECTIONS@", "").encode(), **files, **inside}
-        packed = _tar({f"{top}/{name}": content for name, content in unpacked.items()})
-        return _xz(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
-    sections = [_Section(_COMMON, _xz(_tar(files), preset), (_EVERY,))]
+        packed = tar_of({f"{top}/{name}": content for name, content in unpacked.items()})
+        return xz_of(packed, preset) if out.name.endswith(".xz") else gzip.compress(packed, 9, mtime=0)
+    sections = [_Section(_COMMON, xz_of(tar_of(files), preset), (_EVERY,))]
     for abi, (several, machines) in folders.items():
-        packed = _tar({f"{abi}/{name}": content for name, content in several.items()})
-        sections.append(_Section(abi, _xz(packed, preset), machines))
+        packed = tar_of({f"{abi}/{name}": content for name, content in several.items()})
+        sections.append(_Section(abi, xz_of(packed, preset), machines))
     return _script(script, sections) + b"".join(section.packed for section in sections)
 
 
@@ -191,22 +193,6 @@ def _script(template: str, sections: Sequence[_Section]) -> bytes:
     mark = "@HEADER@"
     length = len(filled.encode())
     return filled.replace(mark, f"{length}".ljust(len(mark))).encode()
-
-
-def _tar(files: dict[str, bytes]) -> bytes:
-    """The same bytes for the same files: no time, owner or order of this machine is in it."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755 if name.endswith(".sh") or "/" in name else 0o644
-            archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
-
-
-def _xz(content: bytes, preset: int) -> bytes:
-    way = {"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": _DICTIONARY_BYTES}
-    return lzma.compress(content, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[way])
 
 
 # ---- what comes back ------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def base_of_commands() -> Base:
     catalog = places.made_ready([], [], ProbeRequest([]))
     path, abi = executable(catalog), catalog.abis[0]
     like = next(made.build for (_, of_abi), made in catalog.executables.items() if of_abi == abi)
-    build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path)}, Build)
+    build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path.read_bytes())}, Build)
     machine, clock = machine_of(catalog, ())
     # The executable without commands is the shortest command there is.
     with Timer(path, [Words(f"{path}", ("timer",))]) as process:

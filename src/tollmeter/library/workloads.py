@@ -69,7 +69,7 @@ def _executable(loaded: Catalog, path: Path, abi: str) -> Executable:
     """It runs where the other executables of its ABI run."""
     like = next(executable for (_, of_abi), executable in loaded.executables.items() if of_abi == abi)
     probe, build = description(_described(path, like.target))
-    whole = msgspec.convert({**msgspec.to_builtins(build), **fingerprint(path)}, Build)
+    whole = msgspec.convert({**msgspec.to_builtins(build), **fingerprint(path.read_bytes())}, Build)
     return msgspec.structs.replace(like, path=f"{path}", probe=probe, build=whole)
 
 

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executables that a release brings, for machines without a compiler: prebuilt/ABI/FAMILY.NAME, and beside them
+"""Executables that a release brings, for machines without a compiler: prebuilt/ABI.tar.xz, which holds FAMILY.NAME, and
+before them
 
     manifest.json   {"sources": "SHA-256 of what they were built from", "probes": {"FAMILY.NAME": {"sha256": "..."}}}
 
 They take the place of a build where the sources are the same, byte for byte: a changed source is compiled. A file that
-is not what the manifest states is not used."""
+is not what the manifest states is not used. Each has the C library's code again, so that one archive of all is a
+fifteenth of their size; probes are unpacked when a command first needs them, into the user's build folder."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
+import lzma
+import tarfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from tollmeter.files import read_regular
+from tollmeter.files import tar_of, xz_of
 from tollmeter.model import Abi, Failure, Record
 from tollmeter.notices import notify, once
 from tollmeter.toolchain import proven
@@ -24,7 +28,12 @@ from tollmeter.toolchain.build import locked
 from tollmeter.toolchain.ready import ProbesByAbi
 
 FOLDER = "prebuilt"
-_MOST_BYTES = 1 << 20
+ENDING = ".tar.xz"
+_PRESET = 6
+"""Of xz: 9 takes four times as long, for the same size."""
+_UNREADABLE = (OSError, EOFError, tarfile.TarError, lzma.LZMAError, msgspec.MsgspecError)
+_Stated = Mapping[str, str | int]
+"""What the manifest states of one executable."""
 
 
 class _Manifest(Record, frozen=True):
@@ -33,13 +42,16 @@ class _Manifest(Record, frozen=True):
 
 
 def keep(root: Path, abi: Abi, folder: Path) -> int:
-    """Copies what a build of these sources left, to be brought by a release. Returns how many probes that is."""
-    built = proven.known(root, abi) & {path.name for path in (root / "build" / abi.name).iterdir()}
-    folder.mkdir(parents=True)
-    for probe in sorted(built):
-        shutil.copy2(root / "build" / abi.name / probe, folder / probe)
-    manifest = _Manifest(_digest(root, abi), {probe: proven.fingerprint(folder / probe) for probe in sorted(built)})
-    write(folder / proven.MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    """Packs what a build of these sources left, to be brought by a release. Returns how many probes that is."""
+    made = root / "build" / abi.name
+    built = sorted(proven.known(root, abi) & {path.name for path in made.iterdir()})
+    executables = {probe: (made / probe).read_bytes() for probe in built}
+    manifest = _Manifest(
+        _digest(root, abi), {probe: proven.fingerprint(content) for probe, content in executables.items()}
+    )
+    files = {proven.MANIFEST: msgspec.json.encode(manifest), **executables}
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / f"{abi.name}{ENDING}", xz_of(tar_of(files), _PRESET))
     return len(built)
 
 
@@ -48,39 +60,60 @@ def take(root: Path, requested: ProbesByAbi) -> None:
     known = find(root).abis if (root / FOLDER).is_dir() else {}
     for abi in (known[name] for name in requested.keys() & known.keys()):
         lacking = set(requested[abi.name]) - proven.known(root, abi)
-        brought = _manifest(root / FOLDER / abi.name) if lacking else None
-        if not brought or not lacking & brought.probes.keys() or brought.sources != _digest(root, abi):
-            continue
-        with once(), locked(root, abi):
-            proven.begin(root, abi)
-            taken = [probe for probe in sorted(lacking & brought.probes.keys()) if _is_taken(root, abi, probe, brought)]
-            if taken:
-                proven.finish(root, abi, taken, {})
+        path = root / FOLDER / f"{abi.name}{ENDING}"
+        if lacking and path.is_file():
+            _take(root, abi, path, lacking)
 
 
-def _is_taken(root: Path, abi: Abi, probe: str, brought: _Manifest) -> bool:
-    source, target = root / FOLDER / abi.name / probe, root / "build" / abi.name / probe
+def _take(root: Path, abi: Abi, path: Path, lacking: set[str]) -> None:
+    taken: list[str] = []
     try:
-        if proven.fingerprint(source) != brought.probes[probe]:
-            raise Failure("it is not what its manifest states", 5)
-        write(target, source.read_bytes())
+        with tarfile.open(path, "r|xz") as archive:
+            files = _files(archive)
+            brought = msgspec.json.decode(next(files, ("", b""))[1], type=_Manifest)
+            wanted = {probe: stated for probe, stated in brought.probes.items() if probe in lacking}
+            if not wanted or brought.sources != _digest(root, abi):
+                return
+            with once(), locked(root, abi):
+                proven.begin(root, abi)
+                try:
+                    taken.extend(_unpacked(root, abi, files, wanted))
+                finally:
+                    if taken:
+                        proven.finish(root, abi, taken, {})
+    except _UNREADABLE as error:
+        notify(f"{path} is not used: {error}")
+
+
+def _files(archive: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
+    for member in archive:
+        if file := archive.extractfile(member):
+            yield member.name, file.read()
+
+
+def _unpacked(root: Path, abi: Abi, files: Iterator[tuple[str, bytes]], wanted: Mapping[str, _Stated]) -> Iterator[str]:
+    """Writes those of the files that are wanted and are what the manifest states, and yields their names."""
+    left = dict(wanted)
+    for probe, content in files:
+        if probe in left and _is_put(root / "build" / abi.name / probe, content, left.pop(probe), root, abi):
+            yield probe
+        if not left:
+            return
+    raise EOFError(f"it ends without {' '.join(left)}")
+
+
+def _is_put(target: Path, content: bytes, stated: _Stated, root: Path, abi: Abi) -> bool:
+    """Whether the file is what is stated, and is accepted as a build's result is. Else it is named and removed."""
+    if proven.fingerprint(content) != stated:
+        failure: Failure | None = Failure("it is not what its manifest states", 5)
+    else:
+        write(target, content)
         target.chmod(0o755)
         failure = accepted(root, target, abi)
-    except OSError as error:
-        failure = Failure(str(error.strerror), 5)
-    except Failure as refused:
-        failure = refused
     if failure:
         target.unlink(missing_ok=True)
-        notify(f"{source} is not used: {failure.sentence}")
+        notify(f"{FOLDER}/{abi.name}{ENDING}: {target.name} is not used: {failure.sentence}")
     return not failure
-
-
-def _manifest(folder: Path) -> _Manifest | None:
-    try:
-        return msgspec.json.decode(read_regular(folder / proven.MANIFEST, _MOST_BYTES), type=_Manifest)
-    except (OSError, msgspec.MsgspecError):
-        return None
 
 
 def _digest(root: Path, abi: Abi) -> str:

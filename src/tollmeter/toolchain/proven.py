@@ -64,7 +64,7 @@ def finish(root: Path, abi: Abi, accepted: Iterable[str], broken: Mapping[str, s
     for probe in broken:
         (folder / probe).unlink(missing_ok=True)
         (folder / f"{probe}.describe").unlink(missing_ok=True)
-    fingerprints = {probe: fingerprint(folder / probe) for probe in accepted}
+    fingerprints = {probe: fingerprint((folder / probe).read_bytes()) for probe in accepted}
     for name, more, others in ((MANIFEST, fingerprints, broken), (BROKEN, broken, fingerprints)):
         kept = {} if is_new else {probe: value for probe, value in _read(folder / name).items() if probe not in others}
         write(folder / name, msgspec.json.format(msgspec.json.encode(dict(sorted({**kept, **more}.items())))))
@@ -79,9 +79,8 @@ def drop_forgotten(folder: Path, probes: frozenset[str]) -> None:
             path.unlink()
 
 
-def fingerprint(path: Path) -> dict[str, str | int]:
+def fingerprint(content: bytes) -> dict[str, str | int]:
     """Of an executable, as the manifest has it."""
-    content = path.read_bytes()
     return {"sha256": hashlib.sha256(content).hexdigest(), "size_bytes": len(content)}
 
 
