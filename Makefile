@@ -14,6 +14,7 @@
 #   make run      measure this machine
 #   make bench    what Tollmeter itself costs, and docs/benchmarks.md: beside other programs, also those of PEERS=DIR
 #   make release  archive and wheels with prebuilt probes, into build/release: RELEASE_ABIS="x86_64 aarch64"
+#   make debian-source  the Debian source package of the last commit, into build/debian
 #   make lock     renew the lock files from pyproject.toml and requirements/*.in
 #   make index    renew probes/index.jsonl from the built probes: after a change of what a probe says of itself
 #   make schema   renew docs/show.schema.json from the records
@@ -36,7 +37,7 @@ include emulator/emulator.mk
 # What `make release` builds probes for; an ABI without its compiler is left out and named.
 RELEASE_ABIS ?= x86_64 ia32 aarch64
 
-.PHONY: probes run release clean
+.PHONY: probes run release debian-source clean
 probes:
 	@./toll --set-up
 run:
@@ -44,6 +45,9 @@ run:
 release:
 	@./toll --set-up-tests
 	@.venv/bin/python packaging/release.py build/release $(RELEASE_ABIS)
+debian-source:
+	@./toll --set-up-tests
+	@.venv/bin/python packaging/debian.py build/debian
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 endif

@@ -112,6 +112,7 @@ def main(folder: Path, abis: list[str]) -> None:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": seconds, "PYTHONDONTWRITEBYTECODE": "1"}
     tree = committed(folder / "tree")
     run(sys.executable, tree / "packaging/probes.py", *abis, env=environment)
+    (tree / FOLDER).mkdir(exist_ok=True)
     (tree / FOLDER / "vega.js").write_text(bundle(), encoding="utf-8")
     run(sys.executable, tree / "packaging/manual.py", tree / "share", env=environment)
     wheels(tree, folder, environment)

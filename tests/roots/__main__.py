@@ -28,6 +28,7 @@ SYSTEMS: dict[str, tuple[str, tuple[str, ...], Callable[[steps.Visit], None]]] =
     "debian-12-user": ("bookworm", (), steps.ordinary_user),
     "debian-13-user": ("trixie", (), steps.ordinary_user),
     "debian-12-release": ("bookworm", ("python3", "python3-venv", "xz-utils"), steps.debian_12_release),
+    "debian-12-package": ("bookworm", (), steps.debian_12_package),
 }
 USUAL = ("debian-12", "debian-13")
 TOOLS = ("mmdebstrap", "unshare", "setpriv", "git", "apt-get", "tar")
@@ -90,7 +91,8 @@ def tour(names: list[str], work: Path, kept: Path) -> int:
 def clear(work: Path) -> None:
     """Systems of this time, or of an earlier one that was killed."""
     for name in SYSTEMS:
-        shutil.rmtree(work / name, ignore_errors=True)
+        for folder in work.glob(f"{name}*"):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(words: list[str]) -> int:

@@ -84,6 +84,12 @@ def complaint(status: int, said: str, ends: Sequence[int], says: str) -> str | N
 
 
 LONGEST_LINE = 200
+INSTALL = "apt-get install -q --no-install-recommends"
+WITHOUT_NETWORK = "unshare --net"
+BUILDAH = "export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs"
+"""Neither a container's own kernel resources nor overlays can be had everywhere."""
+READERS = {"read_conda.py": ("recipe.yaml", "tollmeter"), "read_easybuild.py": ("Tollmeter.eb", "Tollmeter")}
+"""By a program that reads a recipe with the library of its tool: the recipe, and what it prints of it."""
 NO_GAP = "! ls build/*.gap 2>/dev/null"
 
 
@@ -107,23 +113,91 @@ def debian_12_run(visit: Visit) -> None:
 
 
 def debian_12_release(visit: Visit) -> None:
-    """A release measures without a compiler; and then the steps of Containerfile are done."""
+    """A release measures without a compiler, from its archive and from its wheel; PyPI would take its files."""
     folder, there = CHECKOUT / "build/release", visit.system.inside("/srv")
     subprocess.run([sys.executable, CHECKOUT / "packaging/release.py", folder, "x86_64"], check=True)
+    shutil.copytree(folder, there / "release")
     (archive,) = folder.glob("toll-*.tar.xz")
     subprocess.run(["tar", "-xf", archive, "-C", there], check=True)
     unpacked = f"/srv/{archive.name.removesuffix('.tar.xz')}"
-    run = "./toll run kernel.enter_syscall --budget 10s"
-    visit.does(ROOT, f"TOLL_INSTALL=no {run}", MEASURED, "system call takes", folder=unpacked)
+    run = "run kernel.enter_syscall --budget 10s"
+    visit.does(ROOT, f"TOLL_INSTALL=no ./toll {run}", MEASURED, "system call takes", folder=unpacked)
     visit.does(ROOT, "! command -v cc && ! command -v gcc", folder=unpacked)
-    for keyword, words in re.findall(r"^(RUN|COPY) (.*)$", (CHECKOUT / "Containerfile").read_text(), re.MULTILINE):
-        if keyword == "RUN":
-            visit.does(ROOT, f"CPU=x86_64; {words}", needed=True, folder="/srv")
-            continue
-        for path in CHECKOUT.glob(words.split()[0]):
-            shutil.copy2(path, there)
-    command = "/opt/toll/bin/toll run kernel.enter_syscall --budget 10s"
-    visit.does(ROOT, command, MEASURED, "system call takes", folder="/srv")
+    visit.does(ROOT, "python3 -m venv venv && venv/bin/pip install -q release/*_x86_64.whl", needed=True, folder="/srv")
+    visit.does(ROOT, f"{WITHOUT_NETWORK} venv/bin/toll {run}", MEASURED, "system call takes", folder="/srv")
+    visit.does(ROOT, "python3 -m venv tools && tools/bin/pip install -q twine", folder="/srv")
+    visit.does(
+        ROOT, "tools/bin/twine check --strict release/*.whl release/tollmeter-*.tar.gz", says="PASSED", folder="/srv"
+    )
+    _recipes(visit)
+
+
+def _recipes(visit: Visit) -> None:
+    """Each is read by its own tool, where that is in Debian or on PyPI. None is built: what they depend on is in
+    collections that are not. Spack is in neither, and Python reads its recipe."""
+    visit.does(ROOT, f"{INSTALL} nix-bin environment-modules", needed=True, folder="/srv")
+    visit.does(ROOT, "tools/bin/pip install -q easybuild py-rattler-build", needed=True, folder="/srv")
+    recipes = "/srv/release/recipes"
+    visit.does(ROOT, "nix-instantiate --parse default.nix", says="buildPythonApplication", folder=recipes)
+    visit.does(ROOT, "python3 -m py_compile package.py", folder=recipes)
+    for tool, (recipe, says) in READERS.items():
+        shutil.copy2(CHECKOUT / "tests/roots" / tool, visit.system.inside("/srv"))
+        visit.does(ROOT, f"../../tools/bin/python ../../{tool} {recipe}", says=says, folder=recipes)
+
+
+def debian_12_package(visit: Visit) -> None:
+    """The Debian package: its source builds without a network, twice to the same bytes, and lintian has nothing to say;
+    without a network it is installed into a bare system and measures, and its page opens; an image is made of it."""
+    source, bare = CHECKOUT / "build/debian", visit.system
+    subprocess.run([sys.executable, CHECKOUT / "packaging/debian.py", source], check=True)
+    visit.system = bare.beside("builder", ("build-essential", "lintian", "buildah"))
+    visit.check("making its builder", None if visit.system.make() else f"see {visit.system.logs}", needed=True)
+    shutil.copytree(source, visit.system.inside("/srv/first"))
+    visit.does(ROOT, "apt-get build-dep -q --no-install-recommends /srv/first/*.dsc", needed=True, folder="/srv")
+    visit.does(ROOT, "cp -r first elsewhere", folder="/srv")
+    build = f"dpkg-source -x *.dsc tree && cd tree && {WITHOUT_NETWORK} dpkg-buildpackage -us -uc"
+    for folder in ("/srv/first", "/srv/elsewhere"):
+        visit.does(ROOT, build, needed=True, folder=folder)
+    visit.does(ROOT, "cmp first/tollmeter_*_*.deb elsewhere/tollmeter_*_*.deb", folder="/srv")
+    visit.does(ROOT, "lintian --allow-root --fail-on error,warning first/*.changes", folder="/srv")
+    (package,) = visit.system.inside("/srv/first").glob("tollmeter_*_*.deb")
+    for there in (bare.inside("/srv"), source):
+        shutil.copy2(package, there)
+    _image(visit, bare)
+    visit.system = bare
+    visit.does(ROOT, f"{INSTALL} --download-only /srv/{package.name}", needed=True, folder="/srv")
+    visit.does(ROOT, f"{WITHOUT_NETWORK} {INSTALL} /srv/{package.name}", needed=True, folder="/srv")
+    run = "toll run --budget 15s"
+    said = visit.does(ROOT, f"{WITHOUT_NETWORK} su - ordinary -c '{run}'", MEASURED, "Page", folder="/srv")
+    _opens(visit, re.findall(r"\S+/report\.html", said))
+    visit.does(ROOT, "apt-get purge -q tollmeter && ! ls /usr/lib/tollmeter", folder="/srv")
+
+
+def _opens(visit: Visit, printed: Sequence[str]) -> None:
+    """A browser draws the charts of the page whose path was printed."""
+    paths = [visit.system.inside(path) for path in printed]
+    visit.check("the page", None if paths and paths[0].is_file() else f"there is no {printed}", needed=True)
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--dump-dom"]
+    words += ["--virtual-time-budget=20000", "--window-size=1200,4000"]
+    page = subprocess.run(
+        ["chromium", *words, f"file://{paths[0]}"], capture_output=True, text=True, check=False
+    ).stdout
+    drawn = page.count("<svg")
+    visit.check("the page's charts", None if drawn else f"chromium draws none of {paths[0]}")
+
+
+def _image(visit: Visit, bare: System) -> None:
+    """Containerfile, in a builder, from the bare system in place of the registry's debian:12."""
+    subprocess.run(["tar", "-C", bare.folder, "-cf", visit.system.inside("/srv/debian.tar"), "."], check=True)
+    shutil.copy2(CHECKOUT / "Containerfile", visit.system.inside("/srv"))
+    for command in (
+        "mkdir -p build/debian && cp first/tollmeter_*_*.deb build/debian",
+        "printf 'FROM scratch\nADD debian.tar /\n' | buildah build -q -t localhost/debian:12 -f - .",
+        "buildah build -q --pull-never --network host -v /run/host:/run/host -t toll .",
+    ):
+        visit.does(ROOT, f"{BUILDAH}; {command}", needed=True, folder="/srv")
+    measures = "buildah run $(buildah from --pull-never toll) -- toll run kernel.enter_syscall --budget 10s"
+    visit.does(ROOT, f"{BUILDAH}; {measures}", MEASURED, "system call takes", folder="/srv")
 
 
 def debian_13(visit: Visit) -> None:

@@ -85,6 +85,10 @@ class System:
         for folder in (self.logs, self.kept / "packages", self.kept / "pip"):
             folder.mkdir(parents=True, exist_ok=True)
 
+    def beside(self, name: str, packages: Sequence[str]) -> System:
+        """Another one of the same Debian, for the same user of these tests."""
+        return System(f"{self.name}-{name}", self.codename, packages, self.folder.parent, self.kept.parent)
+
     def inside(self, path: str) -> Path:
         """A path of the system's, as the host sees it."""
         return self.folder / path.lstrip("/")

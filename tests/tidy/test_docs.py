@@ -203,5 +203,5 @@ def test_every_field_of_a_probe_is_in_the_table_of_fields() -> None:
 
 def test_the_version_of_the_sources_is_that_of_the_packages() -> None:
     """pyproject.toml reads it from the source; Debian and the citation repeat it."""
-    assert text("debian/changelog").startswith(f"tollmeter ({VERSION}) ")
+    assert text("debian/changelog").startswith(f"tollmeter ({VERSION}-")
     assert f"\nversion: {VERSION}\n" in text("CITATION.cff")
