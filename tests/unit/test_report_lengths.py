@@ -11,7 +11,20 @@ import pytest
 import example_runs
 import made
 from screens import screens, words
-from tollmeter.model import Clock, Fall, Lengths, Parameter, Published, Results, Row, Select, Suite
+from tollmeter.model import (
+    Clock,
+    Fall,
+    FigureLine,
+    Lengths,
+    Parameter,
+    Published,
+    Results,
+    Row,
+    RowOf,
+    Select,
+    StudyFigure,
+    Suite,
+)
 from tollmeter.report import markdown, page
 from tollmeter.report.length_sections import Section, fallen, picked, sections
 
@@ -92,6 +105,20 @@ def test_no_table_holds_two_clocks_or_two_places() -> None:
     ]
     names = [{str(line.cells[0]) for line in section.rates.rows} for section in found]
     assert sum(map(len, names)) == 6 + 2 + 2 + 1
+
+
+def test_a_way_has_the_name_that_the_study_gives_it_in_its_place() -> None:
+    """The instructions of an FPU that a guest's kernel emulates stood as the hardware's."""
+    there: tuple[str, Clock] = ("guest:malta", "virtual")
+    made = results([rate("mipsel", "hardware", n, 4e4, there) for n in (16, 64)], study=True)
+    row = RowOf(probe="float.dot", abi="mipsel", target=there[0], parameters={"way": "hardware"})
+    line = FigureLine(name="dot product, as the kernel emulates it", row=row)
+    drawn = StudyFigure(name="it", what="?", shows="?", drawn="curve", line=(line,))
+    suite = msgspec.structs.replace(made.suite, figure=(drawn,))
+    (section,) = sections(msgspec.structs.replace(made, suite=suite))
+    assert [line.note for line in section.rates.rows] == ["as the kernel emulates it"]
+    (bare,) = sections(made)
+    assert [line.note for line in bare.rates.rows] == [""]
 
 
 def test_counted_instructions_are_fewer_and_leave_the_trap_out() -> None:

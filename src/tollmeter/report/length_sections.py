@@ -98,7 +98,10 @@ def _section(group: _Group, first: bool) -> Section:
     ]
     modelled = _modelled_table(group.kernel, models)
     title = _titled(group, "instructions an operation" if group.clock == "instructions" else "")
-    lines = [Line((series.name, *(_rate(series.rows.get(n)) for n in chosen))) for series in group.series]
+    lines = [
+        Line((series.name, *(_rate(series.rows.get(n)) for n in chosen)), _by_the_study(group, series))
+        for series in group.series
+    ]
     sentences = (same, *_knees(group), _of_clock(group), _modelled_sentence(group.results, models))
     return Section(
         title=group.kernel,
@@ -110,6 +113,17 @@ def _section(group: _Group, first: bool) -> Section:
         first=first,
         several=len(group.series) > 1 or modelled is not None,
     )
+
+
+def _by_the_study(group: _Group, series: LengthSeries) -> str:
+    """What a way is in this place, where a figure of the study names it for the ABI there: an emulated FPU's
+    instructions are no hardware's."""
+    suite = group.results.suite
+    lines = (line for figure in suite.figure for line in figure.line) if suite else ()
+    place = (series.abi, group.target, series.way)
+    named = (line.name for line in lines
+             if (line.row.abi, line.row.target, line.row.parameters.get("way")) == place)  # fmt: skip
+    return next(named, "").partition(", ")[2]
 
 
 # ---- which rows stand together ----------------------------------------------------------------------------------
