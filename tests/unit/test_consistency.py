@@ -310,6 +310,12 @@ def in_long_steps(told: list[Stream]) -> None:
         record["body"] = [ns // 20_000 * 20_000 for ns in record["body"]]
 
 
+def one_in_long_steps(told: list[Stream]) -> None:
+    """The clock of one probe's processes alone has long steps, as one that `toll selftest` plants."""
+    probe = visits(told)[5][0]["probe"]
+    in_long_steps([stream for stream in visits(told) if stream[0]["probe"] == probe])
+
+
 def lent(told: list[Stream]) -> None:
     """A container sees as many CPUs online as its quota pays for, whichever it runs on."""
     in_machine(allowed_cpus=[*range(64)], topology=TWO | {"cores": ["0,32", "1,33"]})(told)
@@ -342,6 +348,7 @@ SOUND: dict[str, Plant] = {
     "resumed after the machine was started anew": anew,
     "a quiet core with a clock of 24 MHz": in_steps,
     "a clock with many readings in a step": in_long_steps,
+    "a clock with many readings in a step, of one probe": one_in_long_steps,
     "a container that is lent two CPUs": lent,
     "a body that is not timed throughout": paused,
     "an emulator that translates": translated,

@@ -82,6 +82,21 @@ def test_the_last_run_of_a_suite_is_found_by_its_name(shared: Path, monkeypatch:
         places.find_run("LAST:defalt")
 
 
+def test_the_last_run_is_the_last_that_has_a_wanted_probe(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    selected = {"0": "memory.*", "1": "kernel.loop"}
+    for number, name in enumerate(selected):
+        os.utime(made(shared / f"runs/{name}") / JOURNAL, (number, number))
+
+    def requested(folder: Path) -> SimpleNamespace:
+        suite = SimpleNamespace(name="x", select=[SimpleNamespace(probe=selected[folder.name])])
+        return SimpleNamespace(suite=suite, is_of_commands=False)
+
+    monkeypatch.setattr(places, "read_request", requested)
+    found = [places.find_run("LAST", probes=[probe]).name for probe in ("memory.latency", "kernel.*", "memory.lo*")]
+    assert found == ["0", "1", "0"]
+    assert places.find_run("LAST", probes=["float.dot"]).name == "1", "where no run has it, the last one says so"
+
+
 @pytest.mark.parametrize(
     ("need", "found"), [("any", "commands"), ("suite", "stopped"), ("ended", "whole")], ids=lambda text: text
 )

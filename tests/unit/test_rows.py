@@ -116,6 +116,13 @@ def test_a_time_whose_interval_reaches_below_nothing_is_no_number() -> None:
     assert only(visits, probe(metric(source="difference"))).status == "ok"
 
 
+def test_a_difference_has_an_interval_though_its_first_visit_kept_no_sample() -> None:
+    stolen = outcome([sample(12, 10, witness=quiet(steal_ticks=1))] * 3)
+    visits = [stolen, *(outcome([sample(12 + visit / 100, 10)] * 3, visit=visit) for visit in (1, 2, 3))]
+    found = only(visits, probe(metric(source="difference")))
+    assert found.median == pytest.approx(2, abs=0.1) and found.low is not None and found.low < 2 < (found.high or 0)
+
+
 def test_a_gauge_is_what_the_probe_said() -> None:
     one = metric("entries", unit="count", source="gauge")
     found = only(

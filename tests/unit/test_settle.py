@@ -245,3 +245,4 @@ def test_a_load_curve_is_halved_until_its_points_lie_close_along_it() -> None:
 def test_a_load_curve_of_one_rate_is_left_alone() -> None:
     assert refine_load([(64, 100.0, 9e9), (512, 101.0, 9e9), (65536, 99.0, 9e9)], PACES) == []
     assert refine_load([(64, 100.0, 9e9)], PACES) == refine_load([], PACES) == []
+    assert refine_load([(64, 100.0, 0.0), (512, 101.0, 0.0)], PACES) == []

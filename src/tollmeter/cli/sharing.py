@@ -34,7 +34,7 @@ def export(
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
 ) -> int:
-    from tollmeter.library.row_words import runs_and_words, selected
+    from tollmeter.library.row_words import probes_named, runs_and_words, selected
 
     runs, rows = runs_and_words(words or [])
     names = runs or [places.LAST]
@@ -51,7 +51,7 @@ def export(
     form, what = form or "csv", what or "rows"
     check_known("format", form, FORMATS)
     check_known("table", what, TABLES)
-    folder = places.find_run(names[0])
+    folder = places.find_run(names[0], probes=probes_named(rows))
     if what != "samples":
         index = selected(open_run(folder), rows).index if rows else open_index(folder)
         table = derived_table(what, index)
@@ -214,10 +214,10 @@ def report(
         typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
     ] = None,
 ) -> None:
-    from tollmeter.library.row_words import runs_and_words
+    from tollmeter.library.row_words import probes_named, runs_and_words
 
     runs, rows = runs_and_words(words or [])
-    folders = [places.find_run(name, "ended") for name in runs or [places.LAST]]
+    folders = [places.find_run(name, "ended", probes_named(rows)) for name in runs or [places.LAST]]
     if peers and len(folders) > 1:
         raise Failure("--peers is for the page of one run; two runs are compared with each other")
     pages = _of_two(folders, rows, charts, out) if len(folders) > 1 else _of_one(folders[0], rows, charts, out, peers)

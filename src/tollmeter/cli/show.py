@@ -88,12 +88,12 @@ def show(
 
 
 def _run_and_rows(words: Sequence[str]) -> tuple[Path, list[str]]:
-    from tollmeter.library.row_words import runs_and_words
+    from tollmeter.library.row_words import probes_named, runs_and_words
 
     names, rows = runs_and_words(words)
     if len(names) > 1:
         raise Failure(f"expected one run, not {len(names)}: `{typed('compare', *names)}` shows what changed")
-    return places.find_run(names[0] if names else places.LAST, "suite" if rows else "any"), rows
+    return places.find_run(names[0] if names else places.LAST, "suite" if rows else "any", probes_named(rows)), rows
 
 
 def print_samples(results: Results, form: str) -> None:

@@ -209,10 +209,10 @@ OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, _cloc
 def _of_samples(recorded: Recorded) -> Places:
     """Of visits that were timed by Linux's clock on this machine, some at a time."""
     places = [place for place, visit in enumerate(recorded.outcomes) if is_timed(visit) and len(visit.samples)]
-    step_ns = _step_ns(recorded, places)
+    steps_ns = _steps_ns(recorded, places)
     for place in places:
         clock = recorded.outcomes[place].clock
-        if clock.resolution_ns > MOST_STEPS * max(step_ns, clock.cost_ns):
+        if clock.resolution_ns > MOST_STEPS * max(steps_ns[place], clock.cost_ns):
             yield place, "times of a clock differ by whole steps of it"
     spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
     costs = list[tuple[int, float]]()
@@ -221,6 +221,7 @@ def _of_samples(recorded: Recorded) -> Places:
         taken = Taken([recorded.outcomes[place].samples for place in some])
         for rule in OF_SAMPLES:
             yield from rule(recorded, some, taken)
+        step_ns = np.repeat([steps_ns[place] for place in some], taken.counts)
         is_fine = taken.column("body_2n") >= LEAST_STEPS * step_ns
         yield from _differ(some, taken, taken.of_visits(~is_fine) == 0)
         spans += _spans(some, taken)
@@ -373,9 +374,16 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
     return least
 
 
+def _steps_ns(recorded: Recorded, places: Sequence[int]) -> Mapping[int, float]:
+    """Of each visit's clock: the least by which two times differ, of the visits whose clock is as fine as theirs, by
+    what these say. What the runtime reports is no less than what a reading takes."""
+    coarse = {place for place in places if (clock := recorded.outcomes[place].clock).resolution_ns
+              > MOST_STEPS * clock.cost_ns}  # fmt: skip
+    groups = [[place for place in places if (place in coarse) == is_coarse] for is_coarse in (False, True)]
+    return {place: step for group in groups for step in [_step_ns(recorded, group)] for place in group}
+
+
 def _step_ns(recorded: Recorded, places: Sequence[int]) -> float:
-    """Of the clock: the least by which two times of the run differ. What the runtime reports is no less than what a
-    reading takes."""
     some = next(iter(parts(places)), ())
     taken = Taken([recorded.outcomes[place].samples for place in some])
     apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))

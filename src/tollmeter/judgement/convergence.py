@@ -141,7 +141,7 @@ def refine_load(points: Sequence[tuple[int, float, float]], grid: Sequence[int])
     first, at most twelve. Equal steps of the pace would lie close where memory is idle and where it is saturated.
 
     points: (pace, latency, traffic)."""
-    ordered = sorted(points)
+    ordered = sorted(point for point in points if min(point[1:]) > 0)
     most = max((traffic for _, _, traffic in ordered), default=0.0)
     halved = []
     for (low, before, much), (high, after, less) in pairwise(ordered):

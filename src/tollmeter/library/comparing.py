@@ -18,7 +18,7 @@ from tollmeter.judgement.compare import compare as compared_indexes
 from tollmeter.judgement.compare import explained, of_rows
 from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
-from tollmeter.library.row_words import selected
+from tollmeter.library.row_words import probes_named, selected
 from tollmeter.model import LEAST_CHANGE, Failure, Index, Metric, Outcome, Point, Results, Row, Value
 from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
@@ -46,7 +46,7 @@ def compared(
     """The first of several runs is the reference; of one run, its rows with the first value of `by`. words: the rows
     that are kept, with the verdicts that they have among all. Raises Failure: 2 for what names no such comparison, 5
     for a damaged run, 6 where no row has a number in both."""
-    folders = [places.find_run(name, "ended") for name in names]
+    folders = [places.find_run(name, "ended", probes_named(words)) for name in names]
     comparisons = _by(folders, by, least) if by is not None else _runs(folders, least, machines)
     if words:
         comparisons = _part(comparisons, words)

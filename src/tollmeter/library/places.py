@@ -344,14 +344,14 @@ def new_journal(out: Path | None, request: Request, first: bytes) -> Journal:
             request = msgspec.structs.replace(request, id=new_folder(request.suite.name).name)
 
 
-def find_run(name: str, need: Need = "any") -> Path:
+def find_run(name: str, need: Need = "any", probes: Sequence[str] = ()) -> Path:
     """A folder, a name under runs/, LAST, LAST~2 (two before), or LAST:default~2 among the runs of one suite. need: the
-    runs that LAST counts, any, of a suite, or of a suite that came to its end with a number. Raises Failure (2) with
-    the nearest names."""
+    runs that LAST counts, any, of a suite, or of a suite that came to its end with a number. probes: names or globs, of
+    which these runs have one, where some have. Raises Failure (2) with the nearest names."""
     if not name:
         raise Failure(f"a run's name is missing: `{root.typed('list', 'runs')}` lists all runs")
     if last := _LAST.fullmatch(name):
-        return _last(name, need, last[1] or "", int(last[2] or 0))
+        return _last(name, need, last[1] or "", int(last[2] or 0), probes)
     for folder in (Path(name), RUNS / name, ROOT / "runs" / name):
         if (folder / JOURNAL).exists():
             return folder
@@ -373,17 +373,19 @@ def is_run(name: str) -> bool:
     return any((place / name / JOURNAL).exists() for place in (Path(), RUNS, ROOT / "runs"))
 
 
-def _last(name: str, need: Need, suite: str, before: int) -> Path:
+def _last(name: str, need: Need, suite: str, before: int, probes: Sequence[str]) -> Path:
     """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs. Says which run it
     is, and why it is not a younger one."""
     folders = _youngest_first()
     if not folders:
         raise _no_run(name)
-    others = {folder: _unfit(folder, need, suite) for folder in folders}
+    others = {folder: _unfit(folder, need, suite, probes) for folder in folders}
     fit = [folder for folder in folders if not others[folder]]
+    if not fit and probes:
+        return _last(name, need, suite, before, ())
     if not fit and need != "any" and not suite:
         # Where none ended, what there is of one is better than nothing.
-        others = {folder: _unfit(folder, "suite", suite) for folder in folders}
+        others = {folder: _unfit(folder, "suite", suite, ()) for folder in folders}
         fit = [folder for folder in folders if not others[folder]]
     if suite and not fit:
         raise catalog.unknown("suite with a run", suite, sorted({_suite_of(folder) for folder in folders} - {""}))
@@ -414,9 +416,9 @@ def _youngest_first() -> list[Path]:
     return [last, *(run for run in folders if run != last and (run / JOURNAL).stat().st_mtime <= ended)]
 
 
-def _unfit(folder: Path, need: Need, suite: str) -> str:
+def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
     """Why a run is not meant, as a sentence's part; empty where it is."""
-    if need == "any" and not suite:
+    if need == "any" and not suite and not probes:
         return ""
     try:
         request = read_request(folder)
@@ -426,9 +428,17 @@ def _unfit(folder: Path, need: Need, suite: str) -> str:
         return f"it is of {request.suite.name}"
     if not suite and request.is_of_commands:
         return f"it is of commands ({LAST}:time)"
+    if probes and not _asks_for(request, probes):
+        return f"it has no {' or '.join(probes)}"
     if need != "ended":
         return ""
     return "it was interrupted" if not has_ended(folder) else "it has no number" if has_numbers(folder) is False else ""
+
+
+def _asks_for(request: Request, probes: Sequence[str]) -> bool:
+    """Whether its suite selects one of these names or globs, itself by a name or a glob."""
+    selected = [select.probe for select in request.suite.select]
+    return any(fnmatchcase(one, other) or fnmatchcase(other, one) for one in selected for other in probes)
 
 
 def _suite_of(folder: Path) -> str:

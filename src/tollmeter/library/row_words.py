@@ -31,6 +31,11 @@ def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(given), []
 
 
+def probes_named(words: Sequence[str]) -> list[str]:
+    """The names and globs of probes among these words."""
+    return [word.name for word in named_rows(words) if word.name != EVERY]
+
+
 def named_rows(words: Sequence[str]) -> list[Word]:
     """Raises Failure (2) for a parameter that is given twice."""
     common, named = parsed(words)

@@ -99,7 +99,8 @@ def _estimated(
         exact = Estimate(value=middle_of(medians), low=float(values.min()), high=float(values.max()))
         return ModeEstimate(name, part, exact, scatter)
     # What a difference is a part of, from which the control is subtracted; 0 for all else.
-    minuend = whole_cost(visited.readings[0], metric, visited.paid) if metric.source == "difference" else 0.0
+    kept = next(read for read in visited.readings if len(read.iterations))
+    minuend = whole_cost(kept, metric, visited.paid) if metric.source == "difference" else 0.0
     if minuend or medians.min() <= 0:
         plain = in_plain_numbers(medians, part.layouts, minuend or abs(middle_of(medians)), scatter)
         return ModeEstimate(name, part, plain, scatter)
