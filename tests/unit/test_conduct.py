@@ -525,13 +525,14 @@ def test_compared_points_wait_for_an_uncontended_core_however_many_visits_they_w
     assert len(half) > 80 and min(visit.wait_ms for visit in half) > 0
 
 
-def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig) -> None:
+@pytest.mark.parametrize("lacking", ["small", "huge"])
+def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig, lacking: str) -> None:
     def answer(visit: Visit) -> bytes:
-        is_small = visit.point.values()["pages"] == "small"
-        return refused(visit, 1, "unsupported", "no small pages") if is_small else whole(visit=visit)
+        is_lacking = visit.point.values()["pages"] == lacking
+        return refused(visit, 1, "unsupported", "no such pages") if is_lacking else whole(visit=visit)
 
     rig.answer, rig.visits_to_settle = answer, 20
-    rig.go(rig.plan(ONE_SIZE, against=("pages=small",)))
+    assert rig.go(rig.plan(ONE_SIZE, against=("pages=small",))).status == "settled"
     assert len(rig.visits) == 2
 
 

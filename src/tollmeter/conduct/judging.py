@@ -99,7 +99,12 @@ class Judging:
         second = self._plan.against.get(point)
         if second and not _is_refused(own) and not _is_refused(seen.get(second, ())):
             ratios = [self._judge.visits_wanted_against([*own, *seen.get(second, ())], (point, second))]
-        return max(ratios) if ratios else self._judge.visits_wanted(own, self._plan.probes[point.probe])
+        if ratios:
+            return max(ratios)
+        # Where nothing but ratios was asked for, one that cannot be had wants no more.
+        if self._plan.is_of_pairs:
+            return 0
+        return self._judge.visits_wanted(own, self._plan.probes[point.probe])
 
     def wide_pairs(self, point: Point) -> Sequence[tuple[int, ...]]:
         """Of a matrix the pairs of CPUs that are to be visited once more, by the last review."""
