@@ -109,8 +109,9 @@ def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
 STEP = 36
 HALF_LINE = 7
 LEAST_CLAIMS = 2
-ROOM_FOR_WORDS = 6.0
-"""How many times the largest number the axis reaches, so that each verdict has room at its right end."""
+ROOM_FOR_WORDS = 0.4
+"""By which share of its length the axis goes on beyond the largest number: both numbers and the verdict stand there,
+which take 200 of 720 pixels."""
 REACH_OF_INTERVAL = 3.0
 AXIS = "ratio; of a number with another unit, times the published one (logarithmic)"
 
@@ -139,7 +140,7 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     seen = [float(d["y"]) for d in data if d["y"] > 0]
     ends = [end for d in ranges for end in (d["lo"], d["hi"]) if 0 < end < inf]
     least, most = marks.bounds([*seen, *ends, 0.9, 1.1])
-    domain = (least, most * ROOM_FOR_WORDS)
+    domain = (least, most * (most / least) ** ROOM_FOR_WORDS)
     for d in (*data, *ranges):
         d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
     step = max(STEP, *(marks.label_height(claim.what) for claim, *_ in several))
