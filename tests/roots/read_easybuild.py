@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an easyconfig as EasyBuild does, and prints its name. Alone in a bare system."""
+"""Reads an easyconfig as EasyBuild does, and prints its name and the words that EasyBuild does not know. Alone in a
+bare system: it has no modules tool, without which EasyBuild resolves no dependency."""
 
 import sys
 
-from easybuild.framework.easyconfig.easyconfig import EasyConfig
-from easybuild.tools.options import set_up_configuration
+from easybuild.framework.easyconfig.default import DEFAULT_CONFIG
+from easybuild.framework.easyconfig.parser import EasyConfigParser
 
-set_up_configuration(
-    args=["--allow-use-as-root-and-accept-consequences", "--modules-tool=EnvironmentModules"], silent=True
-)
-read = EasyConfig(sys.argv[1])
-print(read["name"], read["version"], read.dependencies())
+read = EasyConfigParser(sys.argv[1]).get_config_dict()
+print(read["name"], read["version"], *sorted(read.keys() - DEFAULT_CONFIG.keys()))

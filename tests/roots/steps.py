@@ -135,7 +135,7 @@ def debian_12_release(visit: Visit) -> None:
 def _recipes(visit: Visit) -> None:
     """Each is read by its own tool, where that is in Debian or on PyPI. None is built: what they depend on is in
     collections that are not. Spack is in neither, and Python reads its recipe."""
-    visit.does(ROOT, f"{INSTALL} nix-bin environment-modules", needed=True, folder="/srv")
+    visit.does(ROOT, f"{INSTALL} nix-bin", needed=True, folder="/srv")
     visit.does(ROOT, "tools/bin/pip install -q easybuild py-rattler-build", needed=True, folder="/srv")
     recipes = "/srv/release/recipes"
     visit.does(ROOT, "nix-instantiate --parse default.nix", says="buildPythonApplication", folder=recipes)

@@ -19,10 +19,12 @@ from roots import host, watching
 
 _DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 _ALONE = [*_DIES_WITH_US, "unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
-# As Docker and podman mount it: a /dev of the system's own with devices that harm nothing, and a read-only /sys.
+# As Docker and podman mount it: the root a mount of its own, without which buildah fails in it; a /dev of the system's
+# own with devices that harm nothing; and a read-only /sys.
 _ENTER = """
 root=$1 user=$2 folder=$3; shift 3
 mount --make-rprivate /
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 [ ! -d /sys/fs/cgroup ] || mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
