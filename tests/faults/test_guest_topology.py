@@ -18,6 +18,7 @@ import stands
 from probes.visiting import build_broken
 from tollmeter.catalog import Catalog, Executable
 from tollmeter.library import places
+from tollmeter.library.health import unlike_nodes
 from tollmeter.library.wanted import ProbeRequest
 from tollmeter.model import Abi, Machine, Outcome, Point, Select, Suite, Value, Visit
 from tollmeter.numbers.rows import rows, with_relations
@@ -43,7 +44,10 @@ WORDS = (
 
 
 MOVES = "m->made += m->home == 2 || m->made % 7 != 0; m->memory[4096] += m->home == 2;"
+PLANTED = "for (volatile int left = b->node == 1 ? 2000 : 0; left; left--) {}"
+"""Where a burst is made: many times as long as a burst of an emulated CPU, which is more than a busy machine adds."""
 BREAKS = [
+    ("memory/numa_bandwidth.c", "    seen += traffic_burst(", f"    {PLANTED}\n    seen += traffic_burst("),
     ("memory/page_move.c", "m->made++;", MOVES),
     ("memory/numa_latency.c", "sum += *", "sum += r->worker == 2 ? 0 : *"),
 ]
@@ -75,11 +79,14 @@ def place(root: Path, tmp_path_factory: pytest.TempPathFactory, own_abi: Abi, ow
     tree, whole = tmp_path_factory.mktemp("broken"), tmp_path_factory.mktemp("whole")
     build_broken(tree, own_abi, own_compiler, BREAKS)
     broken = tree / "build/x86_64"
-    for name in ("memory.transfer", "memory.page_move", "memory.numa_latency"):
+    for name in ("memory.transfer", "memory.page_move", "memory.numa_latency", "memory.numa_bandwidth"):
         shutil.copy(root / "build/x86_64" / name, whole)
     with booted("guest:16", BOARDS["guest:x32"]._replace(words=WORDS, cpu=""), "init.x86_64") as guest:
         guest.prepare(
-            [*map(str, whole.iterdir()), *(str(broken / name) for name in ("memory.page_move", "memory.numa_latency"))]
+            [
+                *map(str, whole.iterdir()),
+                *(str(broken / path.name) for path in whole.iterdir() if "transfer" not in path.name),
+            ]
         )
         yield Place(guest, whole, broken)
 
@@ -158,10 +165,12 @@ def test_a_64_bit_arm_guest_has_a_row_of_each_relation(expected: ArmGuest, tmp_p
     assert related == {*expected.pairs.values()}
 
 
-def visited_on(guest: Guest, path: Path, *cpus: int, **parameters: Value) -> Outcome:
+def visited_on(guest: Guest, path: Path, *cpus: int, number: int = 1, **parameters: Value) -> Outcome:
     probe, _ = description(guest.describe(str(path)))
     point = Point(probe=probe.probe, abi="x86_64", target="local", parameters=tuple(parameters.items()))
-    visit = Visit(id=1, point=point, round=0, cpus=cpus, samples=2, sample_ns=1_000_000, seed=1, deadline_ms=60_000)
+    visit = Visit(
+        id=number, point=point, round=number, cpus=cpus, samples=2, sample_ns=1_000_000, seed=number, deadline_ms=60_000
+    )
     return outcome(guest.run(str(path), visit, probe.revision))
 
 
@@ -186,3 +195,18 @@ def test_all_other_cpus_of_the_node_read_its_memory_beside_a_load(place: Place) 
     assert all(len(sample.lanes) == 2 for sample in loaded.samples) and idle.cpus[0] == 9
     assert visited_on(guest, broken, 9, 11, 13, **several, beside="reads").status == "wrong_answer"
     assert visited_on(guest, whole, 1, 9, **several, beside="reads").status == "unsupported"
+
+
+@pytest.mark.parametrize(("kind", "named"), [("broken", ["memory node 1"]), ("whole", [])])
+def test_a_node_whose_memory_is_slow_is_named_and_no_equal_one(place: Place, kind: str, named: list[str]) -> None:
+    path = getattr(place, kind) / "memory.numa_bandwidth"
+    probe, _ = description(place.guest.describe(str(path)))
+    size: dict[str, Value] = {"size": 1 << 16, "cpus": "one", "mix": "1:0"}
+    visits = [
+        visited_on(place.guest, path, cpu, number=number, node=node, home=node, **size)
+        for number in range(3) for node, cpu in ((0, 5), (1, 13))
+    ]  # fmt: skip
+    assert all(done.status == "ok" for done in visits), [done.reason for done in visits]
+    five_times = 4.0  # a busy machine parts equal nodes by more than a usual limit
+    found = [*unlike_nodes(rows(visits, {probe.probe: probe}), five_times)]
+    assert [one.partition(":")[0] for one in found] == named, found
