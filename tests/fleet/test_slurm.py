@@ -208,7 +208,7 @@ exit $code
 
 
 def linked(source: str, target: str) -> None:
-    """An executable by another name, since a build replaces it; a list of what was built is written in place."""
+    """An executable by another name, since a build replaces it. Make may write the other files in place."""
     (os.link if os.access(source, os.X_OK) else shutil.copy2)(source, target)
 
 
