@@ -430,8 +430,10 @@ def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:
         return f"it is of commands ({LAST}:time)"
     if probes and not _asks_for(request, probes):
         return f"it has no {' or '.join(probes)}"
-    if need != "ended":
-        return ""
+    return _unended(folder) if need == "ended" else ""
+
+
+def _unended(folder: Path) -> str:
     return "it was interrupted" if not has_ended(folder) else "it has no number" if has_numbers(folder) is False else ""
 
 
