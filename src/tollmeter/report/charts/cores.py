@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import ceil
 from statistics import median
 
 import altair as alt
@@ -211,8 +212,9 @@ def each_cpu(bench: Bench) -> Iterator[Chart]:
         {**one, "x": place[one["cpu"]], "label": labels.get(one["cpu"], "") if one["y"] > LABEL_FROM else ""}
         for (loop, beside), each in costs.items() for one in _each_datum(loop, beside, each, topology, groups)
     ]  # fmt: skip
-    named = ", ".join(one.where for one in (*slow, *contended))
-    yield EACH_CPU.chart(_each_drawing(data), rows, f"{named} differ from the others." if named else "")
+    unlike = [one.where for one in (*slow, *contended)]
+    verb = "differs" if len(unlike) == 1 else "differ"
+    yield EACH_CPU.chart(_each_drawing(data), rows, f"{', '.join(unlike)} {verb} from the others." if unlike else "")
 
 
 def _groups(topology: Topology, ordered: Sequence[int]) -> dict[int, tuple[str, int]]:
@@ -244,13 +246,19 @@ def _each_datum(
         }  # fmt: skip
 
 
+MOST_TICKS = 8
+"""Of a panel, whose numbers of CPUs have up to four digits."""
+
+
 def _each_drawing(data: Sequence[Datum]) -> Spec:
     order = [name for name in STATES.values() if any(d["series"] == name for d in data)]
     by, base = series_colour("series", order), alt.Chart(values(data))
-    x = alt.X("x:Q", title="CPUs in the order of package, cache and core", axis=alt.Axis(grid=False, tickMinStep=1),
+    cpus = sorted({d["x"] for d in data})
+    axis = alt.Axis(grid=False, values=cpus[:: ceil(len(cpus) / MOST_TICKS)], format="d")
+    x = alt.X("x:Q", title="CPUs by package, cache and core", axis=axis,
               scale=alt.Scale(zero=False, nice=False, padding=10))  # fmt: skip
     y = alt.Y("y:Q", title="times the median of its kind", scale=alt.Scale(zero=False))
-    left, right = alt.X("left:Q", title=x["title"]), alt.X2("right:Q")
+    left, right = alt.X("left:Q", title=x["title"], axis=axis), alt.X2("right:Q")
     bands = base.transform_filter("datum.band").transform_calculate(left="datum.x - 0.5", right="datum.x + 0.5")
     named = tips(("cpu", "CPU"), ("where", "of"), ("series", "while"), ("value", "a step"))
     layers = [
