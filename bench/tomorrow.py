@@ -178,7 +178,9 @@ def in_turns(path: Path) -> None:
         for _ in range(DRAWN):
             drawn = set(rng.sample(layouts, size))
             visits = [outcome for outcome in results.outcomes if outcome.seed in drawn]
-            found.update(ratio.verdict for ratio in opposed(visits, [(pair.point, pair.against)], results.probes, known))
+            found.update(
+                ratio.verdict for ratio in opposed(visits, [(pair.point, pair.against)], results.probes, known)
+            )
         print(f"{pair.point.probe} against {pair.against.probe}, {size} of {len(layouts)} layouts: {dict(found)}")
 
 

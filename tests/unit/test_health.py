@@ -70,6 +70,9 @@ def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_
     assert any(one.probe in each and "at most" in each for each in beyond.slower)
     within = health(HERE, None, limits(tmp_path, f'{glob}at_most = "{one.median:.9f} ns"'))
     assert not within.slower and not within.unmeasured
+    visited = Limits(bounds=limits(tmp_path, f'{glob}at_most = "{one.low / 2:.9f} ns"').bounds)
+    few = [replace(row, visits=2) for row in results.index.rows]
+    assert visited.broken(results.index) and not visited.broken(replace(results.index, rows=few))
     misspelt = health(HERE, None, limits(tmp_path, '[[rows]]\nrow = "memory.latncy *"\nat_most = "3 ns"'))
     assert not misspelt.slower and "memory.latncy *" in misspelt.unmeasured[0]
     with pytest.raises(Failure, match="another unit"):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tollmeter.judgement.compare import machine_differences
 from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.comparing import compared
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.library.timed import ratios
@@ -49,9 +50,11 @@ class Bound:
         return self.value * scale
 
     def broken_by(self, row: Row, machine: Machine) -> str:
-        """How a row is beyond it with its whole 95 % interval; empty where it is not, or is another row."""
+        """How a row is beyond it with its whole 95 % interval, which takes three visits; empty where it is not, or is
+        another row."""
         name = full_name(row)
-        if row.low is None or row.high is None or (level := self.level(name, row.unit, machine)) is None:
+        level = self.level(name, row.unit, machine)
+        if level is None or row.low is None or row.high is None or not has_interval(row):
             return ""
         is_broken = row.low > level if self.is_most else row.high < level
         return self.sentence(name, row.median or 0, row.unit) if is_broken else ""
