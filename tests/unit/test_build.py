@@ -176,7 +176,9 @@ def test_two_builds_in_two_folders_give_the_same_files(
         assert not build_abi(copy, own_abi, own_compiler).broken
         folder = copy / "build" / own_abi.name
         assert description((folder / "other.object.describe").read_bytes())[0].question == "And an object?"
-        made.append({probe: proven.fingerprint(folder / probe) for probe in ("kernel.loop", "other.object")})
+        made.append(
+            {probe: proven.fingerprint((folder / probe).read_bytes()) for probe in ("kernel.loop", "other.object")}
+        )
     assert made[0] == made[1]
 
 
