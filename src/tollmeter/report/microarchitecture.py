@@ -25,7 +25,6 @@ _MODELS = {
 }  # fmt: skip
 """Of Intel's family 6."""
 _VENDOR_LATENCIES = {
-    "Zen 2": ("AMD, publication 56305", {"L1d": "4", "L2": "at least 12", "L3": "39 on average"}),
     "Zen 3": ("AMD, publication 56665", {"L1d": "4", "L2": "at least 12", "L3": "46 on average"}),
     "Zen 4": ("AMD, publication 57647", {"L1d": "4", "L2": "at least 14", "L3": "50 on average"}),
 }  # fmt: skip
