@@ -135,7 +135,7 @@ def debian_12_release(visit: Visit) -> None:
 def _recipes(visit: Visit) -> None:
     """Each is read by its own tool, where that is in Debian or on PyPI. None is built: what they depend on is in
     collections that are not. Spack is in neither, and Python reads its recipe."""
-    visit.does(ROOT, "apt-get update -q", needed=True)
+    visit.does(ROOT, "apt-get update -q", needed=True, folder="/srv")
     visit.does(ROOT, f"{INSTALL} nix-bin", needed=True, folder="/srv")
     visit.does(ROOT, "tools/bin/pip install -q easybuild py-rattler-build", needed=True, folder="/srv")
     recipes = "/srv/release/recipes"
@@ -154,7 +154,7 @@ def debian_12_package(visit: Visit) -> None:
     visit.system = bare.beside("builder", ("build-essential", "lintian", "buildah"))
     visit.check("making its builder", None if visit.system.make() else f"see {visit.system.logs}", needed=True)
     shutil.copytree(source, visit.system.inside("/srv/first"))
-    visit.does(ROOT, "apt-get update -q", needed=True)
+    visit.does(ROOT, "apt-get update -q", needed=True, folder="/srv")
     visit.does(ROOT, "apt-get build-dep -q --no-install-recommends /srv/first/*.dsc", needed=True, folder="/srv")
     visit.does(ROOT, "cp -r first elsewhere", folder="/srv")
     build = f"dpkg-source -x *.dsc tree && cd tree && {WITHOUT_NETWORK} dpkg-buildpackage -us -uc"
@@ -167,7 +167,7 @@ def debian_12_package(visit: Visit) -> None:
         shutil.copy2(package, there)
     _image(visit, bare)
     visit.system = bare
-    visit.does(ROOT, "apt-get update -q", needed=True)
+    visit.does(ROOT, "apt-get update -q", needed=True, folder="/srv")
     visit.does(ROOT, f"{INSTALL} --download-only /srv/{package.name}", needed=True, folder="/srv")
     visit.does(ROOT, f"{WITHOUT_NETWORK} {INSTALL} /srv/{package.name}", needed=True, folder="/srv")
     run = "toll run --budget 15s"

@@ -163,6 +163,15 @@ def test_levels_with_size_latency_and_cycles() -> None:
     assert (found["L2"].os_size_bytes, found["L1d"].os_size_bytes) == (MIB, 48 * KIB)
 
 
+def test_one_visit_of_the_farthest_size_hides_no_level() -> None:
+    """It took 2.5 times as long as the sizes before it, which had ten visits each."""
+    *others, last = [msgspec.structs.replace(row, visits=10) for row in walk(top=128 * MIB)]
+    slow = row(2.5 * MEMORY, 0.3, of="any.walk", name="load", parameters=last.parameters)
+    once = msgspec.structs.replace(slow, visits=1)
+    names = [level.level for level in hierarchy([*others, once], PROBES, SOUND)]
+    assert names == ["L1d", "L2", "L3", "memory"]
+
+
 def test_memory_is_what_lies_well_beyond_the_largest_cache() -> None:
     far = hierarchy(walk(24 * MIB), PROBES, machine(48 * KIB, MIB, 6 * MIB))
     assert [level.level for level in far] == ["L1d", "L2", "L3", "memory"]

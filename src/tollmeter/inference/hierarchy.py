@@ -111,7 +111,9 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
         joined = _less_translation(fits[best], fits["local"], sweep)
     else:
         joined = _joined(fits[best], [fits[pages] for pages in curves if pages != best])
-    is_missed = to_fit(sweep).values[-1] > MOST_MISSED * joined.latencies[-1]
+    # One visit of the farthest size does not show that a level was missed, where sizes before it have more.
+    firm = [row for row in sweep if row.visits >= LEAST_VISITS] or sweep
+    is_missed = to_fit(firm).values[-1] > MOST_MISSED * joined.latencies[-1]
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     fit = without_false_levels(with_counted_sizes(joined, sweep, own, probes), sweep)
