@@ -132,3 +132,11 @@ def test_the_systems_word_changes_no_number(path: Path) -> None:
             for told in (TOLD, (), (32 * KIB, 1 * MIB), (48 * KIB, 2 * MIB, 4 * MIB, 256 * MIB))
         ]
         assert all(one == numbers[0] for one in numbers)
+
+
+@pytest.mark.parametrize("pages", ["huge", "small"])
+def test_few_visits_join_no_levels_where_a_share_of_the_last_cache_ends_inside_it(pages: str) -> None:
+    """Of 20 s in a guest of a Zen 3, whose neighbours left it 2 MiB of 32: the first two caches were called L2."""
+    found = levels("../two_visits_in_a_share_of_l3", pages, (32 * KIB, 512 * KIB, 32 * MIB))
+    assert found["L1d"].latency_ns == pytest.approx(1.4, rel=0.1)
+    assert found["L2"].latency_ns == pytest.approx(4.4, rel=0.1)

@@ -146,11 +146,27 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
     ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
     most = stated if ends_inside and are_few(rows) else 1 + MOST_CACHES
     page_bytes = USUAL_PAGE if pages == "huge" else machine.page_bytes
-    fit = _without_unseen_levels(rows, most, page_bytes)
+    fit = _without_unseen_levels(rows, 1 + MOST_CACHES, page_bytes)
+    if most <= MOST_CACHES:
+        fit = _first_levels(fit, most) or _without_unseen_levels(rows, most, page_bytes)
     if not blurred(fit, rows):
         return fit
     calm = _without_unseen_levels(undisturbed_curve(rows), most, page_bytes)
     return calm if len(calm.knees) > len(fit.knees) else fit
+
+
+def _first_levels(fit: CurveFit, most: int) -> CurveFit | None:
+    """The nearest levels of a fit of more, the last of which takes what the farthest sizes do: where a guest has a
+    share of the last cache, a fit of fewer would join the first two. None where it has no more, or where two of them
+    are so near that one may be scatter."""
+    steps = [after / before for before, after in pairwise(fit.latencies)]
+    if len(steps) < most or min(steps) < MOST_MISSED:
+        return None
+    kept = slice(most - 1)
+    return CurveFit(
+        knees=fit.knees[kept], latencies=(*fit.latencies[kept], fit.latencies[-1]),
+        spreads=(*fit.spreads[kept], fit.spreads[-1]),
+    )  # fmt: skip
 
 
 def _without_unseen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> CurveFit:
