@@ -21,11 +21,11 @@ def notify(sentence: str) -> None:
 @contextlib.contextmanager
 def once_each() -> Iterator[None]:
     """While entered, each sentence is passed on once: several runs of one plan repeat theirs."""
-    told, before = set[str](), [*_listeners]
+    printed, before = set[str](), [*_listeners]
 
     def tell(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
+        if sentence not in printed:
+            printed.add(sentence)
             for listener in before:
                 listener(sentence)
 

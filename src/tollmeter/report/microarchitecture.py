@@ -24,20 +24,17 @@ _MODELS = {
     "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
 }  # fmt: skip
 """Of Intel's family 6."""
-_VENDOR_LATENCIES = {
-    "Zen 3": ("AMD, publication 56665", {"L1d": "4", "L2": "at least 12", "L3": "46 on average"}),
-    "Zen 4": ("AMD, publication 57647", {"L1d": "4", "L2": "at least 14", "L3": "50 on average"}),
-}  # fmt: skip
-"""Cycles of a load of an integer register from each cache: software optimization guides, section "Load/Store and Data
-Cache" and that of the L3."""
+_PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14, "L3": 50}}
+"""Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
+first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
 
 
-def vendor_latencies(facts: Mapping[str, str], levels: Iterable[str]) -> str:
-    """What the vendor states of these levels, as a sentence; empty where no figure is held here."""
+def published_latencies(facts: Mapping[str, str], levels: Iterable[str]) -> str:
+    """What was published of these levels, as a sentence; empty where no figure is held here."""
     core = microarchitecture(facts)
-    source, cycles = _VENDOR_LATENCIES.get(core, ("", {}))
+    cycles = _PUBLISHED_CYCLES.get(core, {})
     stated = [f"{cycles[level]} for {level}" for level in levels if level in cycles]
-    return f"The vendor states for {core}, in cycles of a load: {', '.join(stated)} ({source})." if stated else ""
+    return f"Published for {core}, in cycles of a load: {', '.join(stated)}." if stated else ""
 
 
 def microarchitecture(facts: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
 from tollmeter.report.length_sections import sections
-from tollmeter.report.microarchitecture import vendor_latencies
+from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
 from tollmeter.report.probe_sections import chart_of, command, dossiers, explaining, families, parameter, provenance
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
@@ -152,7 +152,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "kinds": machine_tables.kind_tables(results),
         "no_levels": tables.no_levels(results),
         "unread": tables.unread(results),
-        "vendor": vendor_latencies(index.machine.facts, [level.level for level in index.hierarchy]),
+        "published_cycles": published_latencies(index.machine.facts, [level.level for level in index.hierarchy]),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
         "ladder": ladder(results),
