@@ -91,6 +91,11 @@ SEEDS ?= 1000-1099
 models:
 	@for one in first second; do PYTHONPATH=tests:src $(PYTHON) -m model.judge $$one --seeds $(SEEDS) || exit; done
 
+# Simulates all that tests of the inferences ask of modelled machines, five minutes: after a change of the model.
+.PHONY: model-recording
+model-recording:
+	@MODEL_RECORD=yes $(PYTHON) -m pytest -q tests/model
+
 # ---- stock systems ------------------------------------------------------------------------------------------------
 # Names in SYSTEMS choose among them: debian-12 debian-13. What they download is kept in ~/.cache/tollmeter/roots, or below
 # $XDG_CACHE_HOME. What each command said stays in build/roots/logs.

@@ -13,6 +13,7 @@ import numpy as np
 
 from model.default_suite import Wanted, swept
 from model.machine import KIB, MIB, PAGE_BYTES, Machine
+from model.recorded import recorded
 from model.streams import chains, conflict, evict, line_pair, page_loads, reload, resident, stride_walk, sweep
 from model.walks import held_pages, load_latency
 from tollmeter.model import Cache, Metric, Probe, Row, State, Value
@@ -106,7 +107,7 @@ def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -
     """What the default suite brings of memory.latency on this machine: its points, and what it adds near knees."""
 
     def answered(wanted: Wanted) -> Row:
-        latency = machine.ns(load_latency(machine, wanted.size, wanted.pages))
+        latency = machine.ns(recorded(load_latency)(machine, wanted.size, wanted.pages))
         return noise.row("latency-of-size", latency, {"size": wanted.size, "pages": wanted.pages})
 
     refused = {"huge"} if not machine.huge_pages else set()
@@ -115,7 +116,7 @@ def latency_rows(machine: Machine, noise: Noise, kinds: Iterable[str] = PAGES) -
 
 def capacity_rows(machine: Machine) -> list[Row]:
     """What the default suite brings of memory.capacity."""
-    return capacity_rows_of(partial(held_pages, machine))
+    return capacity_rows_of(partial(recorded(held_pages), machine))
 
 
 def capacity_rows_of(held: Callable[..., int]) -> list[Row]:
@@ -178,7 +179,7 @@ def _slower(row: Row, times: float, *, up: bool = False) -> Row:
 
 def reading_rows(machine: Machine, noise: Noise) -> list[Row]:
     """The default sweep of memory.read_bandwidth by one kernel, a line by each load."""
-    rates = {size: machine.line_bytes / machine.ns(sweep(machine, size)) * 1e9 for size in sizes(machine, 2)}
+    rates = {size: machine.line_bytes / machine.ns(recorded(sweep)(machine, size)) * 1e9 for size in sizes(machine, 2)}
     return [
         noise.row("read-bandwidth-of-size", rate, {"size": size, "kernel": "portable"}) for size, rate in rates.items()
     ]
@@ -187,7 +188,7 @@ def reading_rows(machine: Machine, noise: Noise) -> list[Row]:
 def line_rows(machine: Machine, noise: Noise) -> list[Row]:
     return [
         noise.difference(
-            "line-pair-of-distance", *_in_ns(machine, line_pair(machine, distance)), {"distance": distance}
+            "line-pair-of-distance", *_in_ns(machine, recorded(line_pair)(machine, distance)), {"distance": distance}
         )
         for distance in DISTANCES
     ]
@@ -196,7 +197,7 @@ def line_rows(machine: Machine, noise: Noise) -> list[Row]:
 def stride_rows(machine: Machine, noise: Noise) -> list[Row]:
     size = 4 * machine.caches[-1].size_bytes
     return [
-        noise.row("latency-of-stride", machine.ns(stride_walk(machine, size, stride, kind)),
+        noise.row("latency-of-stride", machine.ns(recorded(stride_walk)(machine, size, stride, kind)),
                   {"size": size, "stride": stride, "order": kind})
         for stride in STRIDES
         for kind in ("forward", "backward", "random")
@@ -205,14 +206,14 @@ def stride_rows(machine: Machine, noise: Noise) -> list[Row]:
 
 def chain_rows(machine: Machine, noise: Noise, size: int) -> list[Row]:
     return [
-        noise.row("load-of-chains", machine.ns(chains(machine, count, size)), {"chains": count, "size": size})
+        noise.row("load-of-chains", machine.ns(recorded(chains)(machine, count, size)), {"chains": count, "size": size})
         for count in CHAINS
     ]
 
 
 def conflict_rows(machine: Machine, noise: Noise) -> list[Row]:
     return [
-        noise.row("conflict-of-lines", machine.ns(conflict(machine, lines, apart, huge=pages == "huge")),
+        noise.row("conflict-of-lines", machine.ns(recorded(conflict)(machine, lines, apart, huge=pages == "huge")),
                   {"lines": lines, "stride": apart, "pages": pages})
         for pages in ("small", "huge")[: 1 + machine.huge_pages]
         for apart in APARTS
@@ -222,8 +223,9 @@ def conflict_rows(machine: Machine, noise: Noise) -> list[Row]:
 
 def translation_rows(machine: Machine, noise: Noise, pages: str = "small") -> list[Row]:
     counts = COUNTS if pages == "small" else [count for count in COUNTS if count <= MOST_HUGE_PAGES]
+    loads = recorded(page_loads)
     return [
-        noise.difference("translation-of-pages", *_in_ns(machine, page_loads(machine, count, huge=pages == "huge")),
+        noise.difference("translation-of-pages", *_in_ns(machine, loads(machine, count, huge=pages == "huge")),
                          {"count": count, "pages": pages})
         for count in counts
     ]  # fmt: skip
@@ -235,7 +237,7 @@ def policy_rows(machine: Machine, noise: Noise) -> list[Row]:
     made = []
     for name, test in (("resident", resident), ("evict", evict), ("reload", reload)):
         for size in (8 * KIB << octave for octave in range((most // (8 * KIB)).bit_length())):
-            pair = _in_ns(machine, test(machine, size))
+            pair = _in_ns(machine, recorded(test)(machine, size))
             parameters = {"test": name, "size": size}
             made.append(noise.row("write-policy", pair[0], parameters))
             made.append(noise.row("write-policy-baseline", pair[1], parameters))

@@ -24,6 +24,7 @@ from model.default_suite import Wanted, swept
 from model.library import Numbers, library, packed, pointer
 from model.machine import KIB, MIB
 from model.measured import METRICS, capacity_rows_of
+from model.recorded import recorded
 from model.walks import CANDIDATES, order
 from tollmeter.experiment.precision import Scatter, estimate
 from tollmeter.model import Cache as ToldCache
@@ -138,7 +139,7 @@ def other_rows(machine: OtherMachine) -> list[Row]:
 
 def other_capacity_rows(machine: OtherMachine) -> list[Row]:
     """What it brings of memory.capacity."""
-    return capacity_rows_of(partial(held_pages, machine))
+    return capacity_rows_of(partial(recorded(held_pages), machine))
 
 
 def told_of(machine: OtherMachine) -> Description:
@@ -169,7 +170,7 @@ class _Moment:
     def _visit(self, wanted: Wanted, visit: int) -> NDArray[np.float64]:
         one, random = self.machine, self.random
         self.drift = 0.95 * self.drift + float(random.normal(0, one.drift * 0.3))
-        batches = load_ns(one, wanted.size, wanted.pages, visit) * np.exp(
+        batches = recorded(load_ns)(one, wanted.size, wanted.pages, visit) * np.exp(
             self.drift + random.normal(0, one.noise, BATCHES)
         )
         if random.random() < 0.03:
