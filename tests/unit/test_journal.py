@@ -378,11 +378,13 @@ def test_runs_are_listed_by_the_first_lines_of_their_requests(tmp_path: Path) ->
             f'started = "a"\nwords = []\n\n{suite}',
             f'started = "a"\nwords = ["kernel.*", "call=x"]\n\n{suite}',
             "started = 'a'\nno toml",
+            f'started = "a"\nwords = [1]\n\n{suite}',
         )
     ):
         (folder := tmp_path / str(number)).mkdir()
         (folder / "run.toml").write_text(text)
     assert heading(tmp_path / "0") == ("a", "s")
     assert heading(tmp_path / "1") == ("a", "'kernel.*' call=x")
-    with pytest.raises(Failure, match="damaged"):
-        heading(tmp_path / "2")
+    for damaged in ("2", "3"):
+        with pytest.raises(Failure, match="damaged"):
+            heading(tmp_path / damaged)

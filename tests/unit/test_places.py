@@ -206,7 +206,20 @@ def test_the_last_of_many_runs_is_found_without_resolving_each(tmp_path: Path, m
     monkeypatch.setattr(places, "RUNS", runs)
     asked, resolve = [], Path.resolve
     monkeypatch.setattr(Path, "resolve", lambda path: asked.append(path) or resolve(path))  # type: ignore[func-returns-value]
-    assert len(places._youngest_first()) == 5 and len(asked) < 5
+    assert len([*places._youngest_first()]) == 5 and len(asked) < 5
+
+
+def test_the_run_that_last_leads_to_is_found_without_a_list_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / places.JOURNAL).touch()
+    monkeypatch.setattr(places, "ROOT", tmp_path)
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    places.remember(tmp_path / "runs/a")
+    monkeypatch.setattr(places, "run_folders", lambda: pytest.fail("all runs were listed"))
+    assert places.find_run(places.LAST).name == "a"
 
 
 def test_two_runs_that_begin_at_once_in_one_checkout_get_folders_of_their_own(

@@ -16,7 +16,8 @@ import pytest
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.derive import open_index, open_run
-from tollmeter.library.row_words import runs_and_words, selected
+from tollmeter.library.places import runs_and_words
+from tollmeter.library.row_words import selected
 from tollmeter.store.journal import NAME
 from tollmeter.store.request import read_request, write_request
 

@@ -48,10 +48,10 @@ def compare(
         raise Failure("--format benchfmt prints runs: benchstat compares by a parameter itself, with -col /NAME")
     if machines and by:
         raise Failure("--machines compares runs, and --by the rows of one run")
+    from tollmeter.library import places
     from tollmeter.library.comparing import compared as compared_runs
-    from tollmeter.library.row_words import runs_and_words
 
-    runs, rows = runs_and_words(words)
+    runs, rows = places.runs_and_words(words)
     comparison = compared_runs(runs, by, rows, machines=machines, least=share(least, "--least"))
     if form == "html":
         print(_page(comparison, out))

@@ -92,9 +92,11 @@ def _aligned(columns: TableColumns) -> Iterator[str]:
 
 def _width(cell: str) -> int:
     """Columns of a terminal. Most cells are ASCII, of which a look at each character takes a fifth of a long list."""
+    if cell.isascii():
+        return len(cell)
     from rich.cells import cell_len
 
-    return len(cell) if cell.isascii() else cell_len(cell)
+    return cell_len(cell)
 
 
 def terminal() -> Console:

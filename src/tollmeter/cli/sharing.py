@@ -34,9 +34,9 @@ def export(
         Path | None, typer.Option(help="folder of a Parquet dataset: every table of several runs (docs/dataset.md)")
     ] = None,
 ) -> int:
-    from tollmeter.library.row_words import probes_named, runs_and_words, selected
+    from tollmeter.library.row_words import probes_named, selected
 
-    runs, rows = runs_and_words(words or [])
+    runs, rows = places.runs_and_words(words or [])
     names = runs or [places.LAST]
     if rows and (dataset is not None or form == "lmbench"):
         raise Failure(f"{rows[0]} selects rows: --dataset and --format lmbench write whole runs")
@@ -214,9 +214,9 @@ def report(
         typer.Option(help="where this machine stands among others: a run, a file of `toll publish`, or their folder"),
     ] = None,
 ) -> None:
-    from tollmeter.library.row_words import probes_named, runs_and_words
+    from tollmeter.library.row_words import probes_named
 
-    runs, rows = runs_and_words(words or [])
+    runs, rows = places.runs_and_words(words or [])
     folders = [places.find_run(name, "ended", probes_named(rows)) for name in runs or [places.LAST]]
     if peers and len(folders) > 1:
         raise Failure("--peers is for the page of one run; two runs are compared with each other")

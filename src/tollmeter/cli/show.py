@@ -62,8 +62,6 @@ def show(
     check_known("format", form, FORMATS)
     if result and form != "lmbench":
         raise Failure("--with adds a result file of lmbench to --format lmbench")
-    from tollmeter.library.row_words import selected
-
     folder, rows = _run_and_rows(words or [])
     _check_rows(rows, explain=explain, raw=raw, others=machine or attribute is not None or peers or form == "lmbench")
     if follow:
@@ -77,6 +75,8 @@ def show(
     elif peers:
         print_peers(open_run(folder), peers, form)
     elif raw or rows:
+        from tollmeter.library.row_words import selected
+
         shown = print_explained if explain else print_samples if raw else print_rows
         shown(selected(open_run(folder), rows), form)
     elif form in ("json", "csv"):
@@ -88,12 +88,15 @@ def show(
 
 
 def _run_and_rows(words: Sequence[str]) -> tuple[Path, list[str]]:
-    from tollmeter.library.row_words import probes_named, runs_and_words
-
-    names, rows = runs_and_words(words)
+    names, rows = places.runs_and_words(words)
     if len(names) > 1:
         raise Failure(f"expected one run, not {len(names)}: `{typed('compare', *names)}` shows what changed")
-    return places.find_run(names[0] if names else places.LAST, "suite" if rows else "any", probes_named(rows)), rows
+    name = names[0] if names else places.LAST
+    if not rows:
+        return places.find_run(name), rows
+    from tollmeter.library.row_words import probes_named  # numpy, which takes as long as all else that shows a run
+
+    return places.find_run(name, "suite", probes_named(rows)), rows
 
 
 def print_samples(results: Results, form: str) -> None:

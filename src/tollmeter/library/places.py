@@ -7,9 +7,10 @@ import contextlib
 import os
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from typing import Literal
 
@@ -49,6 +50,7 @@ SUITES = ROOT / "suites"
 LAST = "LAST"
 _LAST = re.compile(rf"{LAST}(?::([^~]+))?(?:~(\d{{1,6}}))?")
 Need = Literal["any", "suite", "ended"]
+_PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
 NOTHING_RAN = 6
 
 
@@ -373,47 +375,61 @@ def is_run(name: str) -> bool:
     return any((place / name / JOURNAL).exists() for place in (Path(), RUNS, ROOT / "runs"))
 
 
+def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of runs, and what names rows behind them: from the first word on that is a glob, NAME=VALUE, or of a
+    probe's form while no run has that name."""
+    for place, word in enumerate(given):
+        if {*"*?[="}.intersection(word) or (_PROBE.fullmatch(word) and not is_run(word)):
+            return list(given[:place]), list(given[place:])
+    return list(given), []
+
+
 def _last(name: str, need: Need, suite: str, before: int, probes: Sequence[str]) -> Path:
     """suite: its name, `time` for commands, or what was typed in place of a suite: probes and globs. Says which run it
     is, and why it is not a younger one."""
-    folders = _youngest_first()
-    if not folders:
+    fit, others, is_any = list[Path](), dict[Path, str](), False
+    for folder in _youngest_first():
+        is_any = True
+        if why := _unfit(folder, need, suite, probes):
+            others[folder] = why
+        else:
+            fit.append(folder)
+        if len(fit) > before:
+            break
+    if not is_any:
         raise _no_run(name)
-    others = {folder: _unfit(folder, need, suite, probes) for folder in folders}
-    fit = [folder for folder in folders if not others[folder]]
     if not fit and probes:
         return _last(name, need, suite, before, ())
-    if not fit and need != "any" and not suite:
+    if not fit and need == "ended" and not suite:
         # Where none ended, what there is of one is better than nothing.
-        others = {folder: _unfit(folder, "suite", suite, ()) for folder in folders}
-        fit = [folder for folder in folders if not others[folder]]
+        return _last(name, "suite", suite, before, ())
     if suite and not fit:
-        raise catalog.unknown("suite with a run", suite, sorted({_suite_of(folder) for folder in folders} - {""}))
+        raise catalog.unknown(
+            "suite with a run", suite, sorted({_suite_of(folder) for folder in _youngest_first()} - {""})
+        )
     if before >= len(fit):
         reasons = sorted({why for why in others.values() if why})
         more = f"; the others: {'; '.join(reasons)}" if reasons else ""
         raise Failure(f"there is no run {name}: {len(fit)} of them are there{more}")
-    passed = [other for other in folders[: folders.index(fit[before])] if others[other]] if not suite else []
+    passed = [] if suite else [*others]
     younger = f"; {shown(passed[0])} is younger, but {others[passed[0]]}" if passed else ""
     more = f", and so {len(passed) - 1} more" if len(passed) > 1 else ""
     notify(f"{name} is {shown(fit[before])}{younger}{more}")
     return shown(fit[before])
 
 
-def _youngest_first() -> list[Path]:
+def _youngest_first() -> Iterator[Path]:
     """The run that LAST leads to, wherever that is, then those that are not younger."""
     link = next((place / LAST for place in (RUNS, ROOT / "runs") if (place / LAST / JOURNAL).exists()), None)
+    last, ended = (link.resolve(), (link / JOURNAL).stat().st_mtime) if link else (None, inf)
+    if last:
+        yield last
     # To resolve each of 10,000 took longer than all else; most are no links, in one folder or two.
     resolved = {place: place.resolve() for place in (RUNS, ROOT / "runs")}
-    folders = [
-        folder.resolve() if os.path.islink(folder) else resolved[folder.parent] / folder.name  # noqa: PTH114
-        for folder in reversed(run_folders())
-    ]
-    if link is None:
-        return folders
-    last = link.resolve()
-    ended = (last / JOURNAL).stat().st_mtime
-    return [last, *(run for run in folders if run != last and (run / JOURNAL).stat().st_mtime <= ended)]
+    for folder in reversed(run_folders()):
+        run = folder.resolve() if os.path.islink(folder) else resolved[folder.parent] / folder.name  # noqa: PTH114
+        if run != last and (run / JOURNAL).stat().st_mtime <= ended:
+            yield run
 
 
 def _unfit(folder: Path, need: Need, suite: str, probes: Sequence[str]) -> str:

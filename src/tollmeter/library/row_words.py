@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from tollmeter.catalog import unknown
-from tollmeter.library import places
 from tollmeter.library.command_words import Word, parsed
 from tollmeter.library.derive import visits_of
 from tollmeter.model import Failure, Machine, Parameter, Results, Row, Select, Suite, Value
@@ -19,16 +17,6 @@ from tollmeter.numbers.meanings import part_of
 from tollmeter.plan.values import read
 
 EVERY = "*"
-_PROBE = re.compile(r"[a-z]+\.[a-z0-9_]+")
-
-
-def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names of runs, and what names rows behind them: from the first word on that is a glob, NAME=VALUE, or of a
-    probe's form while no run has that name."""
-    for place, word in enumerate(given):
-        if {*"*?[="}.intersection(word) or (_PROBE.fullmatch(word) and not places.is_run(word)):
-            return list(given[:place]), list(given[place:])
-    return list(given), []
 
 
 def probes_named(words: Sequence[str]) -> list[str]:

@@ -137,6 +137,8 @@ written: a segmentation fault. Reentrant, since a handler of signals may read as
 def clean(value: Any, kept: str = "") -> Any:
     """The same JSON value with every character replaced that could do more than be read; kept: those that are not."""
     if isinstance(value, str):
+        if value.isprintable():  # none of them is, and to ask takes a tenth of the search
+            return value
         return _UNSAFE.sub(lambda match: match[0] if match[0] in kept else "\ufffd", value)
     if isinstance(value, dict):
         return {clean(key): clean(item, kept) for key, item in value.items()}
@@ -154,7 +156,7 @@ def clean_json(text: str) -> Any:
 
 def is_clean(text: str) -> bool:
     """Whether neither an escape nor a character that `clean` replaces is in a text, JSON or not."""
-    return "\\" not in text and not _UNSAFE.search(text)
+    return "\\" not in text and (text.isprintable() or not _UNSAFE.search(text))
 
 
 def clean_suite(table: dict[str, Any]) -> dict[str, Any]:

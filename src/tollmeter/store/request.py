@@ -9,13 +9,14 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
-from tollmeter.files import open_regular, read_regular, write_whole
+from tollmeter.files import first_bytes, read_regular, write_whole
 from tollmeter.model import PRECISION, Distances, Failure, Modelled, Pair, Priority, Profile, Record, Suite, Value
 from tollmeter.model.former_names import present_row_names
 from tollmeter.protocol import clean, clean_suite
@@ -116,23 +117,31 @@ def read_request(folder: Path) -> Request:
         raise Failure(f"{path} is damaged: {clean(str(error))[:200]}", exit_code=5) from error
 
 
-_STARTED = re.compile(rb'^started = ("[^\n]*")$', re.MULTILINE)
-_WORDS = re.compile(rb"^words = (\[[^\n]*\])$", re.MULTILINE)
-_SUITE = re.compile(rb'^\[suite\]\nname = ("[^\n]*")$', re.MULTILINE)
+_STARTED = re.compile(rb'\nstarted = ("[^\n]*")\n')
+_WORDS = re.compile(rb"\nwords = (\[[^\n]*\])\n")
+_SUITE = re.compile(rb'\n\[suite\]\nname = ("[^\n]*")\n')
 _HEADING_BYTES = 1 << 14
 
 
 def heading(folder: Path) -> tuple[str, str]:
     """When a run began and of what it is: the words that were typed, else its suite. From the first lines of its
     request: the rest of it takes a hundred times as long. Raises Failure as `read_request`."""
-    with contextlib.suppress(OSError, ValueError), open_regular(folder / NAME) as file:
-        text = file.read(_HEADING_BYTES)
+    with contextlib.suppress(OSError, ValueError):
+        text = b"\n" + first_bytes(folder / NAME, _HEADING_BYTES)
         found = [pattern.search(text) for pattern in (_STARTED, _WORDS, _SUITE)]
-        started, words, suite = (each and clean(msgspec.json.decode(each[1])) for each in found)
+        started, words, suite = (each and _told(each[1]) for each in found)
         if started and suite:
-            return started, shlex.join(words or [suite])
+            return started, words or shlex.join([suite])
     request = read_request(folder)
     return request.started, shlex.join(request.words or [request.suite.name])
+
+
+@lru_cache
+def _told(text: bytes) -> str:
+    """A text of TOML that is one of JSON too, and of several the line that a shell reads as them. Most runs of a list
+    are of the same few suites. Raises ValueError."""
+    told = clean(msgspec.json.decode(text, type=str | list[str]))
+    return told if isinstance(told, str) else shlex.join(told)
 
 
 # ---- profiles and models ---------------------------------------------------------------------------------------------
