@@ -12,7 +12,7 @@ import pytest
 
 import example_runs
 from tollmeter.catalog import read_suite
-from tollmeter.model import Failure, Index, Row, Value
+from tollmeter.model import Failure, Index, Row, State, Value
 from tollmeter.report.lmbench import cut_number, read_result, result_text, summary, warnings
 from tollmeter.report.lmbench_table import DESCRIBED, SECTIONS
 from tollmeter.toolchain.build import probe_names
@@ -167,6 +167,22 @@ def test_a_signal_caught_is_less_the_sending_and_a_fault_less_the_signal() -> No
     assert columns(rows, "Processor, Processes")[7] == pytest.approx(1.6)
     assert columns([*rows, fault], "File & VM")[5] == pytest.approx(0.5)
     assert columns([*rows[:1], fault], "File & VM")[5] is None
+
+
+def test_like_states_are_subtracted() -> None:
+    """The signal was seen too seldom on an uncontended core: over all samples it takes longer than the fault alone."""
+
+    def seen(of: Row, **costs: float) -> Row:
+        states = tuple(
+            State(state=name, share=0.5, median=cost, low=cost, high=cost)  # type: ignore[arg-type]
+            for name, cost in costs.items()
+        )
+        return msgspec.structs.replace(of, states=states, median=states[0].median)
+
+    deliver = seen(row("kernel.signal_self", "round_trip", 0.0, step="deliver"), all=2900.0)
+    nothing = seen(row("kernel.signal_self", "round_trip", 0.0, step="send_nothing"), all=400.0)
+    fault = seen(row("kernel.fault_segv", "round_trip", 0.0, trap="protected_store"), whole=2100.0, all=3300.0)
+    assert columns([deliver, nothing, fault], "File & VM")[5] == pytest.approx(0.8)
 
 
 MEANT = [

@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 from tollmeter.inference.hierarchy import beyond_bytes
 from tollmeter.model import Index, Level, Row, Value
-from tollmeter.model.base import InferenceKind
+from tollmeter.model.base import InferenceKind, StateName
 
 Number = Callable[[Index], float | None]
+_STATES: tuple[StateName | None, ...] = ("whole", "all", None)
+"""In which rows are subtracted from each other."""
 
 
 class SummaryColumn(NamedTuple):
@@ -57,9 +59,12 @@ class RowMedian:
     parameters: dict[str, Value]
     largest: bool = False
 
-    def __call__(self, index: Index) -> float | None:
+    def __call__(self, index: Index, state: StateName | None = None) -> float | None:
+        """state: of the row; its headline where none is given."""
         row = self.row(index)
-        return (row.median or 0.0) / self.unit if row else None
+        medians = [each.median for each in row.states if each.state == state] if row and state else []
+        median = row.median if row and not state else next(iter(medians), None)
+        return median / self.unit if median else None
 
     def row(self, index: Index) -> Row | None:
         """Timed on this machine, of its own ABI if there is one."""
@@ -88,14 +93,18 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Difference:
-    """None where either is missing, or the difference is lost in their noise."""
+    """In the first state that both have, since one on an uncontended core is no part of one beside a busy sibling. None
+    where either is missing, or the difference is lost in their noise."""
 
-    number: Number
-    other: Number
+    number: RowMedian | Difference
+    other: RowMedian | Difference
 
-    def __call__(self, index: Index) -> float | None:
-        number, other = self.number(index), self.other(index)
-        return number - other if number and other and number > other else None
+    def __call__(self, index: Index, state: StateName | None = None) -> float | None:
+        for each in (state,) if state else _STATES:
+            number, other = self.number(index, each), self.other(index, each)
+            if number and other:
+                return number - other if number > other else None
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +151,7 @@ def inferred(kind: InferenceKind) -> Number:
     )
 
 
-def us(probe: str, metric: str, **parameters: Value) -> Number:
+def us(probe: str, metric: str, **parameters: Value) -> RowMedian:
     return RowMedian(1e3, probe, metric, parameters)
 
 
