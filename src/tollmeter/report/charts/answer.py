@@ -49,7 +49,7 @@ def profiles(bench: Bench) -> Iterator[Chart]:
     base = alt.Chart(marks.values(data)).encode(y)
     bars = base.mark_bar(height=BAR, yOffset=BAR / 2).encode(x, by["color"], order="rank:Q", tooltip=named)
     labels = base.mark_text(style="label", dy=-BAR / 2, fontSize=marks.by_width(9.5, 12), limit=alt.expr("width"))
-    first = labels.encode(text="label:N", x=alt.value(0)).transform_filter("datum.rank == 0")
+    first = labels.encode(text="label:N", x=marks.with_value(alt.XValue, 0)).transform_filter("datum.rank == 0")
     probes = {profile.probe for profile in own}
     rows = [row for row in bench.rows if row.probe in probes]
     yield PROFILES.chart(marks.finished(alt.layer(bars, first), len(own) * STEP + 20), rows, _change(bench, own))

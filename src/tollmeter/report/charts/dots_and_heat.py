@@ -126,7 +126,7 @@ def _of_one_run(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Cha
     room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
     label = base.mark_text(style="label", dy=LABEL_UP, fontSize=by_width(10.5, 12), limit=room)
     return [
-        between.encode(LINE, x=alt.value(0), x2=alt.value("width")),
+        between.encode(LINE, x=marks.with_value(alt.XValue, 0), x2=marks.with_value(alt.X2Value, "width")),
         reach,
         *(dots_of_tone.encode(x, LINE, tooltip=named) for dots_of_tone in of_tones),
         *_texts(base, label, LABEL_UP),
@@ -152,7 +152,10 @@ def _of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
 
 def _texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
     value = base.mark_text(style="value", dy=up, text=by_width("datum.brief", "datum.said"))
-    return [label.encode(LINE, x=alt.value(0), text="label:N"), value.encode(LINE, x=alt.value("width"))]
+    return [
+        label.encode(LINE, x=marks.with_value(alt.XValue, 0), text="label:N"),
+        value.encode(LINE, x=marks.with_value(alt.XValue, "width")),
+    ]
 
 
 # ---- heat -----------------------------------------------------------------------------------------------------------

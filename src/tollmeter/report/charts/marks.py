@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import altair as alt
@@ -268,7 +268,7 @@ def curve_layers(
     base = alt.Chart(data).encode(detail="series:N")
     params = [alt.selection_point(fields=[field], bind="legend", name=f"alone_{field}") for field in by["alone"]]
     alone = params[0] if len(params) == 1 else params[0] & params[1]
-    faded = alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12))
+    faded = with_value(alt.OpacityValue, **alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12)))
     around = base.mark_area(style="interval", clip=True) if dense else base.mark_rule(style="whisker", clip=True)
     ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
     line = (base.transform_filter("datum.firm") if dense else base).mark_line(style="curve", clip=True)
@@ -282,6 +282,12 @@ def curve_layers(
         points.add_params(*params[1:]),
         base.mark_point(style="target").encode(x, y, tooltip=list(tips)),
     ]
+
+
+def with_value(channel: Callable[..., Any], *value: object, **condition: object) -> Any:
+    """Returns a channel with a value. Altair compares a value without a channel with the schemas of all of its classes,
+    a fifth of the time of a page."""
+    return channel(*value, **condition)
 
 
 def point(base: alt.Chart, style: str, by: Spec, **more: Any) -> alt.Chart:

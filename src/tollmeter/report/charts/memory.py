@@ -13,7 +13,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted
-from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, wrapped
+from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, with_value, wrapped
 from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
@@ -46,7 +46,7 @@ def knee_marks(bench: Bench) -> list[alt.Chart]:
     band = base.mark_rect(style="knee", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), tooltip=TIPS)
     middle = base.mark_rule(style="knee-line", clip=True).encode(alt.X("x:Q"), tooltip=TIPS)
     label = base.mark_text(style="knee-label", dx=4, dy=alt.expr("datum.up"))
-    return [band, middle, label.encode(alt.X("x:Q"), y=alt.value("height"), text="text:N")]
+    return [band, middle, label.encode(alt.X("x:Q"), y=with_value(alt.YValue, "height"), text="text:N")]
 
 
 def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
@@ -63,7 +63,7 @@ def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
     down = alt.expr("datum.down")
     early = base.transform_filter("!datum.late").mark_text(style="reported-label", dx=4, dy=down)
     late = base.transform_filter("datum.late").mark_text(style="reported-label", dx=-4, dy=down, align="right")
-    labels = [label.encode(text="lines:N", y=alt.value(0)) for label in (early, late)]
+    labels = [label.encode(text="lines:N", y=with_value(alt.YValue, 0)) for label in (early, late)]
     return [base.mark_rule(style="reported"), *labels]
 
 

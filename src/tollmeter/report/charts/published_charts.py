@@ -88,7 +88,10 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
     if heights:
         base = alt.Chart(marks.values(heights)).encode(alt.Y("y:Q"))
         label = base.mark_text(style="reported-label", align="right", baseline="bottom", dy=-2)
-        layers += [base.mark_rule(style="reported"), label.encode(text="what:N", x=alt.value("width"))]
+        layers += [
+            base.mark_rule(style="reported"),
+            label.encode(text="what:N", x=marks.with_value(alt.XValue, "width")),
+        ]
     by = marks.series_colour("series", marks.ordered(data, "series"))
     layers += marks.curve_layers(marks.values(data), x, y, tips, by, dense=False)
     return marks.finished(alt.layer(*layers))
@@ -153,7 +156,7 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     band = alt.Chart(marks.values(ranges))
     holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
     # What is here and what was published, and below it the verdict.
-    words = [band.mark_text(style="value", dy=dy).encode(y, text=f"{field}:N", x=alt.value("width"))
+    words = [band.mark_text(style="value", dy=dy).encode(y, text=f"{field}:N", x=marks.with_value(alt.XValue, "width"))
              for field, dy in (("numbers", -HALF_LINE), ("word", HALF_LINE))]  # fmt: skip
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
     dot = base.mark_point(style="rung").encode(

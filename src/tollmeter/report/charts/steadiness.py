@@ -20,7 +20,7 @@ from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, tips, values
+from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, tips, values, with_value
 from tollmeter.report.numbers import of_row, percent, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -111,7 +111,10 @@ def _strip(samples: Sequence[SampleMark], x: alt.X) -> Iterator[alt.Chart]:
         data = [{"x": place * width, "x2": (place + 1) * width, "share": share, "value": percent(share)}
                 for place, share in shares.items()]  # fmt: skip
         opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
-        ends = {"y": alt.value(alt.expr(f"height - {STRIP}")), "y2": alt.value(alt.expr("height"))}
+        ends = {
+            "y": with_value(alt.YValue, alt.expr(f"height - {STRIP}")),
+            "y2": with_value(alt.Y2Value, alt.expr("height")),
+        }
         named = tips(("value", "of the samples on a contended core"))
         strip = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
         yield strip.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=named, **ends)
