@@ -42,7 +42,7 @@ def profiles(bench: Bench) -> Iterator[Chart]:
             total[share.function] += round(1e6 * profile.part(share.function))
     functions = [function for function, _ in total.most_common(MOST_FUNCTIONS)]
     data = [datum for profile in own for datum in _bar(profile, title_of(profile, own), functions)]
-    x = alt.X("y:Q", title="share of samples, %", scale=alt.Scale(domain=[0, 100]))
+    x = alt.X("y:Q", title="share of samples, %", scale=marks.guide(domain=[0, 100]))
     y = alt.Y("label:N", sort=None, axis=None)
     by = marks.series_colour("series", [*functions, OTHERS])
     named = marks.hover(("label", "of"), ("series", "function"), ("value", "share"))
@@ -85,8 +85,8 @@ def break_even(bench: Bench) -> Iterator[Chart]:
         number = round(MOST_THINGS**share / 100 * 100**share, 4)
         for name, cost in (("each", number * even.each_ns), ("once", max(even.once_ns, 0.01))):
             data.append({"x": number, "y": round(cost, 3), "series": name, "value": str(time(cost))})
-    x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=alt.Scale(type="log", nice=False))
-    y = alt.Y("y:Q", title="ns a packet", scale=alt.Scale(type="log", nice=True))
+    x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=marks.guide(type="log", nice=False))
+    y = alt.Y("y:Q", title="ns a packet", scale=marks.guide(type="log", nice=True))
     by = marks.series_colour("series", ("each", "once"))
     named = marks.hover(("series", "paid"), ("x", even.asked.thing), ("value", "a packet"))
     drawn = alt.Chart(marks.values(data)).mark_line().encode(x, y, by["color"], strokeDash=by["dash"], tooltip=named)
@@ -165,7 +165,7 @@ def _bars(attributions: Sequence[Attribution]) -> Picture:
 def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[alt.Tooltip]) -> Picture:
     """A bar for each label, of parts in their place's order."""
     bars = alt.Chart(marks.values(data)).mark_bar(height=16).encode(
-        alt.X("share:Q", title=title, stack="zero", axis=alt.Axis(**marks.BESIDE_WORDS)),
+        alt.X("share:Q", title=title, stack="zero", axis=marks.guide(**marks.BESIDE_WORDS)),
         alt.Y("label:N", title=None, sort=None, axis=marks.words_axis()),
         order="place:Q",
         tooltip=tips,

@@ -98,9 +98,9 @@ def _layers(data: Sequence[Datum], order: Sequence[str], y_title: str) -> list[a
         speeds.setdefault((d["panel"], d["x"]), []).append(float(d["speed"]))
     reach = max(1.5, *(max(of_length) / min(of_length) for of_length in speeds.values()))
     base, by = alt.Chart(marks.values(data)), marks.series_colour("series", order)
-    axis = alt.Axis(labelExpr=marks.COUNT_LABEL, values=marks.log_ticks([1 / reach, reach]))
+    axis = marks.guide(labelExpr=marks.COUNT_LABEL, values=marks.log_ticks([1 / reach, reach]))
     x = marks.number_x([d["x"] for d in data], "elements", in_bytes=False)
-    y = alt.Y("ratio:Q", title=y_title, scale=alt.Scale(type="log", nice=False), axis=axis)
+    y = alt.Y("ratio:Q", title=y_title, scale=marks.guide(type="log", nice=False), axis=axis)
     ends = alt.Y("lo:Q", title=y_title), alt.Y2("hi:Q", title=y_title)
     named = marks.tips(("panel", "of"), ("series", "series"), ("at", AXIS), ("times", y_title),
                        ("interval", "at most from, to"), ("value", "value"))  # fmt: skip
@@ -150,7 +150,7 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
         return
     by = marks.series_colour("series", marks.ordered(data, "series"))
     base = alt.Chart(marks.values(data))
-    scale, axis = alt.Scale(type="log", nice=False, padding=8), alt.Axis(**marks.BESIDE_WORDS)
+    scale, axis = marks.guide(type="log", nice=False, padding=8), marks.guide(**marks.BESIDE_WORDS)
     x = alt.X("y:Q", title="times what the machine's own ABI takes", scale=scale, axis=axis)
     y = alt.Y("label:N", title=None, sort=None, axis=marks.words_axis())
     named = marks.tips(("label", "of"), ("series", "ABI"), ("value", "ratio"))

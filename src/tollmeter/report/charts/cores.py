@@ -22,7 +22,7 @@ from tollmeter.numbers.each_cpu import MEANS, EachCpu
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, cell, level_rungs, rung
-from tollmeter.report.charts.marks import datum, panelled, series_colour, small, tips, values
+from tollmeter.report.charts.marks import datum, guide, panelled, series_colour, small, tips, values
 from tollmeter.report.charts.marks import ordered as ordered_by
 from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
@@ -254,10 +254,10 @@ def _each_drawing(data: Sequence[Datum]) -> Spec:
     order = [name for name in STATES.values() if any(d["series"] == name for d in data)]
     by, base = series_colour("series", order), alt.Chart(values(data))
     cpus = sorted({d["x"] for d in data})
-    axis = alt.Axis(grid=False, values=cpus[:: ceil(len(cpus) / MOST_TICKS)], format="d")
+    axis = guide(grid=False, values=cpus[:: ceil(len(cpus) / MOST_TICKS)], format="d")
     x = alt.X("x:Q", title="CPUs by package, cache and core", axis=axis,
-              scale=alt.Scale(zero=False, nice=False, padding=10))  # fmt: skip
-    y = alt.Y("y:Q", title="times the median of its kind", scale=alt.Scale(zero=False))
+              scale=guide(zero=False, nice=False, padding=10))  # fmt: skip
+    y = alt.Y("y:Q", title="times the median of its kind", scale=guide(zero=False))
     left, right = alt.X("left:Q", title=x["title"], axis=axis), alt.X2("right:Q")
     bands = base.transform_filter("datum.band").transform_calculate(left="datum.x - 0.5", right="datum.x + 0.5")
     named = tips(("cpu", "CPU"), ("where", "of"), ("series", "while"), ("value", "a step"))

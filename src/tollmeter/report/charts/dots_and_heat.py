@@ -30,7 +30,7 @@ REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
 RUNS_UP, RUNS_DOWN = -8, 6
 BARE_ROOM, BOTH_ROOM = 150, 250
 """For the values of two runs, without their intervals and with them."""
-LINE = alt.Y("place:O", axis=None, scale=alt.Scale(paddingInner=0, paddingOuter=0.1))
+LINE = alt.Y("place:O", axis=None, scale=marks.guide(paddingInner=0, paddingOuter=0.1))
 
 
 def rung(row: Row, label: str, text: str = "") -> Datum:
@@ -74,9 +74,9 @@ class Rungs(Drawing):
         floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
         base = alt.Chart(marks.values(ranked))
         ticks = marks.powers_of_two(floor, top, 6) if self.unit == "B" else marks.log_ticks((floor, top))
-        axis = alt.Axis(values=ticks, labelExpr=marks.label_of(self.unit), orient="top", titleAnchor="start")
+        axis = marks.guide(values=ticks, labelExpr=marks.label_of(self.unit), orient="top", titleAnchor="start")
         reach: Any = alt.Undefined if len(runs) > 1 else REACH
-        scale = alt.Scale(type="log", domain=[floor, top], range=reach, nice=False, clamp=True)
+        scale = marks.guide(type="log", domain=[floor, top], range=reach, nice=False, clamp=True)
         x = alt.X("y:Q", title=self.x_title, scale=scale, axis=axis)
         layers = _of_runs(base, x, runs) if len(runs) > 1 else _of_one_run(base, x, marks.ordered(ranked, "tone"))
         step = STEP + RUN_STEP * (len(runs) - 1)
@@ -208,12 +208,12 @@ class Cells(Drawing):
         return {**panels, "usermeta": {**panels["usermeta"], **size}}
 
     def _layers(self, data: alt.NamedData, names: Sequence[str], unit: str) -> list[alt.Chart]:
-        scale = alt.Scale(domain=list(names), range=[by_value(name) for name in HEAT])
-        legend = alt.Legend(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
+        scale = marks.guide(domain=list(names), range=[by_value(name) for name in HEAT])
+        legend = marks.guide(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
         colour, base = alt.Color("step:N", scale=scale, legend=legend), alt.Chart(data)
         bare: Spec = {"domain": False, "ticks": False}
-        across = alt.Axis(orient="bottom", labelAngle=0, **bare)
-        down = alt.Axis(**bare, **({} if self.panel else marks.ABOVE))
+        across = marks.guide(orient="bottom", labelAngle=0, **bare)
+        down = marks.guide(**bare, **({} if self.panel else marks.ABOVE))
         sort, (y_title, x_title) = list(self.order) or alt.Undefined, self.titles
         axes = [(alt.X(f"{x}:O", sort=sort, title=x_title, axis=across),
                  alt.Y(f"{y}:O", sort=sort, title=y_title, axis=down))

@@ -13,7 +13,7 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import meaning, whole_number
 from tollmeter.report.charts.chart import Bench, Chart, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted
-from tollmeter.report.charts.marks import LABEL_LETTERS, datum, label_of, tips, values, with_value, wrapped
+from tollmeter.report.charts.marks import LABEL_LETTERS, datum, guide, label_of, tips, values, with_value, wrapped
 from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
@@ -281,5 +281,5 @@ def beside(bench: Bench) -> list[tuple[Row, Row]]:
 
 
 def _x(_: Sequence[float]) -> alt.X:
-    axis, scale = alt.Axis(labelExpr=label_of("B/s"), grid=False), alt.Scale(zero=True, nice=True)
+    axis, scale = guide(labelExpr=label_of("B/s"), grid=False), guide(zero=True, nice=True)
     return alt.X("x:Q", title=X_TITLE, axis=axis, scale=scale)

@@ -149,8 +149,8 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     step = max(STEP, *(marks.label_height(claim.what) for claim, *_ in several))
     base, y = alt.Chart(marks.values(data)), alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
     ticks = sorted({*marks.log_ticks((least, 1.0)), *marks.log_ticks((1.0, most))})
-    axis = alt.Axis(values=ticks, labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
-    scale = alt.Scale(type="log", domain=list(domain), nice=False, clamp=True)
+    axis = marks.guide(values=ticks, labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
+    scale = marks.guide(type="log", domain=list(domain), nice=False, clamp=True)
     x = alt.X("y:Q", title=AXIS, scale=scale, axis=axis)
     by = marks.series_colour("series", ORDER)
     band = alt.Chart(marks.values(ranges))
@@ -300,12 +300,12 @@ def _sides_chart(
 def _x(figure: StudyFigure, data: Sequence[Datum], unit: str, *, log: bool) -> alt.X:
     ends = [float(d[end]) for d in data for end in ("lo", "hi")]
     if not log:
-        scale = alt.Scale(domain=[0, max(marks.within_reach(data))], nice=True, clamp=True)
-        axis = alt.Axis(labelExpr=marks.label_of(unit), **marks.BESIDE_WORDS)
+        scale = marks.guide(domain=[0, max(marks.within_reach(data))], nice=True, clamp=True)
+        axis = marks.guide(labelExpr=marks.label_of(unit), **marks.BESIDE_WORDS)
         return alt.X("y:Q", title=figure.title, scale=scale, axis=axis)
     domain = marks.bounds(ends)
-    axis = alt.Axis(values=marks.log_ticks(domain), labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
-    return alt.X("y:Q", title=figure.title, scale=alt.Scale(type="log", domain=list(domain), nice=False), axis=axis)
+    axis = marks.guide(values=marks.log_ticks(domain), labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
+    return alt.X("y:Q", title=figure.title, scale=marks.guide(type="log", domain=list(domain), nice=False), axis=axis)
 
 
 def _is_ours(series: str) -> bool:

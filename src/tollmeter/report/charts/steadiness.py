@@ -20,7 +20,7 @@ from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import ABOVE, finished, linear_y, series_colour, tips, values, with_value
+from tollmeter.report.charts.marks import ABOVE, finished, guide, linear_y, series_colour, tips, values, with_value
 from tollmeter.report.numbers import of_row, percent, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -57,9 +57,9 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
         return
     middle = median(sample.ghz for sample in samples)
     low, high = (end(sample.ghz for sample in samples) for end in (min, max))
-    x = alt.X("x:Q", title="seconds since the first sample", axis=alt.Axis(grid=False))
-    scale = alt.Scale(domain=[low - LEAST_SPAN * middle, high + LEAST_SPAN * middle], zero=False, nice=False)
-    y = alt.Y("y:Q", title="control loop, GHz", scale=scale, axis=alt.Axis(tickCount=5, **ABOVE))
+    x = alt.X("x:Q", title="seconds since the first sample", axis=guide(grid=False))
+    scale = guide(domain=[low - LEAST_SPAN * middle, high + LEAST_SPAN * middle], zero=False, nice=False)
+    y = alt.Y("y:Q", title="control loop, GHz", scale=scale, axis=guide(tickCount=5, **ABOVE))
     kept, discarded = ([sample for sample in samples if bool(sample.aside) == aside] for aside in (False, True))
     order = [name for state, name in NAMES.items() if any(sample.state == state for sample in kept)]
     by, dots = series_colour("series", order), alt.Chart(values([*map(_datum, kept)]))
@@ -110,7 +110,7 @@ def _strip(samples: Sequence[SampleMark], x: alt.X) -> Iterator[alt.Chart]:
         shares = {place: fmean(contended) for place, contended in sorted(stretches.items())}
         data = [{"x": place * width, "x2": (place + 1) * width, "share": share, "value": percent(share)}
                 for place, share in shares.items()]  # fmt: skip
-        opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0, 1]), legend=None)
+        opacity = alt.Opacity("share:Q", scale=guide(domain=[0, 1], range=[0, 1]), legend=None)
         ends = {
             "y": with_value(alt.YValue, alt.expr(f"height - {STRIP}")),
             "y2": with_value(alt.Y2Value, alt.expr("height")),
@@ -148,7 +148,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         return
     order = [state for state in NAMES.values() if any(d["series"] == state for d in data)]
     by = series_colour("series", order)
-    x = alt.X("x:O", title="visit, in the order of the run", axis=alt.Axis(labelOverlap=True, labelAngle=0))
+    x = alt.X("x:O", title="visit, in the order of the run", axis=guide(labelOverlap=True, labelAngle=0))
     named = tips(("value", "sample"), ("series", "core"), ("at", "visit"))
     points = alt.Chart(values(data)).mark_point(style="dot", opacity=0.75).encode(
         x, linear_y(data, "ns", "one sample"), by["color"], by["shape"], tooltip=named
