@@ -99,13 +99,9 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if not curves:
         return ()
     fits = {pages: _fit(sweep, pages, machine) for pages, sweep in curves.items()}
-    # A fit that joins the first two caches puts its first latency far below all that was measured.
-    curves = {
-        pages: sweep
-        for pages, sweep in curves.items()
-        if fits[pages].latencies[0] > LEAST_OF_FASTEST * min(row.median or inf for row in sweep)
-    } or curves
-    best = best_pages(curves)
+    # A fit that joins two levels says nothing of either; another page mode may have resolved them.
+    apart = {pages: sweep for pages, sweep in curves.items() if not _joins_levels(fits[pages], sweep)}
+    best = best_pages(apart or curves)
     sweep = curves[best]
     if best == "small" and "local" in curves:
         joined = _less_translation(fits[best], fits["local"], sweep)
@@ -119,7 +115,21 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     fit = without_false_levels(with_counted_sizes(joined, sweep, own, probes), sweep)
     seen = _Evidence(machine, probes, own, sweep, reading_rows(own, probes), fit)
     names = _names(fit, float(size_of(sweep[-1])), machine)
-    return tuple(_level(name, place, seen) for place, name in enumerate(names))
+    levels = tuple(_level(name, place, seen) for place, name in enumerate(names))
+    return _with_first_cache(levels, sweep, machine)
+
+
+def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:
+    """Whether the fit has made one level of several: a size of a level took a multiple of the level's latency in every
+    batch, or all sizes took more than the first level does. Neighbours delay some batches, and seldom all."""
+    ends = [0.0, *(end for knee in fit.knees for end in (knee.low, knee.high)), inf]
+    for low, high, latency in zip(ends[::2], ends[1::2], fit.latencies, strict=True):
+        own = [
+            row.minimum or row.median or 0.0 for row in sweep if low < size_of(row) < high and both_states(row) is None
+        ]
+        if any(least > MOST_MISSED * latency for least in own):
+            return True
+    return fit.latencies[0] <= LEAST_OF_FASTEST * min(row.median or inf for row in sweep)
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
@@ -231,9 +241,25 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     is_shown = bool(known) and count >= len(known) and farthest >= BEYOND * fit.knees[-1].high
     if count and (is_shown or farthest >= beyond_bytes(machine)):
         return [*names, "memory"]
-    following = numbers[-1] + 2 if numbers else 1
+    # A boundary of few visits may be that of any cache in its interval, and what follows lies beyond all of them.
+    within = sum(size <= fit.knees[-1].high for size in known) if count else 0
+    following = max(numbers[-1] + 2, min(within + 1, len(known))) if numbers else 1
     name = "L1d" if following == 1 else f"L{following}"
     return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
+
+
+def _with_first_cache(levels: tuple[Level, ...], sweep: Sequence[Row], machine: Machine) -> tuple[Level, ...]:
+    """With the first cache named where few visits show one boundary that agrees with a later cache: the sizes before it
+    have the latency of the first."""
+    first, known = levels[0], [*machine.data_sizes().values()]
+    if _number(first.level) < 2 or not known or size_of(sweep[0]) > known[0] or not are_few(sweep):
+        return levels
+    without = msgspec.structs.replace(first, level="L1d", size_bytes=None, size_low=None, size_high=None)
+    os_size = _os_size("L1d", machine)
+    return (
+        msgspec.structs.replace(without, os_size_bytes=os_size, not_apart_from=first.level, not_apart_why=TOO_FEW),
+        *levels[1:],
+    )
 
 
 def _agreeing(knees: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
