@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tollmeter.library.derive import open_run
@@ -19,6 +20,7 @@ from tollmeter.model import Results
 from tollmeter.protocol import seal
 from tollmeter.report.run_verdict import verdict
 from tollmeter.store.journal import NAME, streams
+from tollmeter.store.request import read_request, write_request
 
 RECORDED = Path(__file__).resolve().parents[1] / "recordings/repeated"
 Stream = list[dict[str, Any]]
@@ -41,14 +43,14 @@ def test_an_honest_journal_contradicts_nothing(tmp_path: Path, name: str) -> Non
     assert opened(tmp_path, name).index.run.contradictions == ()
 
 
-@pytest.mark.parametrize(("chosen", "rules"), [({"kernel": "avx2_nt"}, 0), ({}, 1)])
-def test_work_differs_with_what_a_visit_chose(tmp_path: Path, chosen: dict[str, str], rules: int) -> None:
+@pytest.mark.parametrize(("has_chosen", "rules"), [(True, 0), (False, 1)])
+def test_work_differs_with_what_a_visit_chose(tmp_path: Path, has_chosen: bool, rules: int) -> None:
     """The fastest kernel of a copy may be one without write-allocation in one visit, and another in the next."""
 
     def plant(told: list[Stream]) -> None:
         for record in of("visit", visits(told)[5]):
             record["work"]["bus_bytes"] += 4096.0
-            record["chosen"] = chosen
+            record["chosen"] = dict([*record["parameters"].items()][:1]) if has_chosen else {}
 
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
@@ -255,6 +257,64 @@ def spread(told: list[Stream]) -> None:
             record["at_ns"] = begin + 50 * (record["at_ns"] - begin)
         if record["k"] == "run":
             record["seconds"] *= 50
+
+
+def in_one(kind: str, has: Callable[[Stream], object], change: Callable[[int, dict[str, Any]], object]) -> Plant:
+    """In the third of the visits that are so: changes each record of a kind, which gets its number too."""
+
+    def plant(told: list[Stream]) -> None:
+        for number, record in enumerate(of(kind, [one for one in visits(told) if has(one)][2])):
+            change(number, record)
+
+    return plant
+
+
+def of_probe(name: str) -> Callable[[Stream], object]:
+    return lambda stream: stream[0]["probe"] == name
+
+
+def in_samples(change: Callable[[int, dict[str, Any]], object]) -> Plant:
+    return lambda told: [change(number, record) for number, record in enumerate(of("sample", visits(told)[5]))]
+
+
+def delayed(told: list[Stream]) -> None:
+    """Each sample for twice the time until the next one."""
+    samples = [*of("sample", visits(told)[5])]
+    for sample, later, witness in zip(samples, samples[1:], of("witness", visits(told)[5]), strict=False):
+        witness["delay_ns"] = 2 * (later["at_ns"] - sample["at_ns"])
+
+
+def virtual_before(told: list[Stream]) -> None:
+    for stream in told:
+        if stream[0]["k"] == "machine":
+            next(of("clock", stream))["kind"] = "virtual"
+
+
+def without_loop(told: list[Stream]) -> None:
+    visits(told)[5][:] = [record for record in visits(told)[5] if record["k"] != "control"]
+
+
+def of_another_size(told: list[Stream]) -> None:
+    """All visits of one point."""
+    for stream in visits(told):
+        if stream[0]["parameters"].get("size") == 16384:
+            stream[0]["parameters"]["size"] = 32768
+
+
+def with_footprints(told: list[Stream]) -> None:
+    for stream in visits(told):
+        if size := stream[0]["parameters"].get("size"):
+            stream[0]["work"]["footprint_bytes"] = 64 if size == 33554432 else size
+
+
+def counted(**fields: Any) -> Plant:
+    return lambda told: visits(told)[5].insert(-2, {"k": "count", "iterations": 4, **fields})
+
+
+def choice_twice(told: list[Stream]) -> None:
+    for record in of("probe", told[0]):
+        for parameter in record["parameters"]:
+            parameter["choices"] += parameter["choices"][:1]
 
 
 # ---- sound ----------------------------------------------------------------------------------------------------------
@@ -464,6 +524,66 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [record.update(iterations=100 * record["iterations"]) for record in of("sample", visits(told)[5])],
         "as fast as each other",
     ),
+    "a CPU that is online and offline": (in_machine(topology={**TWO, "offline": "1"}), "online or offline"),
+    "a CPU of two kinds": (
+        in_machine(topology={**TWO, "kinds": [{"cpus": "0-1"}, {"cpus": "1"}]}), "in one of the kinds",
+    ),
+    "a memory node far from itself": (
+        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1", "distances": [20]}]}), "10 from itself",
+    ),
+    "a huge page of 3 MB": (in_machine(topology={**TWO, "huge_page_bytes": 3_000_000}), "a huge page has"),
+    "a last cache that others share": (
+        in_machine(topology={**TWO, "last_caches": ["0", "1"]}), "share the last cache",
+    ),
+    "steps of a microsecond in one visit": (in_visit("clock", resolution_ns=1e3), "as long in all visits"),
+    "a virtual clock before the run": (virtual_before, "one clock times"),
+    "what the system reports, but not of one visit": (in_visit("witness", delay_ns=None), "it reports beside all"),
+    "a round trip without a context switch": (
+        in_one("witness", lambda stream: stream[0]["parameters"].get("channel") == "eventfd",
+               lambda _, record: record.update(voluntary=0, involuntary=0)), "of all other visits of a point",
+    ),
+    "twenty times the control's turns": (
+        in_one("sample", of_probe("kernel.enter_syscall"),
+               lambda _, record: record.update(control_iterations=record["control_iterations"] * 20)),
+        "a turn of the control",
+    ),
+    "a worker that waits where it never does": (
+        in_one("witness", of_probe("kernel.enter_syscall"), lambda _, record: record.update(voluntary=3)),
+        "a worker waits",
+    ),
+    "a memory node that is not there": (
+        in_machine(topology={**TWO, "nodes": [{"node": 0, "cpus": "0-1"}], "allowed_nodes": "0,5"}), "may use some",
+    ),
+    "no loop around a visit": (without_loop, "before a visit and after it"),
+    "samples of other lengths": (
+        in_samples(lambda number, record: record.update(iterations=record["iterations"] * (1 + number))), "or half",
+    ),
+    "twice the work in 1.9 times the time": (
+        in_samples(lambda _, record: record.update(body=[round(record["body"][1] / 1.9), record["body"][1]])),
+        "samples differ",
+    ),
+    "whole microseconds of a clock that has finer ones": (
+        in_samples(lambda _, record: record.update(body=[ns // 1000 * 1000 for ns in record["body"]])), "steps that",
+    ),
+    "delays of twice the time": (delayed, "lost no more time"),
+    "a choice of two meanings": (choice_twice, "choice of a name"),
+    "a point of another size": (of_another_size, "of the run's seed"),
+    "a larger size that touches less": (with_footprints, "touches no less"),
+    "a kernel that no probe has": (in_visit("visit", chosen={"kernel": "sideways"}), "a choice of its probe"),
+    "a longer batch in less time": (
+        counted(ladder=[[96, 50_000, 51_000], [24, 60_000, 61_000]]), "a longer batch",
+    ),
+    "trials of one time": (counted(ladder=[[96, 50_000, 50_000], [24, 12_000, 12_010]]), "between trials"),
+    "a chase outside of its buffer": (counted(chase_bytes=8192, buffer_bytes=4096), "in its buffer"),
+    "pinned to no CPU": (in_visit("visit", cpus=[], pinned=True), "pinned on a CPU"),
+    "no operation": (
+        lambda told: [
+            stream[0]["work"].update(operations=0)
+            for stream in visits(told)
+            if stream[0]["parameters"] == visits(told)[5][0]["parameters"]
+        ],
+        "with such work",
+    ),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
 }  # fmt: skip
 
@@ -479,3 +599,20 @@ def test_a_contradiction_is_named_and_has_no_number(tmp_path: Path, name: str) -
     withheld = [visit for visit in results.outcomes if "contradicts itself" in (visit.reason or "")]
     assert withheld and not any(visit.samples for visit in withheld)
     assert open_run(tmp_path).index.run.contradictions == run.contradictions, "from the index"
+
+
+def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
+    """Of one visit: a neighbour may have done it, and it contradicts no run."""
+    exchanged = in_samples(lambda number, record: record.update(body=record["body"][:: -1 if number % 3 else 1]))
+    results = opened(tmp_path, "01", exchanged)
+    assert [visit.visit for visit in results.outcomes if "takes longer" in (visit.reason or "")] == [5]
+
+
+def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:
+    opened(tmp_path, "01")
+    request = read_request(tmp_path)
+    selects = tuple(msgspec.structs.replace(one, probe="float.dot") for one in request.suite.select)
+    write_request(
+        tmp_path, msgspec.structs.replace(request, suite=msgspec.structs.replace(request.suite, select=selects))
+    )
+    assert any("its suite selects" in sentence for sentence in open_run(tmp_path).index.run.contradictions)

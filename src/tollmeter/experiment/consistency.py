@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.experiment.alike import OF_ALIKE, VisitEvidence, evidence_of, unlike
 from tollmeter.experiment.described import (
     LINUX_CLOCK,
     OF_RUN_DESCRIBED,
@@ -30,6 +31,7 @@ from tollmeter.experiment.described import (
     is_timed,
 )
 from tollmeter.experiment.evidence import TICK_NS
+from tollmeter.experiment.precision import middles_of
 from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts, ranked
 from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
@@ -46,6 +48,8 @@ LEAST_BURSTS = 8
 """Visits whose rates are known, before the rate before the run is held against theirs."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
+LEAST_LONGER, LEAST_SHORT, MOST_SHORT = 0.6, 2, 5
+"""Times a batch of n takes one of 2n: half, where they are exchanged; such samples of a visit, and of how many one."""
 LEAST_STEPS, ROUNDED_NS = 50_000, 2
 """Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
 time. By so much two times of one number of steps differ."""
@@ -63,6 +67,8 @@ MOST_APART_USUALLY = 1.2
 MOST_REST = 10.0
 """Times the batches of a sample that the time beside them is, in the median of a run: thirty times what any showed,
 since a board of 100 MHz needs long to read its evidence."""
+MOST_UNROLLED = 128
+"""Iterations of a turn of an unrolled loop, of which a batch has whole ones."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
@@ -82,7 +88,8 @@ LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES)
+TAKES_LONGER = "twice the work takes longer"
+OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER)
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -195,13 +202,13 @@ def _clocked(recorded: Recorded) -> Places:
             yield place, why
         elif (
             recorded.clock
-            and is_real
+            and (is_real or visit.clock.kind in REAL_CLOCKS)
             and (visit.clock.source, visit.clock.kind) != (recorded.clock.source, recorded.clock.kind)
         ):
             yield place, "one clock times all visits"
 
 
-OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, _clocked)
+OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, *OF_ALIKE, _clocked)
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
@@ -215,7 +222,7 @@ def _of_samples(recorded: Recorded) -> Places:
         if clock.resolution_ns > MOST_STEPS * max(steps_ns[place], clock.cost_ns):
             yield place, "times of a clock differ by whole steps of it"
     spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
-    costs = list[tuple[int, float]]()
+    costs, likes = list[tuple[int, float]](), list[VisitEvidence]()
     series = defaultdict[str, list[tuple[Counts, NDArray[np.uint64]]]](list)
     for some in parts(places):
         taken = Taken([recorded.outcomes[place].samples for place in some])
@@ -228,12 +235,14 @@ def _of_samples(recorded: Recorded) -> Places:
         each = np.minimum.reduceat(taken.column("body_2n") / taken.column("iterations"), taken.starts[:-1])
         costs += zip(some, each.tolist(), strict=True)
         beside += _beside(recorded, some, taken)
+        likes += evidence_of(some, taken)
         chains.append((some, _unchained(taken)))
         for name, keys in _series(some, taken, is_fine):
             series[name].append(keys)
     yield from _unaccounted(recorded.outcomes, beside)
     yield from _in_order(recorded, spans)
     yield from _alike(recorded, costs)
+    yield from unlike(recorded, likes)
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
         yield from broken
@@ -298,24 +307,37 @@ def _placed(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
 
 def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
-    gap, lost = _gaps(at, taken), taken.column("delay_ns")
-    # Evidence is read before a sample and after it: what is lost between may lie outside of its batches.
+    gap = _gaps(at, taken)
+    # Evidence is read before a sample and after it: what is lost between may lie outside of its batches. All that
+    # samples lost but the last is lost before that begins.
     last, cpus = taken.starts[1:] - 1, np.array([max(1, len(recorded.outcomes[place].cpus)) for place in places])
     began = np.array([recorded.outcomes[place].at_ns for place in places])
     whole = taken.spread(np.where(began > 0, at[last] - began, NO_GAP).astype(float))
-    ticks = (taken.column("steal_ticks") / taken.spread(cpus.astype(float)) - 2) * TICK_NS
+    is_last = np.zeros(len(taken), dtype=bool)
+    is_last[last] = True
+    delays, ticks = (
+        np.add.reduceat(np.where(is_last, 0.0, np.maximum(taken.column(name), 0.0)), taken.starts[:-1])
+        for name in ("delay_ns", "steal_ticks")
+    )
+    lost = np.maximum(delays, (ticks / cpus - 2) * TICK_NS)
     events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(cpus.astype(float))
     rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     known = (gap != NO_GAP) & (at > 0)
+    shorter = taken.spread(np.maximum.reduceat(taken.column("iterations"), taken.starts[:-1]))
+    shorter -= taken.column("iterations")
     clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
-        ((np.maximum(lost, ticks) > whole) & known, "a sample lost no more time than went by"),
+        ((taken.spread(lost) > whole) & known, "samples lost no more time than went by"),
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
         ((gap - timed < LEAST_BURSTS_NS) & (timed <= gap) & known & has_loops, "two loops run between two samples"),
+        (
+            (shorter > 0) & (np.abs(shorter - taken.column("iterations")) > MOST_UNROLLED),
+            "a sample has as many iterations as the others, or half",
+        ),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)
@@ -383,6 +405,16 @@ def _steps_ns(recorded: Recorded, places: Sequence[int]) -> Mapping[int, float]:
     return {place: step for group in groups for step in [_step_ns(recorded, group)] for place in group}
 
 
+def _stepped(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """What divides all times of a visit is no more than the steps that its clock says it has."""
+    short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
+    common = np.gcd.reduceat(np.gcd(short, long), taken.starts[:-1])
+    clocks = [recorded.outcomes[place].clock for place in places]
+    steps = np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks])
+    odd = (common > MOST_STEPS * steps) & (_distinct(taken.column("body_2n"), taken) >= LEAST_EQUAL)
+    yield from _where(places, odd, "times of a clock differ by the steps that it has")
+
+
 def _step_ns(recorded: Recorded, places: Sequence[int]) -> float:
     some = next(iter(parts(places)), ())
     taken = Taken([recorded.outcomes[place].samples for place in some])
@@ -394,8 +426,17 @@ def _differ(places: Sequence[int], taken: Taken, is_fine: Mask) -> Places:
     """Times of many steps of the clock are not equal in half of a visit's samples."""
     short, long = taken.column("body_n"), taken.column("body_2n")
     odd = 2 * _distinct(short * 2**20 + long, taken) <= taken.counts
-    odd |= 2 * taken.of_visits(long == 2 * short) > taken.counts
+    ratio = taken.spread(middles_of(long / np.maximum(short, 1), taken.counts))
+    odd |= 2 * taken.of_visits(np.abs(long - ratio * short) <= ROUNDED_NS) > taken.counts
     yield from _where(places, odd & is_fine & (taken.counts >= LEAST_EQUAL), "the times of a visit's samples differ")
+
+
+def _longer(_: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """Of samples that nothing disturbed. A neighbour on the core may lengthen one batch, and not the next."""
+    calm = (taken.column("delay_ns") <= 0) & (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
+    odd = (taken.of_visits(short & calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
+    yield from _where(places, odd, TAKES_LONGER)
 
 
 def _distinct(values: Floats, taken: Taken) -> Counts:
@@ -426,7 +467,7 @@ def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
 
 
 OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
-    _placed, _within, _controlled, _begun, _executes, _rates,
+    _placed, _within, _controlled, _begun, _executes, _rates, _longer, _stepped,
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import pairwise
 from math import inf
@@ -20,6 +21,9 @@ LINES = range(8, 1025)
 LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
 ANY_WAY = 0xFFFF
 """Ways, in Linux's words, of a cache that is fully associative."""
+SEEDED = "a layout is of the run's seed"
+LOCAL_DISTANCE = 10
+"""Of memory nodes, in Linux's words."""
 MOST_UNDER_WAY = 2
 """Visits: one that is timed, and one that is set up beside it."""
 LEAST_BETWEEN = 4
@@ -41,7 +45,7 @@ VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"
 
 class Asked(NamedTuple):
     """What a run was asked for; empty for what it was not. reused: it has visits of an earlier run; interleaved: points
-    take turns with others."""
+    take turns with others. probes: names and globs of all that a visit may be of."""
 
     seed: int = 0
     cpus: Sequence[int] = ()
@@ -50,6 +54,7 @@ class Asked(NamedTuple):
     priority: str = ""
     reused: bool = False
     interleaved: bool = False
+    probes: Sequence[str] = ()
 
 
 class Recorded(NamedTuple):
@@ -101,10 +106,35 @@ def _cpus(recorded: Recorded) -> Iterator[str]:
         return
     if len(numbers(topology.online)) != machine.cpus:
         yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
-    for name in ("packages", "cores"):
-        members = [cpu for part in getattr(topology, name) for cpu in numbers(part)]
+    parts = {name: list(getattr(topology, name)) for name in ("packages", "dies", "clusters", "cores", "last_caches")}
+    parts |= {name: [part.cpus for part in getattr(topology, name)] for name in ("kinds", "nodes")}
+    for name, sets in parts.items():
+        members = [cpu for part in sets for cpu in numbers(part)]
         if len(set(members)) != len(members):
-            yield f"a CPU is in one of the {name}"
+            yield f"a CPU is in one of the {name.replace('_', ' ')}"
+    if {*numbers(topology.online)} & {*numbers(topology.offline)}:
+        yield "a CPU is online or offline"
+
+
+def _nodes(recorded: Recorded) -> Iterator[str]:
+    """Linux refuses a table of distances in which a node is not 10 from itself."""
+    topology = recorded.machine.topology
+    if topology is None:
+        return
+    nodes = [node.node for node in topology.nodes]
+    nearest = [min(node.distances) for node in topology.nodes if node.distances]
+    if len({*nodes}) < len(nodes) or any(distance != LOCAL_DISTANCE for distance in nearest):
+        yield f"a memory node is listed once, and is {LOCAL_DISTANCE} from itself, which is nearest"
+    if nodes and not {*numbers(topology.allowed_nodes)} <= {*nodes}:
+        yield f"a process may use some of the memory nodes {nodes[0]} to {nodes[-1]}"
+    pages = [topology.huge_page_bytes or recorded.machine.page_bytes, *(one.bytes for one in topology.hugetlb)]
+    if any(not _is_power(size) or size < recorded.machine.page_bytes for size in pages):
+        yield "a huge page has a power of two of bytes, and holds pages"
+    last = max((cache.level for cache in recorded.machine.caches), default=0)
+    shared = [cache.shared_cpus for cache in recorded.machine.caches if cache.level == last and cache.shared_cpus]
+    groups = [{*numbers(part)} for part in topology.last_caches]
+    if groups and any({*numbers(cpus)} not in groups for cpus in shared):
+        yield "CPUs that share the last cache are those that share it in the list of caches"
 
 
 def _threads(recorded: Recorded) -> Iterator[str]:
@@ -174,7 +204,9 @@ def _noted(recorded: Recorded) -> Iterator[str]:
         yield "a run is throttled for no longer than it takes"
 
 
-OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (_copies, _cpus, _threads, _memory, _numbered, _noted)
+OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
+    _copies, _cpus, _nodes, _threads, _memory, _numbered, _noted,
+)  # fmt: skip
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
@@ -240,16 +272,27 @@ def _meant(recorded: Recorded) -> Places:
         if metric.source != "gauge"
         and metric.better == ("more" if metric.unit == "ns" else "less" if _is_rate(metric.unit) else "")
     }
+    twice = {name: _names_twice(probe) for name, probe in recorded.probes.items()}
     for place, visit in enumerate(recorded.outcomes):
         probe = recorded.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok" or not visit.samples:
             continue
-        units = {metric.unit for metric in probe.metrics if metric.source == "body"}
-        idle = {unit for unit, work in (("B/s", visit.work.bytes), ("flop/s", visit.work.flops)) if not work}
+        units = {metric.unit for metric in probe.metrics if metric.source in ("body", "difference")}
+        work = visit.work
+        needs = ("B/s", work.bytes), ("flop/s", work.flops), ("ns", work.operations)
+        idle = {unit for unit, each in needs if not each}
         if probe.probe in odd or units & idle:
             yield place, "a time is better where it is less, and a rate where it is more, of a visit with such work"
+        elif twice[probe.probe]:
+            yield place, "a probe has one metric, parameter and choice of a name"
         elif not probe.roles and Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes:
             yield place, "a visit has companions where its probe has"
+
+
+def _names_twice(probe: Probe) -> bool:
+    names = [[metric.name for metric in probe.metrics], [parameter.name for parameter in probe.parameters],
+             *(list(parameter.choices) for parameter in probe.parameters)]  # fmt: skip
+    return any(len({*several}) < len(several) for several in names)
 
 
 def _is_rate(unit: str) -> bool:
@@ -259,6 +302,9 @@ def _is_rate(unit: str) -> bool:
 def _asked_for(recorded: Recorded) -> Places:
     asked = recorded.asked
     places = {target.split(":")[0] for target in asked.targets}
+    others = {
+        name for name in recorded.probes if asked.probes and not any(fnmatchcase(name, one) for one in asked.probes)
+    }
     for place, visit in enumerate(recorded.outcomes):
         if visit.status != "ok":
             continue
@@ -268,21 +314,24 @@ def _asked_for(recorded: Recorded) -> Places:
             and (not places or visit.point.target.split(":")[0] in places)
             and (asked.priority != "normal" or visit.priority == "normal")
         )
-        if not is_of:
+        if visit.point.probe in others:
+            yield place, "a visit is of a probe that its suite selects"
+        elif not is_of:
             yield place, "a visit is on CPUs, of an ABI, in a place and at a priority that were asked for"
-        elif len(set(visit.cpus)) != len(visit.cpus):
-            yield place, "a visit is on each of its CPUs once"
+        elif len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus):
+            yield place, "a visit is on each of its CPUs once, and one that is pinned on a CPU"
 
 
 def _seeded(recorded: Recorded) -> Places:
-    """Where most layouts of a point are of the run's seed, all are: a bundle draws its own, and a parameter may have
-    had another name. A visit may be on another CPU than was meant."""
+    """Where most layouts of a point are of the run's seed, all are, and those of its other sizes: a bundle draws its
+    own, and a parameter may have had another name. A visit may be on another CPU than was meant."""
     asked = recorded.asked
     others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
     of_point = defaultdict[object, list[int]](list)
     for place, visit in enumerate(recorded.outcomes):
         if visit.seed and not asked.reused:
             of_point["in turns" if asked.interleaved else (visit.point.probe, visit.point.parameters)].append(place)
+    own, foreign = set[object](), defaultdict[object, list[int]](list)
     for whose, places in of_point.items():
         count = min(MOST_LAYOUTS, len(places) + MOST_UNDER_WAY)
         made = cache(lambda cpus, whose=whose, count=count: _seeds(asked.seed, count, whose, cpus))
@@ -295,11 +344,20 @@ def _seeded(recorded: Recorded) -> Places:
             used[visit.point].append((layout or 0, place))
             if len(odd) == number == LEAST_SEEDED:
                 break
-        else:
-            if 2 * len(odd) < len(places):
-                yield from ((place, "a layout is of the run's seed") for place in odd)
-            if not odd and not recorded.lost and not asked.interleaved:
-                yield from _left_out(used.values())
+        curve = _curve(recorded.outcomes[places[0]].point)
+        if len(odd) in (len(places), LEAST_SEEDED) and len(odd) == number:
+            foreign[curve] += places
+        elif 2 * len(odd) < len(places):
+            own.add(curve)
+            yield from ((place, SEEDED) for place in odd)
+        if not odd and not recorded.lost and not asked.interleaved:
+            yield from _left_out(used.values())
+    yield from ((place, SEEDED) for curve in foreign.keys() & own for place in foreign[curve])
+
+
+def _curve(point: Point) -> object:
+    """Of the points that have other numbers in place of its own, whose names were the same when they were planned."""
+    return point.probe, *(pair for pair in point.parameters if not isinstance(pair[1], int))
 
 
 def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:

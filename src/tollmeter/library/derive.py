@@ -61,7 +61,7 @@ def open_run(folder: Path) -> Results:
     if kept is not None:
         # What contradicted nothing when the index was made is not looked at again.
         meant = _meant(request) if kept.run.contradictions else lambda contents: _without_broken(contents.outcomes)
-        return _results(opening(folder), Visits(folder, meant), request, kept)
+        return _results(opening(folder), _visits(folder, meant), request, kept)
     return _made(folder, request)
 
 
@@ -69,7 +69,7 @@ def _made(folder: Path, request: Request) -> Results:
     # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
     made_of = _fingerprint(folder)
     results = make(read(folder), request, folder)
-    index.save(folder, made_of, results.index)
+    index.save(folder, made_of, results.index, results.outcomes)
     return results
 
 
@@ -86,7 +86,7 @@ def open_several(folders: Sequence[Path]) -> tuple[Results, ...]:
     take 150 MB each. Raises Failure as `open_two`."""
     check_different(folders)
     return tuple(
-        msgspec.structs.replace(open_run(folder), outcomes=Visits(folder, _meant(read_request(folder))))
+        msgspec.structs.replace(open_run(folder), outcomes=_visits(folder, _meant(read_request(folder))))
         for folder in folders
     )
 
@@ -299,10 +299,19 @@ def raw_samples(results: Results) -> ParquetTable:
 def visits_of(folder: Path, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Visits:
     """The visits of a run to some points, by probe and parameters, read when they are asked for."""
     meant = _meant(read_request(folder))
-    return Visits(
-        folder,
-        lambda contents: tuple(each for each in meant(contents) if is_kept(each.point.probe, each.point.values())),
-    )
+    every = _visits(folder, meant)
+    return Visits(lambda: tuple(each for each in every if is_kept(each.point.probe, each.point.values())))
+
+
+def _visits(folder: Path, meant: Callable[[Contents], tuple[Outcome, ...]]) -> Visits:
+    """From the index where it keeps them, else from the journal. meant: of all that the journal says, those that are
+    meant."""
+
+    def read_visits() -> tuple[Outcome, ...]:
+        kept = index.load_visits(folder)
+        return meant(read(folder)) if kept is None else kept
+
+    return Visits(read_visits)
 
 
 def _meant(request: Request) -> Callable[[Contents], tuple[Outcome, ...]]:
@@ -320,7 +329,7 @@ def _consistent(contents: Contents, request: Request) -> Checked:
     seconds = contents.session.seconds if contents.noted == len(contents.outcomes) else 0.0
     asked = Asked(
         request.seed, request.cpus, request.abis, request.targets, request.priority, bool(request.reused),
-        bool(request.against),
+        bool(request.against), _selected(request),
     )  # fmt: skip
     told = Recorded(
         head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds, contents.differs, asked,
@@ -328,6 +337,14 @@ def _consistent(contents: Contents, request: Request) -> Checked:
     )  # fmt: skip
     found = checked(told)
     return found._replace(outcomes=_without_broken(found.outcomes))
+
+
+def _selected(request: Request) -> tuple[str, ...]:
+    """Names and globs of the probes that its suite may visit; none where it says so elsewhere."""
+    suite = request.suite
+    if request.is_of_commands or suite.workload or request.pairs:
+        return ()
+    return (*(select.probe for select in suite.select), *(program.probe for program in suite.program))
 
 
 def _without_broken(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

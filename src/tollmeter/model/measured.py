@@ -13,6 +13,7 @@ from tollmeter.model.requested import Point
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 CpuNumber = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Negative where it is unknown."""
 
@@ -84,16 +85,16 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     long_instructions: tuple[int, int] | None = None
     entered: tuple[int, int, int] | None = None
     ladder: tuple[tuple[int, ...], ...] = ()
-    buffer_bytes: int = 0
-    chase_bytes: int = 0
-    chase_in_order: float = 0.0
-    chase_stride: int = 0
-    chase_pages: int = 0
-    line_bytes: int = 0
-    page_bytes: int = 4096
-    hugetlb_bytes: int = 0
-    left_open: int = 0
-    left_running: int = 0
+    buffer_bytes: Count = 0
+    chase_bytes: Count = 0
+    chase_in_order: Portion = 0.0
+    chase_stride: Count = 0
+    chase_pages: Count = 0
+    line_bytes: Count = 0
+    page_bytes: Count = 4096
+    hugetlb_bytes: Count = 0
+    left_open: Count = 0
+    left_running: Count = 0
 
 
 class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
@@ -167,22 +168,22 @@ class Surroundings(Record, frozen=True):
     kernel's memory management while the run lasted, by their names in /proc/vmstat. interrupts: a second on the
     measured CPUs, by source, the most frequent ones."""
 
-    nice: int = 0
+    nice: Annotated[int, msgspec.Meta(ge=-20, le=19)] = 0
     policy: str = "other"
-    quota: float | None = None
-    throttled_s: float = 0.0
+    quota: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    throttled_s: NotNegative = 0.0
     others: Portion | None = None
     pressure: Portion | None = None
     company: bool = False
-    left_behind: int = 0
-    seccomp_filters: int | None = None
+    left_behind: Count = 0
+    seccomp_filters: Count | None = None
     traced: bool | None = None
     unreadable: tuple[str, ...] = ()
-    weight: float = 1.0
-    memory_limit: int | None = None
+    weight: NotNegative = 1.0
+    memory_limit: Count | None = None
     memory_pressure: Portion | None = None
     paging: dict[str, int] = {}
-    interrupts: dict[str, float] = {}
+    interrupts: dict[str, NotNegative] = {}
 
 
 class Uncompared(Record, frozen=True):

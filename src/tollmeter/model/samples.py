@@ -70,6 +70,17 @@ class Columns:
         self._lanes: Sequence[Lanes] = ()
         self._least: dict[str, float] = {}
 
+    @classmethod
+    def kept(cls, room: Room, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> Columns:
+        """A full block, of what `Room` writes. Raises Failure where there is no disk for it."""
+        columns = cls(room)
+        columns._place = room.put(content, samples, kinds)
+        return columns
+
+    def packed(self) -> tuple[Packed, Sequence[Lanes]]:
+        """All columns, and the lanes of its samples."""
+        return self._held()
+
     def is_open(self) -> bool:
         """Whether more samples may come into it."""
         return not self._columns and not self._place
@@ -150,17 +161,30 @@ class Room:
 
     def take(self, columns: Packed, lanes: Sequence[Lanes]) -> _Place | None:
         """None where they stay in memory."""
-        is_constant = [not any(column.strides) for column in columns.values()]
-        parts = [
-            column[: 1 if same else None].tobytes() for column, same in zip(columns.values(), is_constant, strict=True)
-        ]
+        parts, is_constant = self.parts(columns)
         content = b"".join([*parts, marshal.dumps([*lanes])])
         if self._bytes < _MOST_IN_MEMORY:
             self._bytes += len(content)
             return None
         kinds = tuple((column.dtype.str, same) for column, same in zip(columns.values(), is_constant, strict=True))
+        return self._placed(content, len(columns["iterations"]), kinds)
+
+    @staticmethod
+    def parts(columns: Packed) -> tuple[list[bytes], list[bool]]:
+        """The bytes of each column, and whether it is one value for all."""
+        is_constant = [not any(column.strides) for column in columns.values()]
+        several = zip(columns.values(), is_constant, strict=True)
+        return [column[: 1 if same else None].tobytes() for column, same in several], is_constant
+
+    def put(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place:
+        """Raises Failure where there is no disk for it."""
+        place = self._placed(content, samples, kinds)
+        if place is None:
+            raise Failure("a temporary file cannot be written", 5)
+        return place
+
+    def _placed(self, content: bytes, samples: int, kinds: tuple[tuple[str, bool], ...]) -> _Place | None:
         start = self._write(content)
-        samples = len(columns["iterations"])
         return None if start is None else _Place(start, len(content), samples, self._kinds.setdefault(kinds, kinds))
 
     def _write(self, content: bytes) -> int | None:

@@ -32,6 +32,7 @@ from tollmeter.model import (
     Level,
     Machine,
     Opposed,
+    Outcome,
     Profile,
     Record,
     Row,
@@ -40,6 +41,7 @@ from tollmeter.model import (
     Toll,
 )
 from tollmeter.protocol import clean, clean_json, is_clean
+from tollmeter.store import kept_visits
 from tollmeter.store.document import complaints
 from tollmeter.store.request import KEPT as PROFILES
 from tollmeter.version import VERSION
@@ -152,16 +154,23 @@ def _excerpt(db: sqlite3.Connection, probes: str | None) -> Excerpt:
     )  # fmt: skip
 
 
-def save(folder: Path, made_of: str, index: Index) -> None:
-    """Whole or not at all. A folder that cannot be written keeps none: it is derived again the next time."""
+def load_visits(folder: Path) -> tuple[Outcome, ...] | None:
+    """The visits that the index keeps of a large journal; else None."""
+    return _read(folder, kept_visits.load)
+
+
+def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = ()) -> None:
+    """Whole or not at all. A folder that cannot be written keeps none: it is derived again the next time. visits: those
+    that are meant, kept of a large journal."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):
+        kept = visits if (folder / _MADE_OF[0]).stat().st_size >= kept_visits.LEAST_BYTES else ()
         try:
-            _write(folder / NAME, made_of, index)
+            _write(folder / NAME, made_of, index, kept)
         except sqlite3.OperationalError:
             return
         except sqlite3.DatabaseError:
             (folder / NAME).unlink()
-            _write(folder / NAME, made_of, index)
+            _write(folder / NAME, made_of, index, kept)
 
 
 @cache
@@ -192,7 +201,7 @@ def _is_plain(db: sqlite3.Connection) -> bool:
     return other.fetchone() is None
 
 
-def _write(path: Path, made_of: str, index: Index) -> None:
+def _write(path: Path, made_of: str, index: Index, visits: Sequence[Outcome]) -> None:
     about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION, "inodes": _inodes(path.parent)}
     if fingerprint(path.parent) != made_of or _is_within_a_tick(path.parent):
         del about["inodes"]
@@ -209,6 +218,10 @@ def _write(path: Path, made_of: str, index: Index) -> None:
             records = getattr(index, _FIELDS.get(table, table))
             cells = ([_cell(getattr(record, name), name in nested) for name in columns] for record in records)
             _fill(db, table, columns, cells)
+        for table in kept_visits.TABLES:
+            _fill(db, table, ("content",), ())
+        for table, content in kept_visits.cells(visits) if visits else ():
+            db.execute(f"INSERT INTO {table} VALUES (?)", (content,))
         db.execute("COMMIT")
 
 

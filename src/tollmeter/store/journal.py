@@ -343,17 +343,19 @@ def has_ended(folder: Path) -> bool:
 
 
 class Visits(Sequence[Outcome]):
-    """The visits of a journal, read again on demand: tables of numbers stored beside it need none."""
+    """The visits of a run, read on demand: tables of numbers stored beside its journal need none."""
 
-    def __init__(self, folder: Path, chosen: Callable[[Contents], tuple[Outcome, ...]]) -> None:
-        """chosen: of all that the journal says, those that are meant."""
-        self._read = functools.cache(lambda: chosen(read(folder)))
+    def __init__(self, read_visits: Callable[[], tuple[Outcome, ...]]) -> None:
+        self._read = functools.cache(read_visits)
 
     def __len__(self) -> int:
         return len(self._read())
 
     def __getitem__(self, place: Any) -> Any:
         return self._read()[place]
+
+    def __iter__(self) -> Iterator[Outcome]:
+        return iter(self._read())
 
 
 def _check_once(folder: Path, outcomes: Sequence[Outcome]) -> None:

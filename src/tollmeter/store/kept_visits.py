@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visits of a large journal in its index, where to read them takes a twentieth of what the journal takes: what
+visits have in common once, and the columns of their samples as bytes."""
+
+from __future__ import annotations
+
+import marshal
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from tollmeter.model import ClockReading, Columns, Outcome, Room, Samples
+
+LEAST_BYTES = 32 << 20
+"""Of a journal: a smaller one is read in two seconds, and its index would be several times as large."""
+TABLES = ("visit_blocks", "visit_kinds", "visits")
+_AT_ONCE = 4096
+"""Visits in a cell, a megabyte."""
+_OWN: dict[str, Any] = {"visit": 0, "round": 0, "seed": 0, "at_ns": 0, "waited_ns": 0, "counted_ns": 0, "controls": (),
+                        "clock": ClockReading(), "samples": ()}  # fmt: skip
+"""Fields that differ from visit to visit. Those that share all others share a kind."""
+
+
+class _Kept(msgspec.Struct, array_like=True, gc=False):
+    """A visit. kind, clock: places in their lists; block: of its samples' columns, -1 without any."""
+
+    kind: int
+    visit: int
+    round: int
+    seed: int
+    at_ns: int
+    waited_ns: int
+    counted_ns: int
+    controls: tuple[float, ...]
+    clock: int
+    block: int
+    start: int
+    stop: int
+
+
+class _Block(msgspec.Struct, array_like=True):
+    """columns: their bytes; kinds: of each its number type, and whether it is constant; lanes: of companions."""
+
+    samples: int
+    kinds: tuple[tuple[str, bool], ...]
+    columns: bytes
+    lanes: tuple[tuple[tuple[int, int], ...], ...]
+
+
+class _Kinds(msgspec.Struct, array_like=True):
+    kinds: tuple[Outcome, ...]
+    clocks: tuple[ClockReading, ...]
+
+
+def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
+    """The table and content of each cell."""
+    blocks: dict[Columns, int] = {}
+    kinds: dict[bytes, int] = {}
+    clocks: dict[ClockReading, int] = {}
+    for start in range(0, len(visits), _AT_ONCE):
+        part = [_kept(visit, blocks, kinds, clocks) for visit in visits[start : start + _AT_ONCE]]
+        yield "visits", msgspec.msgpack.encode(part)
+    common = tuple(msgspec.msgpack.decode(kind, type=Outcome) for kind in kinds)
+    yield "visit_kinds", msgspec.msgpack.encode(_Kinds(common, (*clocks,)))
+    for columns in blocks:
+        packed, lanes = columns.packed()
+        parts, are_same = Room.parts(packed)
+        told = tuple((column.dtype.str, same) for column, same in zip(packed.values(), are_same, strict=True))
+        content = _Block(len(packed["iterations"]), told, b"".join(parts), (*lanes,))
+        yield "visit_blocks", msgspec.msgpack.encode(content)
+
+
+def _kept(
+    visit: Outcome, blocks: dict[Columns, int], kinds: dict[bytes, int], clocks: dict[ClockReading, int]
+) -> _Kept:
+    samples = Samples.of(visit.samples) if len(visit.samples) else None
+    block = -1 if samples is None else blocks.setdefault(samples.columns, len(blocks))
+    common = msgspec.msgpack.encode(msgspec.structs.replace(visit, **_OWN))
+    return _Kept(
+        kinds.setdefault(common, len(kinds)), visit.visit, visit.round, visit.seed, visit.at_ns, visit.waited_ns,
+        visit.counted_ns, visit.controls, clocks.setdefault(visit.clock, len(clocks)), block,
+        samples.start if samples else 0, samples.stop if samples else 0,
+    )  # fmt: skip
+
+
+def load(db: sqlite3.Connection) -> tuple[Outcome, ...]:
+    """Raises LookupError where the index keeps none, and ValueError where they are damaged."""
+    (content,) = db.execute("SELECT content FROM visit_kinds").fetchone() or [None]
+    if content is None:
+        raise LookupError("no visits are kept")
+    common = msgspec.msgpack.decode(content, type=_Kinds)
+    room = Room()
+    blocks = [_columns(room, content) for (content,) in db.execute("SELECT content FROM visit_blocks ORDER BY rowid")]
+    cells_of = (content for (content,) in db.execute("SELECT content FROM visits ORDER BY rowid"))
+    return tuple(
+        visit
+        for content in cells_of
+        for visit in _visits(msgspec.msgpack.decode(content, type=list[_Kept]), common, blocks)
+    )
+
+
+def _columns(room: Room, content: bytes) -> Columns:
+    block = msgspec.msgpack.decode(content, type=_Block)
+    return Columns.kept(room, block.columns + marshal.dumps([*block.lanes]), block.samples, block.kinds)
+
+
+def _visits(part: Iterable[_Kept], common: _Kinds, blocks: Sequence[Columns]) -> Iterator[Outcome]:
+    kinds, clocks, replace = common.kinds, common.clocks, msgspec.structs.replace
+    for one in part:
+        samples = Samples(blocks[one.block], one.start, one.stop) if one.block >= 0 else ()
+        yield replace(
+            kinds[one.kind], visit=one.visit, round=one.round, seed=one.seed, at_ns=one.at_ns,
+            waited_ns=one.waited_ns, counted_ns=one.counted_ns, controls=one.controls, clock=clocks[one.clock],
+            samples=samples,
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visits that the index of a large journal keeps are those of the journal, which is then not read again."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tollmeter.library import derive
+from tollmeter.report.markdown import render
+from tollmeter.store import kept_visits
+from tollmeter.store.export import written
+from tollmeter.store.journal import NAME, read
+
+RECORDED = Path(__file__).resolve().parents[1] / "recordings"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    shutil.copy(RECORDED / "repeated/01/run.toml", tmp_path)
+    with lzma.open(RECORDED / "repeated/01/journal.jsonl.xz") as packed:
+        (tmp_path / NAME).write_bytes(packed.read())
+    return tmp_path
+
+
+def test_visits_come_back_as_they_were(run: Path) -> None:
+    visits = read(run).outcomes
+    with sqlite3.connect(":memory:") as db:
+        for table in kept_visits.TABLES:
+            db.execute(f"CREATE TABLE {table} (content)")
+        for table, content in kept_visits.cells(visits):
+            db.execute(f"INSERT INTO {table} VALUES (?)", (content,))
+        assert kept_visits.load(db) == visits
+
+
+def test_of_a_large_journal_the_index_suffices(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    derived = derive.open_run(run)
+    (run / "index.sqlite").unlink()
+    monkeypatch.setattr(kept_visits, "LEAST_BYTES", 0)
+    derive.open_run(run)
+    monkeypatch.setattr(derive, "read", lambda _: pytest.fail("the journal was read"))
+    again = derive.open_run(run)
+    assert tuple(again.outcomes) == tuple(derived.outcomes) and render(again) == render(derived)
+    lines = [b"".join(written(derive.raw_samples(each), "csv")) for each in (again, derived)]
+    assert lines[0] == lines[1]
+
+
+def test_a_small_journal_keeps_none(run: Path) -> None:
+    derive.open_run(run)
+    with sqlite3.connect(run / "index.sqlite") as db:
+        assert [db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in kept_visits.TABLES] == [0, 0, 0]
+    assert len(derive.open_run(run).outcomes) == len(read(run).outcomes)
