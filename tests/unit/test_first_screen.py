@@ -226,6 +226,13 @@ def test_a_run_without_a_number_is_called_neither_short_nor_anything() -> None:
         assert "did not produce the requested numbers: no row has a number" in " ".join(text.split())
 
 
+def test_why_the_half_of_what_was_requested_has_no_number_is_said() -> None:
+    results = example_runs.small()
+    lost = {"status": "unsupported", "reason": "this CPU has no avx512f", "median": None}
+    rows = [msgspec.structs.replace(row, **(lost if at % 2 else {})) for at, row in enumerate(results.index.rows)]
+    assert "rows: this CPU has no avx512f" in words(example_runs.with_rows(results, rows))
+
+
 def test_no_line_of_the_page_s_first_words_ends_between_number_and_unit() -> None:
     text = page.render(with_run(example_runs.small(), verdict="busy", points=300, settled=100))
     assert "112\N{NO-BREAK SPACE}ns from memory" in text and "within 3\N{NO-BREAK SPACE}%" in text

@@ -136,8 +136,7 @@ def _left_out(results: Results, console: Console) -> None:
         with_command(console, f"{all_numbers}:", typed("show", results.index.run.folder, "--all"), first=INDENT)
     if missing := tables.missing(results):
         wrapped(console, f"{missing}.", first=INDENT, hanging=INDENT * 2)
-    lost = [row for row in results.index.rows if row.status != "unsupported" or not numbered]
-    gaps = tables.gaps(lost)
+    gaps = tables.gaps(results.index.rows)
     few = FEW_REASONS if sum(number for *_, number in gaps) >= WORTH_A_REASON * len(results.index.rows) else 0
     for _, reason, number in gaps[: few if numbered else MORE_REASONS]:
         rows = f"{count(number)} row{'' if number == 1 else 's'}"
