@@ -104,7 +104,7 @@ def test_a_list_is_of_a_part_of_many_runs_and_waits_for_no_page(
     """10,000 runs took 40 s to list, at each request, and after every page that was asked for before."""
     opened: list[Path] = []
     monkeypatch.setattr(serving, "LISTED", 2)
-    monkeypatch.setattr(serving.places, "run_folders", lambda: [run.with_name(f"r{at}") for at in range(5)])
+    monkeypatch.setattr(serving.places, "run_places", lambda: [(run.parent, f"r{at}") for at in range(5)])
     monkeypatch.setattr(serving, "_line", lambda folder: opened.append(folder) or f"<tr><td>{folder.name}")
     parts = [asked(server, f"/{server.token}/?from={begin}")[1] for begin in ("0", "3", "4", "x", "99")]
     assert [re.findall("<tr><td>(r[0-9])", part) for part in parts] == [

@@ -573,6 +573,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a longer batch in less time": (
         counted(ladder=[[96, 50_000, 51_000], [24, 60_000, 61_000]]), "a longer batch",
     ),
+    "batches of one length, and none": (counted(ladder=[[96, 50_000, 51_000], [96, 12_000], []]), "a longer batch"),
     "trials of one time": (counted(ladder=[[96, 50_000, 50_000], [24, 12_000, 12_010]]), "between trials"),
     "a chase outside of its buffer": (counted(chase_bytes=8192, buffer_bytes=4096), "in its buffer"),
     "pinned to no CPU": (in_visit("visit", cpus=[], pinned=True), "pinned on a CPU"),

@@ -218,7 +218,7 @@ def test_the_run_that_last_leads_to_is_found_without_a_list_of_the_others(
     monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
     places.remember(tmp_path / "runs/a")
-    monkeypatch.setattr(places, "run_folders", lambda: pytest.fail("all runs were listed"))
+    monkeypatch.setattr(places, "run_places", lambda: pytest.fail("all runs were listed"))
     assert places.find_run(places.LAST).name == "a"
 
 

@@ -154,11 +154,11 @@ def _counted(recorded: Recorded) -> Places:
         counts = visit.counted
         if counts is None or not is_here(visit):
             continue
-        least = [min(trials) for _, *trials in counts.ladder if trials]
-        lengths = [rung[0] for rung in counts.ladder]
-        if any(one <= shorter for one, shorter in pairwise(lengths)) or (least and least[0] < least[-1]):
+        rungs = [rung for rung in counts.ladder if len(rung) > 1]
+        lengths, least = [rung[0] for rung in rungs], [min(rung[1:]) for rung in rungs]
+        if any(one <= shorter for one, shorter in pairwise(lengths)) or (rungs and least[0] < least[-1]):
             yield place, "a longer batch takes longer"
-        elif counts.ladder and len({*counts.ladder[0][1:]}) == 1 < len(counts.ladder[0]) - 1:
+        elif rungs and len({*rungs[0][1:]}) == 1 < len(rungs[0]) - 1:
             yield place, "the times of one batch differ between trials"
         elif counts.chase_bytes > counts.buffer_bytes or counts.chase_stride > counts.buffer_bytes:
             yield place, "a chase lies in its buffer"

@@ -68,7 +68,7 @@ MOST_REST = 10.0
 """Times the batches of a sample that the time beside them is, in the median of a run: thirty times what any showed,
 since a board of 100 MHz needs long to read its evidence."""
 MOST_UNROLLED = 128
-"""Iterations of a turn of an unrolled loop, of which a batch has whole ones."""
+"""Iterations of a turn of an unrolled loop, of which a batch has whole ones: three turns are halved to one or two."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
@@ -324,8 +324,8 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     known = (gap != NO_GAP) & (at > 0)
-    shorter = taken.spread(np.maximum.reduceat(taken.column("iterations"), taken.starts[:-1]))
-    shorter -= taken.column("iterations")
+    longest = taken.spread(np.maximum.reduceat(taken.column("iterations"), taken.starts[:-1]))
+    shorter, most_rounded = longest - taken.column("iterations"), np.minimum(longest / 3, MOST_UNROLLED)
     clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
@@ -335,7 +335,7 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
         ((gap - timed < LEAST_BURSTS_NS) & (timed <= gap) & known & has_loops, "two loops run between two samples"),
         (
-            (shorter > 0) & (np.abs(shorter - taken.column("iterations")) > MOST_UNROLLED),
+            (shorter > 0) & (np.abs(shorter - taken.column("iterations")) > most_rounded),
             "a sample has as many iterations as the others, or half",
         ),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),

@@ -41,13 +41,13 @@ class History(NamedTuple):
 def run_folders(named: Sequence[Path], most: int) -> list[Path]:
     """The youngest of the named runs and of those in named folders, by default of `toll list runs`; the oldest first.
     Raises Failure (2)."""
-    every = places.runs_below(named) if named else places.run_folders()
+    every = [(run.parent, run.name) for run in places.runs_below(named)] if named else places.run_places()
     if not every:
         where = " or ".join(str(places.shown(folder)) for folder in named or [places.RUNS])
         raise Failure(f"there is no run in {where}: `{typed('run')}` measures one")
     if len(every) > most:
         notify(f"the youngest {most} of {len(every):,} runs are read; `--last {len(every)}` reads all")
-    return every[-most:]
+    return [place / name for place, name in every[-most:]]
 
 
 def read_history(folders: Sequence[Path], words: Sequence[str]) -> History:

@@ -75,11 +75,11 @@ class Server(ThreadingHTTPServer):
                 self._kept[folders] = kept = stamps, text.encode()
         return kept[1]
 
-    def listed(self, folders: Sequence[Path], begin: int) -> bytes:
+    def listed(self, every: Sequence[tuple[Path, str]], begin: int) -> bytes:
         """The lines of a part of all runs. While a page is made it is the list that was shown last."""
         if self._making.acquire(blocking=begin not in self._lists):
             try:
-                self._lists[begin] = _list_of_runs(folders, begin).encode()
+                self._lists[begin] = _list_of_runs(every, begin).encode()
             finally:
                 self._making.release()
         return self._lists[begin]
@@ -116,9 +116,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _list(self, begin: str) -> None:
         """Of the newest runs, or those that follow as many."""
-        every = places.run_folders()[::-1]
+        every = places.run_places()[::-1]
         first = int(begin) // LISTED * LISTED if begin.isascii() and begin.isdigit() and len(begin) < 9 else 0
-        folders = every[first : first + LISTED]
+        folders = [place / name for place, name in every[first : first + LISTED]]
         listed = self.server.listed(every, first if folders else 0)
         self._answer(HTTPStatus.OK, listed, KIND, is_renewed=any(map(_is_measured, folders)))
 
@@ -129,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _runs(self, *names: str) -> None:
         """The page of one run, or of two."""
-        known = {folder.name: folder for folder in places.run_folders()}
+        known = {name: place / name for place, name in places.run_places() if name in names}
         unknown = set(names) - set(known)
         if unknown:
             self._answer_with(HTTPStatus.NOT_FOUND, f"there is no run {min(unknown)!r}")
@@ -168,11 +168,11 @@ def _is_measured(folder: Path) -> bool:
     return is_written(folder / NAME)
 
 
-def _list_of_runs(every: Sequence[Path], begin: int) -> str:
-    """With the verdict of each, and which is measured now. every: all runs, the newest first."""
+def _list_of_runs(every: Sequence[tuple[Path, str]], begin: int) -> str:
+    """With the verdict of each, and which is measured now. every: folder and name of all runs, the newest first."""
     from tollmeter.report.page import styles
 
-    lines = "".join(map(_line, every[begin : begin + LISTED]))
+    lines = "".join(_line(place / name) for place, name in every[begin : begin + LISTED])
     places_of_parts = {"Newer runs": begin - LISTED, "Older runs": begin + LISTED}
     links = " ".join(f'<a href="?from={at}">{name}</a>' for name, at in places_of_parts.items() if 0 <= at < len(every))
     heads = "".join(f"<th>{name}" for name in ("", "run", "machine", *COLUMNS.values(), "verdict"))

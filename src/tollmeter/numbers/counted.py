@@ -156,10 +156,11 @@ def _short_over_long(counts: Counted) -> list[list[float]]:
     batches add. The trials of one length are of one time with those of the others, so that a busy machine lengthens
     all. A batch that adds nothing to a shorter one is judged by the samples."""
     steps = [
-        [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=True)]
-        for (long, *of_long), (short, *of_short) in pairwise(counts.ladder)
+        [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=False)]
+        for (long, *of_long), (short, *of_short) in pairwise(filter(None, counts.ladder))
+        if long > short
     ]
-    return [[cost / whole for cost, whole in zip(of, steps[0], strict=True) if whole > 0] for of in steps[1:]]
+    return [[cost / whole for cost, whole in zip(of, steps[0], strict=False) if whole > 0] for of in steps[1:]]
 
 
 def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
