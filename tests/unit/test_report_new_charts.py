@@ -106,7 +106,7 @@ def test_a_studys_claims_stand_beside_this_machines_with_the_range_in_which_each
     assert [(d["word"], d["lo"], d["hi"]) for d in ranges.values()] == [
         ("holds", 8.0, 12.5),
         ("holds", 1.6, 2.5),
-        ("not measured here", pytest.approx(2.4), 3.75),
+        ("not measured", pytest.approx(2.4), 3.75),
     ]
 
 

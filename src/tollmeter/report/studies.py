@@ -105,7 +105,7 @@ def word_of(claim: Claim) -> str:
     if claim.verdict != "cannot tell":
         return claim.verdict
     is_wide = (claim.reason or "").startswith(WIDE)
-    return "not measured here" if claim.here is None else "inconclusive" if is_wide else "cannot be judged here"
+    return "not measured" if claim.here is None else "inconclusive" if is_wide else "not judged"
 
 
 def both_in_words(claim: Claim, relation: Relation) -> str:

@@ -116,7 +116,7 @@ ROOM_FOR_WORDS = 0.4
 """By which share of its length the axis goes on beyond the largest number: both numbers and the verdict stand there,
 which take 200 of 720 pixels."""
 REACH_OF_INTERVAL = 3.0
-AXIS = "ratio; of a number with another unit, times the published one (logarithmic)"
+AXIS = ["ratio (logarithmic); of a number", "with another unit, times the published one"]
 
 
 def claims(bench: Bench) -> Iterator[Chart]:
@@ -155,9 +155,13 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     by = marks.series_colour("series", ORDER)
     band = alt.Chart(marks.values(ranges))
     holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
-    # What is here and what was published, and below it the verdict.
-    words = [band.mark_text(style="value", dy=dy).encode(y, text=f"{field}:N", x=marks.with_value(alt.XValue, "width"))
-             for field, dy in (("numbers", -HALF_LINE), ("word", HALF_LINE))]  # fmt: skip
+    # What is here and what was published, and below it the verdict; where the chart is narrow, the verdict alone, above the line.
+    both = (
+        (marks.by_width("''", "datum.numbers"), -HALF_LINE),
+        (alt.ExprRef("datum.word"), marks.by_width(-2 * HALF_LINE, HALF_LINE)),
+    )
+    words = [band.mark_text(style="value", dy=dy, text=said).encode(y, x=marks.with_value(alt.XValue, "width"))
+             for said, dy in both]  # fmt: skip
     reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
     dot = base.mark_point(style="rung").encode(
         x, y, by["color"], by["shape"], tooltip=marks.hover(("label", "figure"))[:-1]
