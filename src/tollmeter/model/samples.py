@@ -270,7 +270,7 @@ def _narrow(wide: NDArray[Any], least: float, most: float) -> NDArray[Any]:
     import numpy as np
 
     if least == most:
-        return np.broadcast_to(wide[0], wide.shape)
+        return np.ndarray(wide.shape, wide.dtype, wide[:1].tobytes(), 0, (0,))
     if wide.dtype.kind == "f":
         return wide.copy()
     reach = min(least, -most - 1)
