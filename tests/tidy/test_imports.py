@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from tidy.house import hold, text, under
@@ -26,9 +27,14 @@ def allowed() -> dict[str, set[str]]:
     return table
 
 
-def imported(source: str) -> Iterator[str]:
+@cache
+def imported(source: str) -> tuple[str, ...]:
     """The dotted names below `tollmeter.` that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(source)):
+    return tuple(_imported(ast.walk(ast.parse(source))))
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import json
@@ -65,26 +66,35 @@ class Reader(HTMLParser):
         return next(str(a["content"]) for t, a in self.tags if t == "meta" and a.get("http-equiv"))
 
 
+@functools.cache
+def page_of(make: Callable[[], Results]) -> str:
+    return render(make())
+
+
+@functools.cache
+def page_of_two(first: Callable[[], Results], second: Callable[[], Results]) -> str:
+    return overlay.render(overlay.two((first(), second())))
+
+
 @pytest.fixture(scope="module")
 def page() -> Reader:
-    return Reader(render(example_runs.healthy()))
+    return Reader(page_of(example_runs.healthy))
 
 
 @pytest.fixture(scope="module")
 def hostile() -> Reader:
-    return Reader(render(example_runs.hostile()))
+    return Reader(page_of(example_runs.hostile))
 
 
 @pytest.fixture(scope="module")
 def both() -> Reader:
     """Two runs on one page."""
-    return Reader(overlay.render(overlay.two((example_runs.small(), example_runs.another_machine()))))
+    return Reader(page_of_two(example_runs.small, example_runs.another_machine))
 
 
 @pytest.fixture(scope="module")
 def pages(page: Reader, hostile: Reader, both: Reader) -> list[Reader]:
-    beside_hostile = overlay.two((example_runs.hostile(), example_runs.another_machine()))
-    return [page, hostile, both, Reader(overlay.render(beside_hostile))]
+    return [page, hostile, both, Reader(page_of_two(example_runs.hostile, example_runs.another_machine))]
 
 
 def test_every_element_is_closed(pages: list[Reader]) -> None:
@@ -141,7 +151,7 @@ FIGURE = re.compile(r'class="figure">([^<]*)<span class="unit">([^<]*)</span>(?:
 def test_one_number_has_one_interval_in_tables_and_charts() -> None:
     """Each number of a chart, and each toll, stands with the same digits and interval in a table of the page."""
     results = example_runs.healthy()
-    text = render(results)
+    text = page_of(example_runs.healthy)
     in_tables = {" ".join(filter(None, figure)) for figure in FIGURE.findall(text)}
     island = next(text for text in Reader(text).raw["script"] if text.startswith("{"))
     charts = {name: chart for name, chart in json.loads(island)["charts"].items() if name not in OF_VISITS_OR_RATIOS}
@@ -184,7 +194,7 @@ def test_hostile_names_are_words(hostile: Reader, pages: list[Reader]) -> None:
     [example_runs.healthy, example_runs.hostile, example_runs.failed, example_runs.emulated, example_runs.many_cpus],
 )
 def test_the_island_is_json_that_cannot_end_its_element(make: Callable[[], Results]) -> None:
-    reader = Reader(render(make()))
+    reader = Reader(page_of(make))
     text = next(t for t, (_, a) in zip(reader.raw["script"], _of(reader, "script"), strict=True) if a.get("type"))
     assert "<" not in text and ">" not in text and "\u2028" not in text
     charts = json.loads(text)["charts"]
@@ -201,7 +211,7 @@ def test_the_island_gives_back_what_was_put_in(value: str) -> None:
 
 def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None:
     results = example_runs.failed()
-    reader = Reader(render(results))
+    reader = Reader(page_of(example_runs.failed))
     text = " ".join(" ".join(reader.words).split())
     with_number = [row for row in results.index.rows if row.status == "ok"]
     lines = re.findall(r"(\d+) rows?\b", " ".join(w for w in reader.words if re.fullmatch(r"\s*\d+ rows?\s*", w)))
@@ -213,7 +223,7 @@ def test_every_row_with_a_number_has_a_line_and_every_other_its_reason() -> None
 
 def test_each_number_names_the_command_that_explains_it() -> None:
     results = example_runs.healthy()
-    text = html.unescape(render(results))
+    text = html.unescape(page_of(example_runs.healthy))
     assert all(f'title="--explain {explaining(row)}"' in text for row in results.index.rows if row.status == "ok")
 
 
@@ -238,8 +248,8 @@ def test_an_empty_run_has_a_page_without_scripts() -> None:
 def test_a_page_of_a_default_run_is_small() -> None:
     results = example_runs.small()
     assert 250 <= len(results.index.rows) <= 400
-    assert len(render(results).encode()) < MOST_BYTES
-    assert len(overlay.render(overlay.two((results, example_runs.another_machine()))).encode()) < MOST_BYTES
+    assert len(page_of(example_runs.small).encode()) < MOST_BYTES
+    assert len(page_of_two(example_runs.small, example_runs.another_machine).encode()) < MOST_BYTES
 
 
 def test_a_page_of_64_cpus_is_small_too() -> None:
@@ -250,7 +260,7 @@ def test_a_page_of_64_cpus_is_small_too() -> None:
 
 
 def test_the_same_run_makes_the_same_page() -> None:
-    assert render(example_runs.small()) == render(example_runs.small())
+    assert page_of(example_runs.small) == render(example_runs.small())
 
 
 def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -274,7 +284,7 @@ def test_a_hundred_thousand_samples_are_quick_and_the_host_stays_small(tmp_path:
         # Not ru_maxrss: a process inherits that from the one that started it, here all of pytest.
         "print(taken, int(Path('/proc/self/status').read_text().partition('VmHWM:')[2].split()[0]) / 1024)"
     )
-    render(example_runs.small())
+    page_of(example_runs.small)  # keeps the script of its charts for the next page
 
     def taken_s() -> float:
         done = subprocess.run(

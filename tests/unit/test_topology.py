@@ -112,7 +112,7 @@ def test_a_quota_is_in_cpus() -> None:
 
 
 def test_the_page_draws_the_machine_and_names_each_rows_relation() -> None:
-    results = example_runs.healthy()
+    results = example_runs.small()
     machine = two_packages()
     (first, *rest) = results.index.rows
     first = msgspec.structs.replace(first, relation="other node")
@@ -162,7 +162,7 @@ def test_memory_nodes_are_a_matrix_of_each_quantity_on_the_page_and_in_text() ->
             rows.append(msgspec.structs.replace(traffic, unit="B/s"))
     slowest = slowest_remote([one for one in rows if one.metric == "load"])
     assert slowest and 1.6 < slowest.ratio.value < 1.8
-    results = example_runs.healthy()
+    results = example_runs.small()
     shown = msgspec.structs.replace(
         results, probes={**results.probes, far.probe: far, move.probe: move},
         index=msgspec.structs.replace(results.index, rows=(*results.index.rows, *rows)),
@@ -189,7 +189,7 @@ def test_bandwidth_of_nodes_is_by_mix_and_a_share_of_what_the_modules_transfer()
         )
         for mix, rate in mixes.items() for node in (0, 1) for home in (0, 1)
     ]  # fmt: skip
-    results = example_runs.healthy()
+    results = example_runs.small()
     nodes = tuple(MemoryNode(node=node, cpus=str(node), memory_bytes=1 << 33) for node in (0, 1))
     topology = Topology(nodes=nodes, allowed_nodes="0-1")
 
