@@ -1,38 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime's objects, compiled once for all trees that a test builds: of 3 s that a small tree takes, 2 are theirs.
+"""The runtime's objects, compiled once for all trees that tests build: of 3 s that a small tree takes, 2 are theirs.
 
-They are lent with their times and with the command that made them, so that make compiles anew what a test changed, and
-all of them where it asks for another compiler or flag."""
+They are lent with their times and with the command that made them, so that make compiles anew what has changed, and all
+of them where it asks for another compiler or flag. Those of an ABI that the checkout has not built are kept for the
+next test, in whatever process and run: tests build for 20 foreign CPUs."""
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-_KEPT = Path(tempfile.mkdtemp(prefix="toll-objects-"))
-atexit.register(shutil.rmtree, _KEPT, ignore_errors=True)
+_KEPT = ROOT / "build/tests/objects"
 
 
-def lend(tree: Path, abi: str) -> None:
-    """Those of this worker's earlier trees, or else of the checkout; none where neither has them all."""
-    to, checkout = tree / "build" / abi / "obj", ROOT / "build" / abi / "obj"
-    if _is_whole(_KEPT / abi):
-        _copy(_KEPT / abi, to)
-    elif _is_whole(checkout):
-        with (ROOT / f"build/{abi}.lock").open("a") as nobody_builds:
+def lend(tree: Path, abi: str, of: str = "") -> None:
+    """Those that earlier trees kept, or else of the checkout; none where neither has them all. of: an ABI with the same
+    compiler and flags, of which they are taken."""
+    of = of or abi
+    to, checkout = tree / "build" / abi / "obj", ROOT / "build" / of / "obj"
+    if _is_whole(checkout):
+        with (ROOT / f"build/{of}.lock").open("a") as nobody_builds:
             fcntl.flock(nobody_builds, fcntl.LOCK_SH)
             _copy(checkout, to)
+        return
+    with _alone(of) as kept:
+        if _is_whole(kept):
+            _copy(kept, to)
 
 
 def keep(tree: Path, abi: str) -> None:
     """What a tree was built with, for the next."""
     made = tree / "build" / abi / "obj"
-    if _is_whole(made) and not _is_whole(_KEPT / abi):
-        _copy(made, _KEPT / abi)
+    if not _is_whole(made) or _is_whole(ROOT / "build" / abi / "obj"):
+        return
+    with _alone(abi) as kept:
+        if not _is_whole(kept) or _newest(made) > _newest(kept):
+            aside = Path(tempfile.mkdtemp(dir=_KEPT))
+            _copy(made, aside)
+            shutil.rmtree(kept, ignore_errors=True)
+            aside.rename(kept)
+
+
+@contextmanager
+def _alone(abi: str) -> Iterator[Path]:
+    """The folder of an ABI, while no other process changes it."""
+    _KEPT.mkdir(parents=True, exist_ok=True)
+    with (_KEPT / f"{abi}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield _KEPT / abi
+
+
+def _newest(made: Path) -> float:
+    return max(path.stat().st_mtime for path in (made / "runtime").glob("*.o"))
 
 
 def _is_whole(made: Path) -> bool:
