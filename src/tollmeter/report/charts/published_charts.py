@@ -155,7 +155,8 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     by = marks.series_colour("series", ORDER)
     band = alt.Chart(marks.values(ranges))
     holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
-    # What is here and what was published, and below it the verdict; where the chart is narrow, the verdict alone, above the line.
+    # What is here and what was published, and below it the verdict; where the chart is narrow, the verdict alone, above
+    # the line.
     both = (
         (marks.by_width("''", "datum.numbers"), -HALF_LINE),
         (alt.ExprRef("datum.word"), marks.by_width(-2 * HALF_LINE, HALF_LINE)),
