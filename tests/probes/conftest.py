@@ -34,10 +34,12 @@ def _built() -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """What two tolls of the machine are to each other is asked once where ABIs differ by their C library alone."""
+    """What two tolls of the machine are to each other is asked once where ABIs differ by their C library alone, unless
+    the mark says every_abi."""
     if "abi" not in metafunc.fixturenames:
         return
     abis = _built()
-    if metafunc.definition.get_closest_marker("machine") and not hasattr(metafunc.module, "OF_THE_C_LIBRARY"):
+    mark = metafunc.definition.get_closest_marker("machine")
+    if mark and not mark.kwargs.get("every_abi") and not hasattr(metafunc.module, "OF_THE_C_LIBRARY"):
         abis = [abi for abi in abis if not abi.endswith("-musl")] or abis
     metafunc.parametrize("abi", abis or [pytest.param("", marks=pytest.mark.xfail(reason="nothing is built"))])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from probes.visiting import all_points, control_cost, cost, describe, executable, in_turns, visit, visits
+from probes.visiting import all_points, asked_of, control_cost, cost, describe, executable, in_turns, visit, visits
 from tollmeter.model import Outcome
 from tollmeter.targets.profiling_visit import DISTANCES, measure_distances
 from tollmeter.targets.qemu_user import lack
@@ -76,7 +76,7 @@ def test_a_broken_probe_has_no_number(broken: Path, own_abi_name: str, name: str
 
 @pytest.mark.parametrize("probe", ["datamodel.virtual_call", "datamodel.event_store", "datamodel.bit_boards"])
 def test_every_point_has_a_number(abi: str, probe: str) -> None:
-    for done in visits(abi, probe, all_points(describe(abi, probe))):
+    for done in visits(abi, probe, asked_of(abi, all_points(describe(abi, probe)))):
         assert done.status == "ok", (done.point, done.reason)
 
 

@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from probes.visiting import all_points, control_cost, cost, cpus, describe, in_turns, visit, visits
+from probes.visiting import all_points, asked_of, control_cost, cost, cpus, describe, in_turns, visit, visits
 from tollmeter.model import Outcome, Value
 
 TWO_CPUS = len(os.sched_getaffinity(0)) >= 2
@@ -69,7 +69,7 @@ def rate(done: Outcome) -> float:
 
 @pytest.mark.parametrize("probe", FEW)
 def test_every_point_has_a_number_or_a_sentence(abi: str, probe: str) -> None:
-    for done in visits(abi, probe, points(abi, probe)):
+    for done in visits(abi, probe, asked_of(abi, points(abi, probe))):
         assert done.status == "ok" or (done.status == "unsupported" and done.reason), (done.point, done.reason)
 
 
@@ -265,16 +265,17 @@ def test_where_a_store_fetches_its_line_a_chase_hits_it(own_abi_name: str) -> No
     assert cost(done) < control_cost(done)
 
 
-@pytest.mark.parametrize("beside", ["nothing", "all"])
-@pytest.mark.parametrize("loop", ["clock", "width", "second_cache", "memory", "copy"])
-def test_each_cpu_has_a_time_of_its_own(abi: str, loop: str, beside: str) -> None:
-    """Companions in turn make as many iterations as the timed worker; those beside it as many as they can."""
-    done = visit(abi, "memory.each_cpu", samples=2, loop=loop, beside=beside)
-    if len(os.sched_getaffinity(0)) < 2:
-        assert done.status == "unsupported"
-        return
-    assert done.status == "ok" and set(done.workers) == os.sched_getaffinity(0)
-    for sample in done.samples:
-        assert len(sample.lanes) == len(done.workers) - 1
-        for iterations, ns in sample.lanes:
-            assert ns > 0 and (iterations == 2 * sample.iterations if beside == "nothing" else iterations > 0)
+@pytest.mark.machine(every_abi=True)
+def test_each_cpu_has_a_time_of_its_own(abi: str) -> None:
+    """Companions in turn make as many iterations as the timed worker; those beside it as many as they can. They spin:
+    beside other tests each visit takes ten times as long."""
+    for done in visits(abi, "memory.each_cpu", all_points(describe(abi, "memory.each_cpu"))):
+        if len(os.sched_getaffinity(0)) < 2:
+            assert done.status == "unsupported"
+            continue
+        in_turn = done.point.values()["beside"] == "nothing"
+        assert done.status == "ok" and set(done.workers) == os.sched_getaffinity(0)
+        for sample in done.samples:
+            assert len(sample.lanes) == len(done.workers) - 1
+            for iterations, ns in sample.lanes:
+                assert ns > 0 and (iterations == 2 * sample.iterations if in_turn else iterations > 0)

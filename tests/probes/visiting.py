@@ -115,6 +115,20 @@ def all_points(probe: Probe) -> list[dict[str, Value]]:
     return [dict(point) for point in itertools.product(*axes)]
 
 
+def asked_of(abi: str, points: Iterable[dict[str, Value]]) -> list[dict[str, Value]]:
+    """Returns all points; of an ABI that differs from another by its C library alone, points that have each value of
+    each axis."""
+    if not abi.endswith("-musl"):
+        return list(points)
+    seen: set[tuple[str, Value]] = set()
+    few = []
+    for point in points:
+        if not seen.issuperset(point.items()):
+            few.append(point)
+            seen.update(point.items())
+    return few
+
+
 def cost(done: Outcome) -> float:
     """The least time of one operation of the body, in ns: no interruption makes a batch shorter."""
     assert done.status == "ok", done.reason
