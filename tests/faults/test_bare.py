@@ -126,6 +126,7 @@ def probes(_built_tree: Path, root: Path, tmp_path_factory: pytest.TempPathFacto
         shutil.copy2(root / "probes" / name, tree / "probes" / name)
     objects.lend(tree, abi.name)
     build_abi(tree, abi, compiler)
+    objects.keep(tree, abi.name)
     return tree / "build" / abi.name
 
 
