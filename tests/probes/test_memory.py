@@ -67,7 +67,13 @@ def rate(done: Outcome) -> float:
     return done.work.bytes / (cost(done) * done.work.operations)
 
 
-@pytest.mark.parametrize("probe", FEW)
+# Their companions spin: beside other tests a visit takes up to 30 times its CPU time.
+SPINNING = {"memory.latency_scaling", "memory.line_sharing", "memory.loaded_latency", "memory.ping_pong"}
+
+
+@pytest.mark.parametrize(
+    "probe", [pytest.param(probe, marks=[pytest.mark.machine] if probe in SPINNING else []) for probe in FEW]
+)
 def test_every_point_has_a_number_or_a_sentence(abi: str, probe: str) -> None:
     for done in visits(abi, probe, asked_of(abi, points(abi, probe))):
         assert done.status == "ok" or (done.status == "unsupported" and done.reason), (done.point, done.reason)
