@@ -108,7 +108,8 @@ def _clocks(recorded: Recorded) -> Places:
         of_abis[recorded.outcomes[place].point.abi].append(place)
     for places in of_abis.values():
         steps = [recorded.outcomes[place].clock.resolution_ns for place in places]
-        odd = [place for place, step in zip(places, steps, strict=True) if step > MOST_LIKE * median(steps)]
+        most = MOST_LIKE * median(steps)
+        odd = [place for place, step in zip(places, steps, strict=True) if step > most]
         if len(odd) <= MOST_ODD * len(places):
             yield from ((place, "the steps of a clock are as long in all visits") for place in odd)
 
@@ -125,9 +126,11 @@ def _grows(recorded: Recorded) -> Places:
     """A walk of a larger size touches no less memory."""
     of_curve = defaultdict[Hashable, dict[int, list[int]]](lambda: defaultdict(list))
     for place, visit in enumerate(recorded.outcomes):
+        if not visit.work.footprint_bytes or visit.status != "ok":
+            continue
         parameters = visit.point.values()
         size = parameters.pop("size", None)
-        if isinstance(size, int) and visit.work.footprint_bytes and visit.status == "ok":
+        if isinstance(size, int):
             rest = visit.point.probe, visit.point.abi, visit.point.target, *sorted(map(str, parameters.items()))
             of_curve[rest][size].append(place)
     for sizes in of_curve.values():
@@ -142,7 +145,7 @@ def _grows(recorded: Recorded) -> Places:
 def _chosen(recorded: Recorded) -> Places:
     """What a visit chose for itself is a choice of its probe's parameter."""
     for place, visit in enumerate(recorded.outcomes):
-        probe = recorded.probes.get(visit.point.probe)
+        probe = recorded.probes.get(visit.point.probe) if visit.chosen else None
         known = {parameter.name: parameter.choices for parameter in probe.parameters} if probe else {}
         if probe and any(value not in known.get(name, ()) for name, value in visit.chosen.items()):
             yield place, "what a visit chose is a choice of its probe"
