@@ -26,6 +26,7 @@ from tollmeter.model import (
     Row,
     RunInfo,
     Sample,
+    State,
     Value,
     Witness,
 )
@@ -42,8 +43,8 @@ def probe_of(meaning: str) -> Probe:
 
 
 MEANINGS = ("latency-of-size", "latency-of-stride", "clock-read", "entry", "trap", "copy-of-offset",
-            "read-bandwidth-of-size", "access-of-offset", "core-to-core", "noise-share", "noise-period",
-            "noise-regular")  # fmt: skip
+            "read-bandwidth-of-size", "access-of-offset", "core-to-core", "transfer-of-state", "noise-share",
+            "noise-period", "noise-regular")  # fmt: skip
 PROBES = {probe.probe: probe for probe in map(probe_of, MEANINGS)}
 
 
@@ -280,6 +281,22 @@ def test_a_pair_that_is_not_behind_the_cache_that_the_system_says() -> None:
     assert "memory.cores_share_no_cache" in found(268.0, "same last-level cache")
     assert "memory.cores_share_no_cache" not in found(61.0, "same last-level cache")
     assert "memory.cores_share_no_cache" not in found(268.0, "same package")
+
+
+def test_a_pair_that_is_moved_between_chiplets_while_it_is_measured() -> None:
+    """The faster mode is what the system says; the slower one is another placement."""
+    levels = [level("L1d", latency_ns=1.2), level("L3", latency_ns=17.0), level("memory", latency_ns=150.0)]
+    of_line = row("transfer-of-state", 40.0, state="modified", access="load")
+
+    def claims(slower: float) -> list[str]:
+        first = State(state="first", share=0.8, median=40.0, low=36.0, high=44.0)
+        second = State(state="second", share=0.2, median=slower, low=0.9 * slower, high=1.1 * slower)
+        moved = msgspec.structs.replace(of_line, relation="same last-level cache", states=(first, second))
+        found = all_findings(results([moved], levels=levels))
+        return [one.claim for one in found if one.name == "memory.cores_share_no_cache"]
+
+    assert len(claims(152.0)) == 1 and "152 ns in 20 %" in claims(152.0)[0]
+    assert claims(60.0) == []
 
 
 def test_a_misaligned_access_is_slow_or_emulated_by_kinds_of_registers() -> None:

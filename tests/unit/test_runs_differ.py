@@ -17,9 +17,14 @@ import pytest
 
 import tollmeter
 from tollmeter.experiment.runs_differ import USUAL, USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
+from tollmeter.library import places
+from tollmeter.library.prepare import with_history
+from tollmeter.model import Machine, Select, Suite
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.root import ROOT
-from tollmeter.store.request import read_request, write_request
+from tollmeter.store.request import Request, read_request, write_request
+
+SUITE = Suite(name="s", question="?", select=(Select(probe="*"),))
 
 
 def named(probe: str, metric: str = "time", **parameters: int) -> str:
@@ -79,6 +84,25 @@ def test_many_runs_give_the_true_deviation_however_large(true: float) -> None:
 def test_what_is_shipped_stands_in_for_the_usual() -> None:
     still = history(1.0, 1.0, 1.0)
     assert runs_sd(still, {"a.b": 0.05})["a.b time"] == pytest.approx(sqrt(4 / 7) * 0.05)
+
+
+def test_the_rarer_of_two_placements_of_two_cpus_counts() -> None:
+    """Seven runs with both CPUs of a guest on one chiplet, two with them on two: most pairs of runs agree."""
+    moved = history(*[62.0] * 7, *[275.0] * 2, row=named("memory.ping_pong"))
+    assert runs_sd(moved, {})["memory.ping_pong time"] > 0.5
+    assert runs_sd(history(*[62.0] * 7, *[275.0] * 2), {})["a.b time"] < 0.01
+
+
+@pytest.mark.parametrize(("hypervisor", "least"), [("KVM", 0.5), (None, 0.0)])
+def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
+    hypervisor: str | None, least: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(places, "RUNS", tmp_path)
+    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=hypervisor, cpus=2, memory_bytes=1 << 34)
+    asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
+    known = with_history(asked, machine, {"memory.ping_pong", "kernel.loop"}).runs_sd
+    assert known.get("memory.ping_pong", 0.0) >= least
+    assert ("memory.ping_pong" in known) == bool(least) and "kernel.loop" not in known
 
 
 def in_cycles(clocks: list[float], costs: list[float]) -> list[EarlierRun]:

@@ -33,6 +33,11 @@ USUAL: dict[str, float] = {
 """Where a machine has no history: standard deviations of logarithms between runs, by `bench/tomorrow.py usual`, of
 twelve runs of 4 s of one quiet Zen 5 guest."""
 
+USUAL_PLACED = {"memory.ping_pong": 0.7, "memory.transfer": 0.7}
+"""Of a line between two CPUs of a guest without a history. Its host runs virtual CPUs on one chiplet or on two, and
+moves them within seconds: of a Zen 3 guest a modified line takes 40 or 150 ns, a round trip by compare and swap 62 or
+275 ns. Two costs that are equally frequent deviate by half of their distance from the middle, ln(150 / 40) / 2."""
+
 _LEAST_RUNS, _USUAL_IS_WORTH, _GROUP_IS_WORTH = 3, 4, 1
 _LEAST_SD = 0.0015
 _CLEARLY = 1.25
@@ -139,27 +144,43 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
         for name, cost in run.rows.items():
             if cost.median > 0:
                 by_row[name].append((run.place, cost))
-    scattered = ((name, _of_row(values)) for name, values in by_row.items() if len(values) >= _LEAST_RUNS)
+    scattered = (
+        (name, _of_row(values, has_places=name.partition(" ")[0] in USUAL_PLACED))
+        for name, values in by_row.items()
+        if len(values) >= _LEAST_RUNS
+    )
     return {name: scatter for name, scatter in scattered if scatter is not None}
 
 
-def _of_row(costs: Sequence[tuple[str, Cost]]) -> _RowScatter | None:
+def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _RowScatter | None:
     """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain. Counts
-    have few values, and no outliers: the mean square counts each."""
+    have few values, and no outliers: the mean square counts each, as it does of costs that depend on which CPUs a host
+    chose (has_places), since the median pair hides the rarer of two costs."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
     if freedom < _LEAST_RUNS - 1:
         return None
     in_ns = [log(second.median / first.median) for first, second in pairs]
     if any(cost.is_count for _, cost in costs):
-        return _RowScatter(sum(ratio**2 for ratio in in_ns) / len(in_ns) / 2, freedom + 1, is_count=True)
+        return _RowScatter(_mean_square(in_ns), freedom + 1, is_count=True)
     in_cycles = [
         ratio + (log(second.clock_hz / first.clock_hz) if first.clock_hz > 0 and second.clock_hz > 0 else 0.0)
         for ratio, (first, second) in zip(in_ns, pairs, strict=True)
     ]
-    spread = min(median(map(abs, view)) for view in (in_ns, in_cycles)) / _NORMAL_DISTANCE
+    middle = _mean_square if has_places else _median_square
     errors = sum(cost.error**2 for _, cost in costs) / len(costs)
-    return _RowScatter(max(0.0, spread**2 - errors), freedom + 1, is_count=False)
+    variance = min(map(middle, (in_ns, in_cycles)))
+    return _RowScatter(max(0.0, variance - errors), freedom + 1, is_count=False)
+
+
+def _mean_square(distances: Sequence[float]) -> float:
+    """Variance of the values whose distances these are."""
+    return sum(distance**2 for distance in distances) / len(distances) / 2
+
+
+def _median_square(distances: Sequence[float]) -> float:
+    """The same, of most values."""
+    return (median(map(abs, distances)) / _NORMAL_DISTANCE) ** 2
 
 
 def _shrunk(variance: float, freedom: float, usual_sd: float, worth: float) -> float:

@@ -16,7 +16,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable
-from tollmeter.experiment.runs_differ import USUAL, EarlierRun, rows_sd, runs_sd
+from tollmeter.experiment.runs_differ import USUAL, USUAL_PLACED, EarlierRun, rows_sd, runs_sd
 from tollmeter.files import trust
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
 from tollmeter.library import places
@@ -143,7 +143,9 @@ def with_history(request: Request, machine: Machine, probes: Set[str]) -> Reques
         for run in runs
     ]
     private = private_bytes(machine)
-    of_groups = shipped | runs_sd(earlier, shipped, private)
+    placed = USUAL_PLACED if machine.hypervisor else {}
+    of_groups = shipped | {probe: sd for probe, sd in placed.items() if probe in probes}
+    of_groups |= runs_sd(earlier, shipped, private)
     return msgspec.structs.replace(
         request, runs_sd=of_groups | rows_sd(earlier, of_groups, private), widths=widths, private_bytes=private
     )
