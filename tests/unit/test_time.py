@@ -4,6 +4,7 @@ numbers, and a few real ones."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -11,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
 from tollmeter.findings import carried
 from tollmeter.library import places, timed
+from tollmeter.library.command_metrics import COMMAND_METRICS, why_uncounted
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
 from tollmeter.library.options import Options, TimeOptions, statuses
@@ -116,35 +118,41 @@ def always(value: int) -> Callable[[int, int], int]:
 
 
 class Process:
-    """Answers for the timer. wall_ns, status, output: of a run, by the command's place and how often it ran before."""
+    """Answers for the timer. wall_ns, status, output: of a run, by the command's place and how often it ran before.
+    counts: of each event, in the first command; where there are several, twice as many in the second."""
 
     def __init__(
         self, wall_ns: Callable[[int, int], float], status: Callable[[int, int], int] = always(0),
-        output: Callable[[int, int], int] = always(7),
+        output: Callable[[int, int], int] = always(7), counts: dict[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.now_s = 0.0
         self.counted: list[int] = []
+        self.events: list[tuple[str, ...]] = []
         self.order: list[int] = []
         self.sinks: list[str] = []
         self._of = wall_ns, status, output
+        self._counts = counts or {"instructions": 1_234_567}
 
-    def run(self, place: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
+    def run(self, place: int, source: Input = "n", sink: Output = "n", *, events: Sequence[str] = ()) -> Ran:
         del source
         run = self.order.count(place)
         self.order.append(place)
-        self.counted += [place] if counts else []
+        self.counted += [place] if events else []
+        self.events.append(tuple(events))
         self.sinks.append(sink)
         took, status, output = (of(place, run) for of in self._of)
         self.now_s += took / 1e9
         return Ran(
             0, status << 8, 1 + round(self.now_s * 1e9), round(took), 600_000, 100_000, 1 << 20, 75, 0, 8, 0, 1, 2, 3,
-            output, 0, 1_234_567, "it says why\n",
+            output, 0, tuple(self._counts[name] * (1 + (place and len(self._counts) > 1)) for name in events),
+            "it says why\n",
         )  # fmt: skip
 
 
-def base() -> timed.Base:
+def base(metrics: tuple[str, ...] = (), uncounted: dict[str, str] | None = None) -> timed.Base:
     build = Build(probe=timed.PROBE, abi="x86_64", compiler="gcc", flags="")
-    return timed.Base(Path("timer"), "x86_64", build, MACHINE, ClockReading(resolution_ns=1, cost_ns=20))
+    clock = ClockReading(resolution_ns=1, cost_ns=20)
+    return timed.Base(Path("timer"), "x86_64", build, MACHINE, clock, metrics, uncounted or {})
 
 
 def measured(
@@ -152,7 +160,7 @@ def measured(
 ) -> tuple[timed.Timed, Results]:
     commands = commands_of(texts or ("true", "true"), (), EVERY_SET, None)
     options = options._replace(out=folder / "run", words=("true", "true"))
-    on = base()
+    on = base(options.metrics)
     first = sealed_head(on.machine, on.clock, [on.probe(commands)], [on.build])
     with Journal.create(folder / "run", timed._request(commands, options, "x86_64"), first) as journal:
         jobs, _ = timed._jobs(commands, options)
@@ -276,6 +284,56 @@ def test_instructions_are_counted_in_the_run_that_is_not_timed(tmp_path: Path) -
     assert process.counted == [0, 1]
     assert [row.median for row in results.index.rows if row.metric == "instructions"] == [1_234_567] * 2
     assert "1,234,567 instructions in user mode" in shown(results, "true")
+
+
+EVERY_COUNT = {name: 1000 * (place + 1) for place, name in enumerate(COMMAND_METRICS)}
+
+
+def test_metrics_that_are_asked_for_are_counted_in_every_run_and_compared(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10), counts={"cycles": 4000, "instructions": 9000})
+    metrics = ("cycles", "instructions", "page-faults")
+    _, results = measured(tmp_path, process, TimeOptions(runs=40, metrics=metrics))
+    assert process.events[:2] == [(), ()] and {*process.events[2:]} == {("cycles", "instructions")}
+    medians = {(row.parameters["command"], row.metric): row.median for row in results.index.rows}
+    assert [medians["true", name] for name in metrics] == [4000, 9000, 75]
+    ratios = {pair.metric: round(pair.ratio, 3) for pair in results.index.opposed}
+    assert (ratios["cycles"], ratios["instructions"], ratios["page-faults"]) == (2, 2, 1)
+    said = "\n".join(lines(results, [Shown(name, "", 0, 0, (), ()) for name in ("true", "true (2)")],
+                           WANTED._replace(metrics=metrics)))  # fmt: skip
+    assert "cycles: 2.00 times as many" in said and "page-faults 75" in said
+
+
+def test_more_events_than_the_pmu_has_counters_are_taken_in_turns(tmp_path: Path) -> None:
+    hardware = [name for name, metric in COMMAND_METRICS.items() if not metric.of and metric.is_hardware]
+    process = Process(noisy(10, 10), counts=EVERY_COUNT)
+    _, results = measured(tmp_path, process, TimeOptions(runs=12, metrics=tuple(COMMAND_METRICS)))
+    turns = process.events[2::2]
+    assert all(len({*turn} & {*hardware}) <= 4 for turn in turns)
+    assert {*hardware} <= {name for turn in turns for name in turn}
+    of_first = {row.metric: row.median for row in results.index.rows if row.parameters["command"] == "true"}
+    assert {name: of_first[name] for name in hardware} == {name: EVERY_COUNT[name] for name in hardware}
+
+
+def test_a_count_of_a_part_of_a_run_is_no_count_and_is_reported(tmp_path: Path) -> None:
+    process = Process(noisy(10, 10), counts={"cycles": -errno.EBUSY, "instructions": 9000})
+    done, results = measured(tmp_path, process, TimeOptions(runs=10, metrics=("cycles", "instructions")))
+    assert "only a part" in done.uncounted["cycles"] and "instructions" not in done.uncounted
+    rows = {row.metric: row for row in results.index.rows}
+    assert rows["cycles"].median is None and rows["instructions"].median
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "is_counted"),
+    [("cycles", 0, False), ("cycles", 5, True), ("cpu-migrations", 0, True), ("cycles", -errno.ENOENT, False)],
+)
+def test_a_hardware_counter_that_stays_at_0_counts_nothing(name: str, count: int, is_counted: bool) -> None:
+    assert (not why_uncounted(name, count)) is is_counted
+
+
+def test_an_unknown_metric_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["time", "--metrics", "cycels", "true"]) == 2
+    assert "did you mean cycles" in capsys.readouterr().err
+    assert main(["gate", "--metrics", "cycles,instructions", "--", "true", "--", "true"]) == 2
 
 
 def test_output_that_changes_is_a_finding(tmp_path: Path) -> None:
@@ -428,6 +486,25 @@ def test_runs_are_accounted_and_failures_named(process: Timer) -> None:
     assert process.run(2).failure == "signal 9 ended it" and process.run(2).exit_code == 137
     assert process.run(4).failure == "it cannot be executed: No such file or directory"
     assert process.run(0).failure == ""
+
+
+def test_each_metric_is_an_event_that_the_process_knows(process: Timer) -> None:
+    names = [name for name, metric in COMMAND_METRICS.items() if not metric.of]
+    refused = [[-count for count in process.run(0, events=[name]).counts] for name in names]
+    assert [errno.EINVAL] not in refused
+    assert process.run(0, events=["no-such-event"]).counts == (-errno.EINVAL,)
+
+
+def test_moves_to_another_cpu_are_counted_in_all_processes_of_a_command(executable: Path) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2 or not shutil.which("taskset"):
+        pytest.skip("one CPU, or no taskset")
+    moving = "; ".join(f"taskset -c {cpu} true" for cpu in cpus[:2] * 2)
+    with Timer(executable, [words("sh", "-c", moving)]) as timer:
+        (moves,) = timer.run(0, events=["cpu-migrations"]).counts
+    if moves in (-errno.EACCES, -errno.EPERM):
+        pytest.skip("the kernel permits no counter of events in the kernel")
+    assert moves >= 1
 
 
 def test_input_and_output_go_where_they_are_sent(process: Timer, tmp_path: Path) -> None:

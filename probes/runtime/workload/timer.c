@@ -7,8 +7,8 @@
  * FD: where inherited output goes; INPUT: the commands' standard input; FILE: their output in mode `f`. LIMIT: of one run,
  * in ms; 0 for none. COUNT: of the words of one command, of which the first names it; PATH: what is executed. Each line of standard input is one run: the command's
  * number from 0, where its input is from (`n` INPUT, `m` what the last command wrote in mode `m`), and where its output goes
- * (`n` nowhere, `m` a file in memory, `p` a pipe, `i` inherited, `f` FILE). `c` after these counts its instructions in user
- * mode. The answer is one line of numbers (`answer`).
+ * (`n` nowhere, `m` a file in memory, `p` a pipe, `i` inherited, `f` FILE), and the names of events to count (events.h),
+ * separated by commas. The answer is one line of numbers (`answer`).
  *
  * vfork(2) starts a process without copying page tables. The peak resident set of a process begins with that of the one
  * that started it, which is small here. A process that is started this way by the host would begin with the host's.
@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -29,15 +28,15 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../clock_ns.h"
+#include "../events.h"
 
-enum { MOST_SAID = 200, BLOCK = 1 << 16, NOT_STARTED = 127, MS_OF_S = 1000, US_OF_MS = 1000 };
+enum { MOST_SAID = 200, MOST_EVENTS = 16, BLOCK = 1 << 16, NOT_STARTED = 127, MS_OF_S = 1000, US_OF_MS = 1000 };
 
 struct command {
   const char *path;
@@ -211,26 +210,55 @@ static struct files open_files(char input, char output) {
   return files;
 }
 
-/* A counter of this process that only counts in those that it starts, from their exec on, and adds up what each had when
- * it ended. Below nothing where the kernel has none. */
-static int open_counter(void) {
-  struct perf_event_attr wanted = {.type = PERF_TYPE_HARDWARE,
-                                   .size = sizeof wanted,
-                                   .config = PERF_COUNT_HW_INSTRUCTIONS,
-                                   .disabled = 1,
-                                   .inherit = 1,
-                                   .exclude_kernel = 1,
-                                   .exclude_hv = 1,
-                                   .enable_on_exec = 1};
-  return (int)syscall(SYS_perf_event_open, &wanted, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+/* Counters of this process that only count in those that it starts, from their exec on, and add up what each had when it
+ * ended. file: below 0 where there is none; count: then the negative number of errno. */
+struct counters {
+  unsigned many;
+  int file[MOST_EVENTS];
+  int64_t count[MOST_EVENTS];
+};
+
+/* Of user mode, which every user may count and no interrupt adds to. Inherited events are not read as a group. */
+static int open_counter(const char *name, size_t length) {
+  const struct toll_event *event = toll_event_named(name, length);
+  struct perf_event_attr how = {.disabled = 1,
+                                .inherit = 1,
+                                .enable_on_exec = 1,
+                                .read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING};
+  if (!event) {
+    errno = EINVAL;
+    return -1;
+  }
+  how.exclude_kernel = !toll_event_is_of_kernel(event);
+  return toll_event_open(event, how, -1);
 }
 
-/* What it counted; a negative number of errno where that was nothing. */
+static void open_counters(const char *names, struct counters *counters) {
+  for (counters->many = 0; *names && counters->many < MOST_EVENTS; counters->many++) {
+    const size_t length = strcspn(names, ",");
+    const int file = open_counter(names, length);
+    counters->file[counters->many] = file;
+    counters->count[counters->many] = file < 0 ? -errno : 0;
+    names += length + (names[length] == ',');
+  }
+}
+
+/* What one counted. An event that took turns with another on one counter was counted for a part of the time, which is no
+ * count (EBUSY). */
 static int64_t counted(int counter) {
-  int64_t count = 0;
-  if (read(counter, &count, sizeof count) != (ssize_t)sizeof count || count <= 0) count = -ENODATA;
-  close(counter);
-  return count;
+  struct {
+    uint64_t count, enabled_ns, running_ns;
+  } seen = {0, 0, 0};
+  if (read(counter, &seen, sizeof seen) != (ssize_t)sizeof seen || !seen.enabled_ns) return -ENODATA;
+  return seen.running_ns < seen.enabled_ns ? -EBUSY : (int64_t)seen.count;
+}
+
+static void read_counters(struct counters *counters) {
+  for (unsigned i = 0; i < counters->many; i++) {
+    if (counters->file[i] < 0) continue;
+    counters->count[i] = counted(counters->file[i]);
+    close(counters->file[i]);
+  }
 }
 
 static void become(const struct command *command, const struct files *files) {
@@ -257,30 +285,31 @@ static void put_complaint(void) {
 }
 
 static void answer(int status, uint64_t at_ns, uint64_t wall_ns, const struct rusage *used, struct output output,
-                   int64_t instructions) {
+                   const struct counters *counters) {
   const uint64_t user_us = (uint64_t)used->ru_utime.tv_sec * 1000000 + (uint64_t)used->ru_utime.tv_usec,
                  system_us = (uint64_t)used->ru_stime.tv_sec * 1000000 + (uint64_t)used->ru_stime.tv_usec;
   printf("%d %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64, is_late ? ETIMEDOUT : not_started, status, at_ns,
          wall_ns, user_us * 1000, system_us * 1000);
   printf(" %ld %ld %ld %ld %ld %ld %ld", used->ru_maxrss * 1024, used->ru_minflt, used->ru_majflt, used->ru_inblock,
          used->ru_oublock, used->ru_nvcsw, used->ru_nivcsw);
-  printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " ", output.bytes,
-         output.hash >> 16, /* what a double holds exactly */
-         output.held, instructions);
+  printf(" %" PRIu64 " %" PRIu64 " %" PRIu64 " ", output.bytes, output.hash >> 16, /* what a double holds exactly */
+         output.held);
+  for (unsigned i = 0; i < counters->many; i++) printf("%s%" PRId64, i ? "," : "", counters->count[i]);
+  printf(counters->many ? " " : "- ");
   if (status) put_complaint();
   putchar('\n');
   fflush(stdout);
 }
 
 /* From before the process is started until it has ended, and what it wrote to a pipe was read. */
-static void run(const struct command *command, char input, char output, bool counts) {
+static void run(const struct command *command, char input, char output, const char *events) {
   const struct files files = open_files(input, output);
   struct output wrote = {0, 0, 0};
   struct rusage used = {0};
   int status = 0;
   not_started = 0;
-  const int counter = counts ? open_counter() : -1;
-  int64_t instructions = counts && counter < 0 ? -errno : 0;
+  struct counters counters;
+  open_counters(events, &counters);
   is_late = 0;
   set_alarm(limit_ms);
   const uint64_t began = now_ns();
@@ -297,12 +326,12 @@ static void run(const struct command *command, char input, char output, bool cou
   const uint64_t ended = now_ns();
   running = 0;
   set_alarm(0);
-  if (counter >= 0) instructions = counted(counter);
+  read_counters(&counters);
   close(files.input);
   if (files.from >= 0) close(files.from);
   if (output == 'f') close(files.output);
   if (output == 'm' && lseek(memory, 0, SEEK_SET) == 0) wrote = read_all(memory);
-  answer(status, began, ended - began, &used, wrote, instructions);
+  answer(status, began, ended - began, &used, wrote, &counters);
 }
 
 /* ---- the command line ---- */
@@ -337,7 +366,7 @@ static void answer_signals(void) {
 }
 
 int main(int count, char **words) {
-  char line[64], input, output, counts;
+  char line[512], events[256], input, output;
   int known = 0, number;
   if (count < 6) return 2;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -353,9 +382,10 @@ int main(int count, char **words) {
   if (nowhere < 0 || memory < 0 || complaints < 0) die("a file in memory");
   const struct command *commands = commands_of(count - 5, words + 5, &known);
   while (fgets(line, sizeof line, stdin)) {
-    const int read = sscanf(line, "%d %c %c %c", &number, &input, &output, &counts);
+    events[0] = '\0';
+    const int read = sscanf(line, "%d %c %c %255s", &number, &input, &output, events);
     if (read < 3 || number < 0 || number >= known) return 2;
-    run(&commands[number], input, output, read > 3 && counts == 'c');
+    run(&commands[number], input, output, events);
   }
   return 0;
 }

@@ -193,7 +193,7 @@ def _end_commands(gated: GatedCommands, strict: bool, form: str, out: Path | Non
         text = msgspec.json.format(msgspec.json.encode(gated.decision)).decode() + "\n"
     write((text if form in ("table", "json") else _cases(gated.decision, (), form)).encode(), out)
     if gated.outcome == "slower":
-        raise Failure(f"slower by more than the limit: {gated.new}", TRIPPED)
+        raise Failure(f"{gated.more} by more than the limit: {gated.new}", TRIPPED)
     if gated.outcome == "inconclusive" and strict:
         raise Failure(f"inconclusive: {gated.new}", CANNOT_TELL)
 

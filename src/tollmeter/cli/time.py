@@ -50,17 +50,23 @@ def timing(
     ] = "",
     input_: Annotated[str, typer.Option("--input", help="standard input of the commands [/dev/null]")] = "",
     output: Annotated[str, typer.Option(help="their output: null, pipe, inherit, or a file [kept and compared]")] = "",
+    metrics: Annotated[
+        str, typer.Option(help="also count these: cycles,instructions,cache-misses,page-faults,...; a gate judges one")
+    ] = "",
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
 ) -> TimeOptions:
     """How commands are measured: the options that `toll time` and `toll gate` share."""
     if no_shell and shell:
         raise Failure("--no-shell and --shell contradict each other")
+    from tollmeter.library.command_metrics import metrics_named
+
     return TimeOptions(
         warmup=warmup, runs=runs, min_runs=min_runs, max_runs=max_runs, budget_s=seconds(budget) if budget else None,
         timeout_s=seconds(timeout, "--timeout") if timeout else 0.0, prepare=tuple(prepare or ()),
         conclude=tuple(conclude or ()), setup=setup, cleanup=cleanup, verify=verify,
         shell="none" if no_shell else shell,
-        allowed=statuses(ignore), input=_input_file(input_), output=output, beside=beside,
+        allowed=statuses(ignore), input=_input_file(input_), output=output, metrics=metrics_named(metrics),
+        beside=beside,
     )  # fmt: skip
 
 
@@ -163,6 +169,7 @@ def _imported(path: Path, commands: Sequence[str]) -> int:
 def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[str, Path]) -> int:
     from tollmeter.conduct import Stopping
     from tollmeter.library import places
+    from tollmeter.library.command_metrics import sentences
     from tollmeter.library.derive import open_run
     from tollmeter.library.timed import timed
 
@@ -173,8 +180,8 @@ def _measured(commands: Sequence[Command], options: TimeOptions, exports: dict[s
         # An export to standard output is read by a program.
         answer = sys.stderr if STANDARD_OUTPUT in exports.values() else sys.stdout
         _print(results, commands, options, answer)
-        if done.uncounted:
-            print(f"Instructions were not counted: {done.uncounted}", file=answer)
+        for sentence in sentences(done.uncounted):
+            print(f"{sentence}.", file=answer)
         print(f"Run  {done.folder}", file=answer)
         _export(results, commands, exports)
     if done.trouble:
@@ -220,7 +227,8 @@ def _print(results: Results, commands: Sequence[Command], options: TimeOptions, 
         )
         for command in commands
     ]  # fmt: skip
-    for line in lines(results, shown, Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S)):
+    wanted = Wanted(options.precision, RATIO_SHARE, options.budget_s or BUDGET_S, options.metrics)
+    for line in lines(results, shown, wanted):
         print(clean(line), file=answer)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tollmeter.judgement.compare import machine_differences
 from tollmeter.judgement.gate import USUAL_LIMIT, decide, of_change, of_pair
 from tollmeter.judgement.verdict import has_interval
+from tollmeter.library.command_metrics import judging
 from tollmeter.library.comparing import compared
 from tollmeter.library.options import TimeOptions, share
 from tollmeter.library.timed import ratios
@@ -217,22 +218,24 @@ def two_commands(words: Sequence[str]) -> tuple[str, str]:
 
 
 def gated_commands(base: str, new: str, options: TimeOptions, measure: Measure = ratios) -> GatedCommands:
-    """options.precision: the limit, how much more time NEW may take, as a share. It fails where two measurements find
-    it slower: processes that start anew have other memory layouts. Raises Failure as `timed`, and 1 where the two
-    cannot be compared."""
+    """options.precision: the limit, how much more time NEW may take, or how much more of options.metrics, as a share.
+    It fails where two measurements find it slower: processes that start anew have other memory layouts. Raises
+    Failure as `timed`, and 1 where the two cannot be compared."""
+    metric = judging(options.metrics) or TIME
     measured: list[Opposed] = []
     decision = decide([])
     for _ in range(MEASURED_AT_MOST):
-        measured.append(_ratio(measure([base, new], options)))
+        measured.append(_ratio(measure([base, new], options), metric))
         decision = decide([of_pair(measured[-1], new, options.precision)])
         if decision.passes:
             break
     return GatedCommands(base, new, options.precision, tuple(measured), decision)
 
 
-def _ratio(several: Sequence[Opposed]) -> Opposed:
+def _ratio(several: Sequence[Opposed], metric: str) -> Opposed:
     """Raises Failure (1) where the pair has no ratio."""
-    time_ratio = next((change for change in several if change.metric == TIME), None)
-    if time_ratio is None:
-        raise Failure("the two commands have no ratio: too few runs in the budget", 1)
-    return time_ratio
+    ratio = next((change for change in several if change.metric == metric), None)
+    if ratio is None:
+        why = "it was 0 in too many runs" if any(change.metric == TIME for change in several) else "too few runs"
+        raise Failure(f"the two commands have no ratio of {metric}: {why} in the budget", 1)
+    return ratio

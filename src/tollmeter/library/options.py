@@ -53,7 +53,8 @@ class Options(NamedTuple):
 class TimeOptions(NamedTuple):
     """What was typed; None for what was not. prepare, conclude: for all commands, or one for each. allowed: the exit
     statuses other than 0 of a run that counts; None: all of them. output: null, pipe, inherit, or a file; empty: kept
-    in memory and compared. timeout_s: of one run; 0 for none. words: the command line."""
+    in memory and compared. timeout_s: of one run; 0 for none. metrics: to count beside the time.
+    words: the command line."""
 
     words: tuple[str, ...] = ()
     warmup: int = 0
@@ -72,6 +73,7 @@ class TimeOptions(NamedTuple):
     input: str = ""
     output: str = ""
     timeout_s: float = 0.0
+    metrics: tuple[str, ...] = ()
     out: Path | None = None
     beside: bool = False
 

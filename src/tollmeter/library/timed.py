@@ -8,7 +8,6 @@ that later output is compared with."""
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +27,7 @@ from tollmeter.experiment.pairs import LAYOUT_SERVES, LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.findings.interference import OUTPUT_GAUGE as OUTPUT
 from tollmeter.judgement import opposed
-from tollmeter.library import places
+from tollmeter.library import command_metrics, places
 from tollmeter.library.derive import open_run
 from tollmeter.library.known_before import tell_worst
 from tollmeter.library.options import TimeOptions
@@ -95,9 +94,8 @@ _VALUES: tuple[tuple[str, Unit, str], ...] = (
     ("blocks_in", "count", "blocks of 512 bytes read from a disk"),
     ("blocks_out", "count", "blocks of 512 bytes written to a disk"),
 )
-COUNTED = Metric(
-    name="instructions", unit="instruction", better="less", summary="in user mode, of one run", source="gauge"
-)
+_INSTRUCTIONS = ("instructions",)
+"""Counted in each command's first run, which is not timed, where no metrics are asked for."""
 METRICS = (
     Metric(name=TIME, unit="ns", better="less", summary="from its start to its end", source="gauge", means=PROGRAM),
     *(Metric(name=name, unit=unit, better="less", summary=text, source="gauge") for name, unit, text in _VALUES),
@@ -106,12 +104,12 @@ METRICS = (
 
 class Timed(NamedTuple):
     """A run of commands. session: how it ended. trouble: what ended it early, in a sentence; empty where nothing did.
-    uncounted: why there are no instructions; empty where there are."""
+    uncounted: which events were not counted, and why."""
 
     folder: Path
     session: Session
     trouble: str = ""
-    uncounted: str = ""
+    uncounted: Mapping[str, str] = {}
 
 
 Report = Callable[[int, float], None]
@@ -119,7 +117,7 @@ Report = Callable[[int, float], None]
 
 def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[Opposed, ...]:
     """Measures commands interleaved. Returns how each but the first compares with the first; a pair without a ratio is
-    left out. Raises Failure as `timed`, and 1 where a command fails."""
+    left out. Raises Failure as `timed`, 1 where a command fails, and 6 where a metric cannot be counted here."""
     commands = commands_of(texts, (), parameter_sets((), None, ()), options.shell)
     with Stopping() as stopping:
         done = timed(commands, options, stopping, lambda _rounds, _share: None)
@@ -127,7 +125,11 @@ def ratios(texts: Sequence[str], options: TimeOptions = TimeOptions()) -> tuple[
         raise KeyboardInterrupt
     if done.trouble:
         raise Failure(done.trouble, 1)
-    return open_run(done.folder).index.opposed
+    opposed = open_run(done.folder).index.opposed
+    lacking = {*options.metrics} - {pair.metric for pair in opposed}
+    if refused := {name: why for name, why in done.uncounted.items() if name in lacking}:
+        raise Failure(". ".join(command_metrics.sentences(refused)), 6)
+    return opposed
 
 
 def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping, report: Report) -> Timed:
@@ -136,7 +138,7 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
     write errors."""
     _check(options, len(commands))
     warn_of_killed()
-    base = base_of_commands()
+    base = base_of_commands(options.metrics)
     request = _request(commands, options, base.abi)
     with ExitStack() as open_:
         company = open_.enter_context(hold_machine_lock(notify, lambda: stopping.asked, beside=options.beside))
@@ -181,21 +183,27 @@ def _file_of(output: str) -> str:
 
 
 class Base(NamedTuple):
-    """What commands are timed with, and on. uncounted: as of Timed."""
+    """What commands are timed with, and on. metrics: asked for beside the time. uncounted: as of Timed."""
 
     path: Path
     abi: str
     build: Build
     machine: Machine
     clock: ClockReading
-    uncounted: str = ""
+    metrics: tuple[str, ...] = ()
+    uncounted: Mapping[str, str] = {}
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The metrics that can be had here; the instructions of one run where none are asked for."""
+        return tuple(name for name in self.metrics or _INSTRUCTIONS if name not in self.uncounted)
 
     def probe(self, commands: Sequence[Command]) -> Probe:
         """The commands as a probe's one parameter."""
         names = tuple(command.name for command in commands)
         return Probe(
             probe=PROBE, question="How long does a command take?", revision=1,
-            metrics=METRICS if self.uncounted else (*METRICS, COUNTED),
+            metrics=(*METRICS, *(_metric(name, is_compared=bool(self.metrics)) for name in self.counted)),
             parameters=(Parameter(name=COMMAND, kind="choice", summary="what is run", choices=names),),
             switches=True, faults=True,
         )  # fmt: skip
@@ -206,7 +214,14 @@ def executable(catalog: Catalog) -> Path:
     return timer(places.ROOT, find(places.ROOT).abis[catalog.abis[0]])
 
 
-def base_of_commands() -> Base:
+def _metric(name: str, *, is_compared: bool) -> Metric:
+    """is_compared: it has a ratio as the time has, since every run has a value."""
+    counted = command_metrics.COMMAND_METRICS[name]
+    means = PROGRAM if is_compared else None
+    return Metric(name=name, unit=counted.unit, better="less", summary=counted.summary, source="gauge", means=means)
+
+
+def base_of_commands(metrics: tuple[str, ...] = ()) -> Base:
     """Any probe describes the machine, and how executables of its ABI are built; one is built."""
     catalog = places.made_ready([], [], ProbeRequest([]))
     path, abi = executable(catalog), catalog.abis[0]
@@ -214,17 +229,12 @@ def base_of_commands() -> Base:
     build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path.read_bytes())}, Build)
     machine, clock = machine_of(catalog, ())
     # The executable without commands is the shortest command there is.
+    uncounted = {}
     with Timer(path, [Words(f"{path}", ("timer",))]) as process:
-        instructions = process.run(0, counts=True).instructions
-    return Base(path, abi, build, machine, clock, "" if instructions > 0 else _why_uncounted(-instructions))
-
-
-def _why_uncounted(error: int) -> str:
-    if error == errno.ENOENT:
-        return "this machine has no instruction counter"
-    if error == errno.EACCES:
-        return "the kernel permits no counter (kernel.perf_event_paranoid)"
-    return f"perf_event_open: {os.strerror(error)}"
+        for events in command_metrics.turns_of(metrics or _INSTRUCTIONS):
+            counts = zip(events, process.run(0, events=events).counts, strict=True)
+            uncounted |= {name: why for name, count in counts if (why := command_metrics.why_uncounted(name, count))}
+    return Base(path, abi, build, machine, clock, metrics, uncounted)
 
 
 def _point(command: Command, abi: str) -> Point:
@@ -307,8 +317,10 @@ class _Timing:
         self._probe = base.probe([job.command for job in jobs])
         self._known = Known(precision=options.precision, made=nothing_made())
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
-        self._instructions: dict[int, int] = {}
+        self._turns = command_metrics.turns_of(base.counted)
+        self._first_counts: dict[int, dict[str, int]] = {}
         """Of the first run of each command, by its place, until they are stored."""
+        self._uncounted = dict(base.uncounted)
         self._held: set[int] = set()
         self._next_look = 0
         self._rounds_of_block = 1
@@ -328,7 +340,7 @@ class _Timing:
         self._journal.note(session)
         for job in self._jobs:
             self._start_hook(job, "cleanup")
-        return Timed(self._journal.folder, session, trouble, self._base.uncounted)
+        return Timed(self._journal.folder, session, trouble, self._uncounted)
 
     def _is_stopped(self) -> bool:
         """Whether a signal came, which may be at any moment."""
@@ -345,12 +357,12 @@ class _Timing:
             if ran.failure and (is_cleanup or not self._is_stopped()):
                 raise Failure(f"--{name} for {job.command.name}: {ran.failure}", 1)
 
-    def _run_one(self, job: _Job, sink: Output, *, counts: bool = False) -> Ran | None:
+    def _run_one(self, job: _Job, sink: Output, events: Sequence[str] = ()) -> Ran | None:
         """None where a signal came before its end."""
         self._start_hook(job, "prepare")
         if self._is_stopped():
             return None
-        ran = self._process.run(job.place, "n", sink, counts=counts)
+        ran = self._process.run(job.place, "n", sink, events=events)
         self._name_holders(job, ran)
         self._start_hook(job, "conclude")
         return None if self._is_stopped() and ran.failure else ran
@@ -369,10 +381,11 @@ class _Timing:
         sink: Output = "m" if options.verify else typed.get(options.output, "f")
         began, most_bytes = self._now(), 0
         for job in self._jobs:
-            ran = self._run_one(job, sink, counts=not self._base.uncounted)
+            ran = self._run_one(job, sink, () if self._base.metrics else self._turns[0])
             if ran is None:
                 return sink
-            self._instructions[job.place] = ran.instructions
+            if not self._base.metrics:
+                self._first_counts[job.place] = command_metrics.values_of((), self._turns[0], ran)
             if job.command.shell and ran.exit_code == _NOT_FOUND:
                 raise Failure(f"{job.command.name}: {ran.failure}")
             most_bytes = max(most_bytes, ran.output_bytes)
@@ -398,11 +411,12 @@ class _Timing:
             report(rounds, self._elapsed() / self._budget_s)
             if rounds and (ended := self._ended(rounds, (self._elapsed() - began) / rounds)):
                 return ended
+            events = self._turns[rounds % len(self._turns)] if self._base.metrics else ()
             for job in self._jobs if rounds % 2 == 0 else reversed(self._jobs):
-                ran = self._run_one(job, sink)
+                ran = self._run_one(job, sink, events)
                 if ran is None:
                     break
-                self._keep(job, ran, rounds)
+                self._keep(job, ran, rounds, events)
             rounds += 1
         return "interrupted"
 
@@ -432,8 +446,9 @@ class _Timing:
             for other in others
         )
 
-    def _keep(self, job: _Job, ran: Ran, rounds: int | None = None) -> None:
-        """rounds: made before; None for the first run, of which only a failure is kept. Raises _Failed."""
+    def _keep(self, job: _Job, ran: Ran, rounds: int | None = None, events: Sequence[str] = ()) -> None:
+        """rounds: made before; None for the first run, of which only a failure is kept. events: that were counted in
+        it. Raises _Failed."""
         status, reason = self._judged(job, ran)
         if rounds is None and status == "ok":
             return
@@ -441,7 +456,8 @@ class _Timing:
             id=len(self._outcomes), point=_point(job.command, self._base.abi), round=rounds or 0, cpus=(), samples=1,
             sample_ns=0, seed=0 if rounds is None else rounds // self._rounds_of_block + 1, deadline_ms=0,
         )  # fmt: skip
-        records = self._gauges(job, ran) if status == "ok" else [{"k": "fail", "status": status, "reason": reason}]
+        failed: Mapping[str, object] = {"k": "fail", "status": status, "reason": reason}
+        records = self._gauges(job, ran, events) if status == "ok" else [failed]
         stream = protocol.reported(visit, self._probe.revision, records, at_ns=ran.at_ns)
         self._journal.append(stream)
         self._outcomes.append(self._reader.of_text(stream))
@@ -457,13 +473,17 @@ class _Timing:
             return "wrong_answer", f"--verify: {checked.failure}"
         return "ok", ""
 
-    def _gauges(self, job: _Job, ran: Ran) -> list[Mapping[str, object]]:
+    def _gauges(self, job: _Job, ran: Ran, events: Sequence[str]) -> list[Mapping[str, object]]:
         values = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns, "peak": ran.peak_bytes}
         values |= {name: getattr(ran, name) for name, *_ in _VALUES if name not in values}
-        counted = self._instructions.pop(job.place, 0)
+        values |= self._first_counts.pop(job.place, {})
+        if self._base.metrics:
+            values |= command_metrics.values_of(self._base.counted, events, ran)
+            for name, count in zip(events, ran.counts, strict=True):
+                if why := command_metrics.why_uncounted(name, count):
+                    self._uncounted[name] = f"in some runs, {why}"
         values |= {EXIT_STATUS: ran.exit_code} if ran.status else {}
         values |= {OUTPUT: ran.output_hash} if ran.output_hash else {}
-        values |= {COUNTED.name: counted} if counted > 0 else {}
         clock = {"k": "clock", **msgspec.to_builtins(self._base.clock)}
         return [clock, *({"k": "gauge", "metric": name, "value": value} for name, value in values.items())]
 

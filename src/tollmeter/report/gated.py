@@ -18,6 +18,7 @@ from tollmeter.report.compared_rows import Compared
 from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.tables import Column, Line, Table
+from tollmeter.report.timed import TIME
 
 FORMAT = 1
 MOST_NAMED = 3
@@ -155,7 +156,7 @@ def _passes(gated: Gated) -> bool | None:
 # ---- two commands ---------------------------------------------------------------------------------------------------
 
 _RESULTS: dict[Outcome, str] = {
-    "slower": "slower by more than the limit of {}, in two measurements",
+    "slower": "{1} by more than the limit of {0}, in two measurements",
     "within": "within the limit of {}",
     "inconclusive": "inconclusive: it may be beyond the limit of {}; a longer --budget would decide",
 }
@@ -175,12 +176,18 @@ class GatedCommands:
     def outcome(self) -> Outcome:
         return self.decision.rows[0].outcome
 
+    @property
+    def more(self) -> str:
+        """What a command beyond the limit is."""
+        metric = self.measured[-1].metric
+        return "slower" if metric == TIME else f"higher in {metric}"
+
 
 def sentences_of_commands(gated: GatedCommands) -> Sequence[str]:
     """The result first, then each measurement."""
-    sentences = [f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit))}."]
+    sentences = [f"{gated.new} is {_RESULTS[gated.outcome].format(percent(gated.limit), gated.more)}."]
     for number, opposed in enumerate(gated.measured, 1):
-        change = f"{opposed.ratio:.3f} times the time ({opposed.low:.3f} to {opposed.high:.3f})"
+        change = f"{opposed.ratio:.3f} times the {opposed.metric} ({opposed.low:.3f} to {opposed.high:.3f})"
         sentences.append(f"Measurement {number}: {gated.new} takes {change} of {gated.base}, {opposed.blocks} blocks.")
     if len(gated.measured) > 1 and gated.decision.passes:
         sentences.append("A second measurement did not confirm that it is slower.")

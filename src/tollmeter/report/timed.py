@@ -35,11 +35,13 @@ class Shown(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """precision: of a time, and the least difference. ratio_share: half-width of a ratio that ends a run."""
+    """precision: of a time, and the least difference. ratio_share: half-width of a ratio that ends a run.
+    metrics: asked for beside the time."""
 
     precision: float
     ratio_share: float
     budget_s: float
+    metrics: tuple[str, ...] = ()
 
 
 def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterator[str]:
@@ -50,13 +52,15 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
         rows.setdefault(str(row.parameters[COMMAND]), {})[row.metric] = row
     points = {dict(outcome.point.parameters)[COMMAND]: named(outcome.point) for outcome in results.outcomes}
     against = {gap.point: f"not compared: {gap.reason}" for gap in reversed(run.uncompared)}
-    against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in results.index.opposed}
+    pairs = results.index.opposed
+    against |= {pair.point: verdict(pair, wanted, run.seconds) for pair in pairs if pair.metric == TIME}
     for place, command in enumerate(commands, 1):
         yield f"{place}  {command.name}" if len(commands) > 1 else command.name
-        yield from (f"   {line}" for line in _of_command(command, rows.get(command.name, {})))
+        point = points.get(command.name, "")
+        yield from (f"   {line}" for line in _of_command(command, rows.get(command.name, {}), wanted.metrics))
         if place > 1:
-            no_result = f"not compared: command {place} has no result"
-            yield f"   against 1  {against.get(points.get(command.name, ''), no_result)}"
+            yield f"   against 1  {against.get(point, f'not compared: command {place} has no result')}"
+            yield from (f"   {line}" for line in _of_metrics(pairs, point, wanted.metrics))
     first = {command.outputs[0] for command in commands if command.outputs}
     if len(first) > 1:
         yield "The commands print different output."
@@ -65,7 +69,16 @@ def lines(results: Results, commands: Sequence[Shown], wanted: Wanted) -> Iterat
         yield f"Other programs took {percent(others)} of the CPUs' time meanwhile."
 
 
-def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
+def _of_metrics(pairs: Sequence[Opposed], point: str, metrics: Sequence[str]) -> Iterator[str]:
+    """How each metric of a command compares with the first command's, where both are above 0."""
+    of_metric = {pair.metric: pair for pair in pairs if pair.point == point}
+    for name in metrics:
+        if pair := of_metric.get(name):
+            change = _by(pair, "as many") if pair.unit != "ns" else _by(pair)
+            yield f"           {name}: {change}{'' if pair.verdict == 'cannot tell' else f', {_MORE[pair.verdict]}'}"
+
+
+def _of_command(command: Shown, rows: Mapping[str, Row], metrics: Sequence[str]) -> Iterator[str]:
     row = rows.get(TIME)
     if command.by:
         yield f"started by {command.by} -c: the times contain the shell's"
@@ -81,8 +94,10 @@ def _of_command(command: Shown, rows: Mapping[str, Row]) -> Iterator[str]:
         f"faults {count(value['minor_faults'])} minor, {count(value['major_faults'])} major   "
         f"blocks {count(value['blocks_in'])} in, {count(value['blocks_out'])} out"
     )
-    if "instructions" in value:
+    if "instructions" in value and not metrics:
         yield f"counted    {count(value['instructions'])} instructions in user mode"
+    for place, name in enumerate(name for name in metrics if name in value):
+        yield f"{'counted' if not place else '':<11}{name} {_amount(rows[name])}"
     if command.failed:
         several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
         yield f"exit       {len(command.failed)} of {row.visits} runs ended with a status other than 0 ({several})"
@@ -119,8 +134,18 @@ def _small(pair: Opposed) -> str:
     return f"{change:.1f} % {'slower' if pair.low > 1 else 'faster'} ({min(ends):.1f} to {max(ends):.1f} %)"
 
 
-def _by(pair: Opposed) -> str:
+_MORE = {"slower": "more", "faster": "fewer", "differs": "another number"}
+
+
+def _amount(row: Row) -> str:
+    """A count, or a time, with its interval."""
+    median = row.median or 0.0
+    number = time(median) if row.unit == "ns" else count(round(median))
+    return f"{number} {plus_minus(median, row.low, row.high)}".rstrip() if row.visits >= LEAST_VISITS else number
+
+
+def _by(pair: Opposed, of: str = "as long") -> str:
     if pair.ratio >= _TWICE:
-        return f"{plain(pair.ratio)} times as long ({plain(pair.low)} to {plain(pair.high)})"
+        return f"{plain(pair.ratio)} times {of} ({plain(pair.low)} to {plain(pair.high)})"
     change, low, high = (f"{100 * (end - 1):+.1f}" for end in (pair.ratio, pair.low, pair.high))
     return f"{change} % ({low} to {high} %)"

@@ -32,9 +32,8 @@ class Words(NamedTuple):
 class Ran(NamedTuple):
     """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
     reports it. output_hash: 0 where the output was not read. held_pipe: inode of the output's pipe if another process
-    kept it open after the command ended, else 0. instructions: in user mode; 0 where they were not
-    to be counted, and below 0 the error for which they could not be. stderr: the end of its standard error, if it
-    failed."""
+    kept it open after the command ended, else 0. counts: of the events that were to be counted;
+    below 0 the error for which one could not be. stderr: the end of its standard error, if it failed."""
 
     error: int
     status: int
@@ -52,7 +51,7 @@ class Ran(NamedTuple):
     output_bytes: int
     output_hash: int
     held_pipe: int
-    instructions: int
+    counts: tuple[int, ...] = ()
     stderr: str = ""
 
     @property
@@ -114,18 +113,20 @@ class Timer:
             os.close(inherited)
         return self
 
-    def run(self, number: int, source: Input = "n", sink: Output = "n", *, counts: bool = False) -> Ran:
-        """One run of a command, by its place. counts: its instructions, if wanted. Raises Failure (5) if none can be
+    def run(self, number: int, source: Input = "n", sink: Output = "n", *, events: Sequence[str] = ()) -> Ran:
+        """One run of a command, by its place. events: to be counted, by perf's names. Raises Failure (5) if none can be
         started."""
         assert self._process.stdin and self._process.stdout
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{number} {source} {sink}{' c' * counts}\n".encode())
+            self._process.stdin.write(f"{number} {source} {sink} {','.join(events)}\n".encode())
             self._process.stdin.flush()
         answer = self._process.stdout.readline().decode("ascii").split()
         if len(answer) < len(Ran._fields) - 1:
             raise Failure("the process that starts the commands has ended: it printed why, or was killed", 5)
+        *numbers, counted = answer[: len(Ran._fields) - 1]
+        counts = tuple(map(int, counted.split(","))) if events else ()
         message = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) == len(Ran._fields) else ""
-        return Ran._make([*map(int, answer[: len(Ran._fields) - 1]), clean(message, "\n")])
+        return Ran._make([*map(int, numbers), counts, clean(message, "\n")])
 
     def interrupt(self) -> None:
         """Ends the running command, and what it started. Safe inside a signal handler."""

@@ -80,7 +80,7 @@ def made(root: Path, workload: Workload, abi: Abi) -> Path:
 
 def timer(root: Path, abi: Abi) -> Path:
     """The executable that starts and times the commands of `toll time`. Raises Failure as `_program`."""
-    return _program(root, abi, "timer", [root / _OURS / "timer.c"])
+    return _program(root, abi, "timer", [root / _OURS / "timer.c", root / "probes/runtime/events.h"])
 
 
 def bundle_runner(root: Path, abi: Abi) -> Path:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `toll time --metrics` counts of a command beside its time: hardware events in user mode by perf_event_open(2),
+and what the kernel accounts to every process. The kernel's own counter of context switches opens for every user and
+counts 0 for most (kernel.perf_event_paranoid), so that what getrusage(2) reports is used where it does."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tollmeter.catalog import check_known
+from tollmeter.model import Failure, Unit
+from tollmeter.targets.timer import Ran
+
+_AT_ONCE = 4
+"""Hardware events that every PMU in use counts at once: x86 of Intel has four counters for a hyperthread, AMD and ARM
+six. More are taken in turns over runs, and each run's count is whole."""
+
+
+class CommandMetric(NamedTuple):
+    """of: the fields of a run whose sum it is; empty where the event is to be counted. is_hardware: by the PMU."""
+
+    unit: Unit
+    summary: str
+    of: tuple[str, ...] = ()
+    is_hardware: bool = True
+
+
+COMMAND_METRICS = {
+    "cycles": CommandMetric("cycle", "core cycles in user mode"),
+    "instructions": CommandMetric("instruction", "in user mode, of one run"),
+    "branches": CommandMetric("count", "branch instructions in user mode"),
+    "branch-misses": CommandMetric("count", "mispredicted branches in user mode"),
+    "cache-references": CommandMetric("count", "accesses of the last cache, as perf(1) defines them for the CPU"),
+    "cache-misses": CommandMetric("count", "misses of the last cache, as perf(1) defines them for the CPU"),
+    "L1-dcache-load-misses": CommandMetric("count", "loads that miss the first data cache"),
+    "LLC-load-misses": CommandMetric("count", "loads that miss the last cache"),
+    "dTLB-load-misses": CommandMetric("count", "loads that miss the data TLB"),
+    "page-walks": CommandMetric("count", "loads whose translation is read from the page tables"),
+    "stalled-cycles-frontend": CommandMetric("cycle", "cycles without an instruction to issue"),
+    "stalled-cycles-backend": CommandMetric("cycle", "cycles in which no instruction could issue"),
+    "cpu-migrations": CommandMetric("count", "moves to another CPU", is_hardware=False),
+    "page-faults": CommandMetric("fault", "page faults", ("minor_faults", "major_faults")),
+    "minor-faults": CommandMetric("fault", "page faults without a disk", ("minor_faults",)),
+    "major-faults": CommandMetric("fault", "page faults that waited for a disk", ("major_faults",)),
+    "context-switches": CommandMetric("count", "context switches", ("voluntary", "involuntary")),
+    "task-clock": CommandMetric("ns", "CPU time of all its threads and children", ("user_ns", "system_ns")),
+}
+
+
+def metrics_named(text: str) -> tuple[str, ...]:
+    """Raises Failure (2) for an unknown name, with the nearest."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(","))) if text else ()
+    for name in names:
+        check_known("metric", name, COMMAND_METRICS)
+    return names
+
+
+def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The events to count in one run, and in the next ones; one run at least."""
+    events = [name for name in names if not COMMAND_METRICS[name].of]
+    hardware = [name for name in events if COMMAND_METRICS[name].is_hardware]
+    others = tuple(name for name in events if name not in hardware)
+    some = [hardware[place : place + _AT_ONCE] for place in range(0, len(hardware), _AT_ONCE)]
+    return [(*of_one, *others) for of_one in some] or [others]
+
+
+def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, int]:
+    """What one run shows of the metrics. events: those that were counted in it."""
+    counts = dict(zip(events, ran.counts, strict=True))
+    accounted = {name: COMMAND_METRICS[name].of for name in names if COMMAND_METRICS[name].of}
+    sums = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
+    return sums | {name: count for name, count in counts.items() if not why_uncounted(name, count)}
+
+
+def why_uncounted(name: str, count: int) -> str:
+    """Why a count is none; empty where it is one. A PMU that a hypervisor offers but does not run counts 0."""
+    if count > 0 or (count == 0 and not COMMAND_METRICS[name].is_hardware):
+        return ""
+    if -count in (errno.ENOENT, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV):
+        return "this machine has no such counter"
+    if -count in (errno.EACCES, errno.EPERM):
+        return "the kernel permits no such counter (kernel.perf_event_paranoid)"
+    if -count == errno.EBUSY:
+        return "it took turns with other counters on the PMU, and only a part of a run was counted"
+    return f"perf_event_open: {os.strerror(-count)}" if count < 0 else "the counter stays at 0"
+
+
+def sentences(refused: Mapping[str, str]) -> list[str]:
+    """What was not counted and why, metrics of one reason together."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in refused.items():
+        by_reason.setdefault(why, []).append(name)
+    return [f"Not counted: {', '.join(names)} ({why})" for why, names in by_reason.items()]
+
+
+def judging(names: Sequence[str]) -> str:
+    """The metric that a gate judges by; empty for the time. Raises Failure (2) for more than one."""
+    if len(names) > 1:
+        raise Failure(f"--metrics {','.join(names)}: a gate judges by one metric")
+    return names[0] if names else ""
