@@ -20,9 +20,9 @@ struct toll_event {
   uint64_t config;
 };
 
-#define TOLL_CACHE_EVENT(cache, result)                                                    \
-  PERF_TYPE_HW_CACHE, PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | \
-                          PERF_COUNT_HW_CACHE_RESULT_##result << 16
+#define TOLL_CACHE_EVENT(cache, result) \
+  PERF_TYPE_HW_CACHE,                   \
+      PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_##result << 16
 /* x86's event of the dTLB is a miss of its last level, each of which starts a walk. ARM's is one of the first level, and
  * DTLB_WALK has a number of its own (PMUv3). */
 #if defined(__aarch64__)

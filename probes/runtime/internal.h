@@ -100,7 +100,8 @@ struct toll_request {
   uint64_t wait_ms;         /* that the visit may wait for an uncontended core */
   int also[TOLL_MOST_CPUS]; /* CPUs that may stand in for the only one of `cpus` */
   unsigned also_count;
-  bool ahead; /* only to be prepared, on the CPU below: its visits are asked for later */
+  bool counters_off; /* no events are counted beside samples */
+  bool ahead;        /* only to be prepared, on the CPU below: its visits are asked for later */
   int ahead_cpu;
   struct toll_setting settings[TOLL_MOST_PARAMETERS];
 };
@@ -201,6 +202,19 @@ struct toll_look {
 /* first, last: before and after the sample; width_between_hz: in its middle. */
 void toll_emit_witness(uint64_t index, const struct toll_look *first, const struct toll_look *last,
                        double width_between_hz);
+
+/* ---- counters.c: events beside the batches of a sample ---------------------------------------------------------- */
+
+enum { TOLL_MOST_COUNTED = 4 };
+/* Opens the group whose turn it is in this visit; none where that is not wanted, or would disturb what is timed. */
+void toll_counters_open(const struct toll_run *r);
+void toll_counters_close(void);
+unsigned toll_counters_many(void);
+/* The counts of this thread so far, of as many events as there are. */
+void toll_counters_read(uint64_t counts[TOLL_MOST_COUNTED]);
+/* Whether all of them counted all the time since this was last called. */
+bool toll_counters_were_whole(void);
+void toll_counters_emit(void); /* which events they are, and how they are read */
 
 /* ---- core.c: an uncontended core ------------------------------------------------------------------------------- */
 

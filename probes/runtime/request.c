@@ -98,6 +98,11 @@ static bool parse_priority(const char *text, struct toll_request *request) {
   return real_time || strcmp(text, "normal") == 0;
 }
 
+static bool parse_counters(const char *text, struct toll_request *request) {
+  request->counters_off = strcmp(text, "off") == 0;
+  return request->counters_off || strcmp(text, "on") == 0;
+}
+
 static bool parse_ahead(const char *text, struct toll_request *request) {
   uint64_t cpu;
   if (!parse_number(text, &cpu) || cpu > 65535) return false;
@@ -130,6 +135,7 @@ static bool parse_option(const char *name, const char *value, struct toll_reques
   if (strcmp(name, "peer") == 0) return parse_text(value, request->peer, sizeof request->peer);
   if (strcmp(name, "relation") == 0) return parse_text(value, request->relation, sizeof request->relation);
   if (strcmp(name, "priority") == 0) return parse_priority(value, request);
+  if (strcmp(name, "counters") == 0) return parse_counters(value, request);
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     if (strcmp(name, options[i].name) != 0) continue;
     return parse_number(value, options[i].field) && *options[i].field >= options[i].least &&

@@ -91,7 +91,7 @@ static uint64_t iterations_of(struct toll_run *r, toll_batch *batch, uint64_t kn
 /* ---- one sample ---- */
 
 struct times {
-  uint64_t iterations, ns[2];
+  uint64_t iterations, ns[2], counts[2][TOLL_MOST_COUNTED];
 };
 enum { MOST_MARKS = 8 };
 struct sample {
@@ -99,7 +99,7 @@ struct sample {
   unsigned mark_count;
   struct times body, control;
   double width_between_hz;
-  bool controlled;
+  bool controlled, counted; /* counted: its events, all the time */
   unsigned lane_count;
   struct toll_lane *lanes;
 };
@@ -115,6 +115,17 @@ static void warm(struct toll_run *r, toll_batch *batch, uint64_t iterations) {
 
 static void mark(struct sample *s) {
   s->marked_ns[s->mark_count++] = toll_mark();
+}
+
+/* A batch with its events: they are read on both sides of it, outside of its time. */
+static void run_batch(struct times *times, unsigned twice, struct toll_run *r, toll_batch *batch,
+                      struct toll_lane *lanes) {
+  uint64_t before[TOLL_MOST_COUNTED] = {0}, after[TOLL_MOST_COUNTED] = {0};
+  toll_counters_read(before);
+  times->ns[twice] =
+      lanes ? toll_crew_batch(r, times->iterations << twice, lanes) : batch(r, times->iterations << twice);
+  toll_counters_read(after);
+  for (unsigned i = 0; i < TOLL_MOST_COUNTED; i++) times->counts[twice][i] = after[i] - before[i];
 }
 
 /* n and 2n change their order from sample to sample, so that drift does not always lengthen the second. The width loop
@@ -135,7 +146,7 @@ static void take(struct toll_run *r, struct sample *s) {
     if (turn && !s->controlled) s->width_between_hz = toll_width_measure();
     const uint64_t cpu_ns = accounts ? toll_account_cpu_ns() : 0;
     const struct toll_served served = toll_served_read();
-    s->body.ns[twice] = toll_crew_batch(r, s->body.iterations << twice, twice ? s->lanes : NULL);
+    run_batch(&s->body, twice, r, body_batch, twice ? s->lanes : NULL);
     toll_served_add(served, s->body.ns[twice]);
     if (accounts) toll_account_batch(cpu_ns);
     mark(s);
@@ -148,7 +159,7 @@ static void take(struct toll_run *r, struct sample *s) {
   for (unsigned turn = 0; turn < 2; turn++) {
     unsigned twice = (turn + s->index) & 1;
     const struct toll_served served = toll_served_read();
-    s->control.ns[twice] = control_batch(r, s->control.iterations << twice);
+    run_batch(&s->control, twice, r, control_batch, NULL);
     toll_served_add(served, s->control.ns[twice]);
     mark(s);
   }
@@ -158,6 +169,13 @@ static void emit_pair(const char *key, const uint64_t pair[2]) {
   toll_put_open(key, '[');
   toll_put_count(NULL, pair[0]);
   toll_put_count(NULL, pair[1]);
+  toll_put_close(']');
+}
+
+static void emit_counts(const char *key, const struct times *times) {
+  toll_put_open(key, '[');
+  for (unsigned i = 0; i < toll_counters_many(); i++)
+    emit_pair(NULL, (uint64_t[]){times->counts[0][i], times->counts[1][i]});
   toll_put_close(']');
 }
 
@@ -178,6 +196,8 @@ static void emit_sample(const struct sample *s) {
     toll_put_count("control_iterations", s->control.iterations);
     emit_pair("control", s->control.ns);
   }
+  if (s->counted) emit_counts("counts", &s->body);
+  if (s->counted && s->controlled) emit_counts("control_counts", &s->control);
   if (toll_marks_are_on()) emit_marks(s);
   if (s->lane_count) {
     toll_put_open("lanes", '[');
@@ -310,6 +330,7 @@ static void take_all(struct toll_run *r, struct sample *s) {
     if (s->index && even && toll_clock_is_real() && s->at_ns - began - toll_core_waited_ns() > enough) break;
     set_lengths(r, s, &found);
     take(r, s);
+    s->counted = toll_counters_many() && toll_counters_were_whole();
     if (clock_went_back(s)) {
       toll_fail(r, "the clock went back while a sample was taken");
       return;
@@ -331,6 +352,9 @@ void toll_sample_all(struct toll_run *r, struct toll_clock clock) {
   }
   calibrate_both(r, &s, clock);
   r->visit->sampled = s.body.iterations;
+  toll_counters_open(r);
+  toll_counters_emit();
   if (takes_time(r, &s.body) && (!s.controlled || takes_time(r, &s.control))) take_all(r, &s);
+  toll_counters_close();
   free(s.lanes);
 }

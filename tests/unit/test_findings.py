@@ -14,6 +14,7 @@ from tollmeter.experiment.evidence import stolen_share
 from tollmeter.findings import all_findings, clocks, interference, rules, subjects
 from tollmeter.model import (
     Cache,
+    EventRate,
     Index,
     Level,
     Machine,
@@ -97,10 +98,28 @@ def accesses(width: int, aligned: float, misaligned: float) -> list[Row]:
 
 STEADY = [4e9 * (1 + 0.001 * (n % 5)) for n in range(60)]
 
+
+def missing(from_bytes: int) -> list[Row]:
+    """A walk whose loads miss the first cache from that size on."""
+    rate = EventRate(source="pmu", value=0.0, low=0.0, high=0.0, visits=3)
+    return [
+        msgspec.structs.replace(
+            row("latency-of-size", 1 + (size > 49152), size=size, pages="huge"),
+            counters={"L1-dcache-load-misses": msgspec.structs.replace(rate, value=float(size > from_bytes))},
+        )
+        for size in (1 << power for power in range(12, 22))
+    ]
+
+
+L1D = level("L1d", size_bytes=49152.0, size_low=46e3, size_high=52e3)
 ON_AND_OFF: dict[str, tuple[Callable[[], Results], Callable[[], Results]]] = {
     "memory.cache_disagrees": (
         lambda: results(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=6e6, size_low=5e6, size_high=7e6)]),
         lambda: results(levels=[level("L3", os_size_bytes=32 * MIB, size_bytes=3e7, size_low=2e7, size_high=4e7)]),
+    ),
+    "memory.boundary_not_in_misses": (
+        lambda: results(missing(1 << 17), [L1D]),
+        lambda: results(missing(1 << 15), [L1D]),
     ),
     "machine.time_is_stolen": (
         lambda: results(outcomes=visits(STEADY, steal_ticks=1)),

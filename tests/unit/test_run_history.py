@@ -18,10 +18,12 @@ import pytest
 from machines import MACHINE
 from made import row
 from tollmeter.cli.main import main
+from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, row_series
 from tollmeter.library.derive import open_index
 from tollmeter.library.run_history import read_history, run_folders
-from tollmeter.model import Failure, Index, Level, Machine, Row, RunInfo, Toll
+from tollmeter.model import EventRate, Failure, Index, Level, Machine, Row, RunInfo, Toll
+from tollmeter.report.history import _change_text
 from tollmeter.store.index import fingerprint, load_excerpt, save
 from tollmeter.store.journal import NAME as JOURNAL
 
@@ -76,6 +78,20 @@ def test_a_change_has_a_date_and_the_differences_of_its_runs(tmp_path: Path) -> 
     assert found.readings[step.place].source.name == "run-07"
     assert step.change.verdict == "slower" and step.change.ratio.value == pytest.approx(1.2, rel=0.01)
     assert step.differences == ("kernel k to k2",)
+
+
+@pytest.mark.parametrize(("instructions", "same"), [(50.0, True), (60.0, False)])
+def test_a_change_with_as_many_instructions_says_that_the_machine_moved(
+    tmp_path: Path, instructions: float, same: bool
+) -> None:
+    for number in range(12):
+        is_later = number >= 6
+        value = instructions if is_later else 50.0
+        rate = EventRate(source="pmu", value=value, low=value, high=value, visits=3)
+        keep(tmp_path, number, [row(10.0 + 2 * is_later, counters={"instructions": rate})])
+    ((found,), (step,)) = (all_series := series(tmp_path)), all_series[0].steps
+    assert step.change.same_instructions is same
+    assert (SAME_INSTRUCTIONS in _change_text(found, step)) is same
 
 
 @pytest.mark.parametrize("fact", ["microcode", "governor", "vulnerability_spectre_v2"])

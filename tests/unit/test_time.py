@@ -22,7 +22,7 @@ from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
 from tollmeter.findings import carried
 from tollmeter.library import places, timed
-from tollmeter.library.command_metrics import COMMAND_METRICS, why_uncounted
+from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_uncounted
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
 from tollmeter.library.options import Options, TimeOptions, statuses
@@ -32,6 +32,7 @@ from tollmeter.library.typed_commands import commands_of, needs_shell, parameter
 from tollmeter.model import Build, ClockReading, Failure, Opposed, Results
 from tollmeter.report.timed import Shown, Wanted, lines, verdict
 from tollmeter.store.journal import Journal
+from tollmeter.targets import energy
 from tollmeter.targets.timer import Input, Output, Ran, Timer, Words, holders
 from tollmeter.toolchain import workload_build
 from tollmeter.toolchain.abis import read_abi
@@ -596,3 +597,38 @@ def test_a_first_signal_ends_it_with_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=LONG_S)
     assert process.returncode == 130 and "Run  " in out
+
+
+# ---- energy ---------------------------------------------------------------------------------------------------------
+
+
+def zone(folder: Path, name: str, uj: int, most: int = 999) -> Path:
+    folder.mkdir(exist_ok=True)
+    for file, text in (("name", name), ("energy_uj", f"{uj}"), ("max_energy_range_uj", f"{most}")):
+        (folder / file).write_text(f"{text}\n")
+    return folder / "energy_uj"
+
+
+def test_energy_is_that_of_whole_packages_and_survives_a_round_of_the_counter(tmp_path: Path) -> None:
+    counters = [zone(tmp_path / f"intel-rapl:{place}", f"package-{place}", 990) for place in range(2)]
+    zone(tmp_path / "intel-rapl:0:0", "core", 5)
+    zone(tmp_path / "intel-rapl:2", "psys", 5)
+    several = energy.packages(tmp_path)
+    before = energy.read(several)
+    counters[0].write_text("995\n")
+    counters[1].write_text("15\n")
+    assert energy.taken_uj(several, before, energy.read(several)) == 5 + 25
+    counters[0].unlink()
+    assert energy.taken_uj(several, before, energy.read(several)) == energy.UNREADABLE
+    assert energy.packages(tmp_path / "nowhere") == ()
+
+
+def test_a_run_has_its_energy_and_a_command_a_ratio_of_it(executable: Path, tmp_path: Path) -> None:
+    counter = zone(tmp_path / "intel-rapl:0", "package-0", 10)
+    write = words("sh", "-c", f"echo 700 > {counter}")
+    with Timer(executable, [write], packages=energy.packages(tmp_path)) as timer:
+        ran = timer.run(0)
+    assert ran.energy_uj == 690
+    assert values_of(("energy",), (), ran) == {"energy": 690e-6}
+    with Timer(executable, [write]) as timer:
+        assert timer.run(0).energy_uj == energy.UNREADABLE

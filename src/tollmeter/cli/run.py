@@ -48,6 +48,7 @@ def run(
     budget: Annotated[str | None, typer.Option(help=f"total wall time: 30s, 2m [{DEFAULT_BUDGET}]")] = None,
     precision: Annotated[str | None, typer.Option(help="target half-width of each 95 % interval: 2% [3%]")] = None,
     priority: Annotated[str | None, typer.Option(help="scheduling of probes: real-time or normal [real-time]")] = None,
+    counters: Annotated[str | None, typer.Option(help="hardware counters beside samples: on or off [on]")] = None,
     against: Annotated[list[str] | None, typer.Option(help="measure interleaved with NAME=VALUE, ABI or probe")] = None,
     clock: Annotated[str | None, typer.Option(help="external clock: pty or serial:PATH [the target's own]")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the measurement order and memory layouts")] = None,
@@ -69,7 +70,7 @@ def run(
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, starting.began(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
-        tuple(trust or ()),
+        tuple(trust or ()), counters,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume, every=every)

@@ -17,9 +17,11 @@ from tollmeter.findings import (
     rule,
     value_of,
 )
+from tollmeter.inference.curves import latency_rows
 from tollmeter.inference.hierarchy import disagrees, os_sizes
 from tollmeter.inference.properties import LOADS_PER_CYCLE
 from tollmeter.model import Evidence, Inference, Results, Row
+from tollmeter.numbers.events import missing_between
 from tollmeter.numbers.units import in_percent, short
 
 MOST_CYCLES = {"L1d": 8.0, "L2": 40.0, "L3": 160.0}
@@ -55,6 +57,35 @@ def caches_disagree(results: Results) -> Iterator[FindingText]:
         why = why if less else "the firmware or hypervisor reports a wrong size"
         remedy = f"{why}: plan for the size that was measured"
         yield FindingText(f"{level.level} serves {serves} that the system reports", evidence, remedy)
+
+
+@rule(
+    "memory.boundary_not_in_misses",
+    remedy="plan for the size at which loads miss, and measure again with the machine to itself",
+    rank="information",
+    proof="counted",
+)
+def boundary_is_not_in_misses(results: Results) -> Iterator[FindingText]:
+    """The size of a cache by latency lies outside the sizes between which loads begin to miss it, as the CPU counts.
+
+    From the largest size with up to one miss in ten loads to the smallest one with nine in ten."""
+    levels = [level for level in results.index.hierarchy if level.size_low and level.size_high]
+    ends = [("L1-dcache-load-misses", level) for level in levels[:1]]
+    ends += [("LLC-load-misses", level) for level in levels[1:][-1:]]
+    for event, level in ends:
+        curves = latency_rows(own_rows(results, "latency-of-size"), results.probes).values()
+        for low, high in filter(None, (missing_between(rows, event) for rows in curves)):
+            if level.size_low and level.size_high and not (level.size_low <= high and low <= level.size_high):
+                evidence = [
+                    Evidence(what=f"{level.level} size by latency", value=level.size_bytes or level.size_low, unit="B"),
+                    Evidence(what=f"largest size with few {event}", value=low, unit="B"),
+                    Evidence(what=f"smallest size with nine {event} in ten loads", value=high, unit="B"),
+                ]
+                yield FindingText(
+                    f"{level.level} ends between {short(low, 'B')} and {short(high, 'B')} by counted misses, "
+                    f"and not at {short(level.size_bytes or level.size_low, 'B')} as by latency", evidence,
+                )  # fmt: skip
+                break
 
 
 @rule(

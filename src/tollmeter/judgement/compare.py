@@ -12,7 +12,8 @@ over all samples are compared.
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
 runs, or the machines differ, a change of what does not follow the clock is attributed to the machine and not to the
-code. Rows by clocks of different kinds, and of probes whose meaning changed, are refused, never compared."""
+code; so is a change of a row whose operation executes as many instructions in both runs. Rows by clocks of different
+kinds, and of probes whose meaning changed, are refused, never compared."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ from tollmeter.model import (
     StateName,
     Value,
 )
+from tollmeter.numbers.events import same_instructions
 from tollmeter.numbers.readings import is_time
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.numbers.stats import Estimate, benjamini_hochberg
@@ -60,6 +62,9 @@ COMPARED: tuple[StateName, ...] = ("whole", "all")
 KNOWN = 1e3
 """Degrees of freedom of a variance that is known, or nothing else is known of."""
 
+SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
+"""What `toll compare`, `history` and `gate` say of a change whose sides execute equally many."""
+
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
 Cause = Literal["code", "machine"]
 
@@ -68,7 +73,8 @@ class Change(Record, frozen=True):
     """One row in both runs. ratio: new over old in the metric's unit. adjusted: least false-discovery rate.
 
     verdict `differs` is for a metric of which neither more nor less is better. cause: None where nothing changed.
-    reason: why it is inconclusive; visits_wanted: of each run, with which it would not be, None where no number does.
+    same_instructions: an operation executes as many in both runs, so that a change is the machine's. reason: why it is
+    inconclusive; visits_wanted: of each run, with which it would not be, None where no number does.
     """
 
     old: Row
@@ -77,6 +83,7 @@ class Change(Record, frozen=True):
     adjusted: float
     verdict: Verdict
     cause: Cause | None = None
+    same_instructions: bool = False
     reason: str | None = None
     visits_wanted: int | None = None
 
@@ -145,11 +152,15 @@ def of_rows(
         reason = undecided(before, after, calm=calm or machines)
         verdict = "cannot tell" if reason else _verdict(after, ratio, share, least)
         cause: Cause | None = None
+        same = same_instructions(before.counters, after.counters, LEAST_CHANGE)
         if not machines and verdict not in NOT_CALLED_CHANGED:
-            is_code = same_machine and ((before.clock_hz and after.clock_hz) or not moved) and not before.shares
+            is_code = (
+                not same and same_machine and ((before.clock_hz and after.clock_hz) or not moved) and not before.shares
+            )
             cause = "code" if is_code else "machine"
         changes.append(Change(
             old=before, new=after, ratio=ratio, adjusted=share, verdict=verdict, cause=cause, reason=reason or None,
+            same_instructions=same,
         ))  # fmt: skip
     return Comparison(changes=tuple(changes), refused=refused, control=clock_ratio, machine_moved=moved)
 

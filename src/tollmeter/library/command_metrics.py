@@ -46,8 +46,13 @@ COMMAND_METRICS = {
     "minor-faults": CommandMetric("fault", "page faults without a disk", ("minor_faults",)),
     "major-faults": CommandMetric("fault", "page faults that waited for a disk", ("major_faults",)),
     "context-switches": CommandMetric("count", "context switches", ("voluntary", "involuntary")),
+    "energy": CommandMetric("J", "energy of all packages of the machine meanwhile", ("energy_uj",)),
     "task-clock": CommandMetric("ns", "CPU time of all its threads and children", ("user_ns", "system_ns")),
 }
+
+
+ENERGY, _UJ_OF_J = "energy", 1e6
+NO_ENERGY = "no package's energy counter can be read in /sys/class/powercap: RAPL, and root on most systems"
 
 
 def metrics_named(text: str) -> tuple[str, ...]:
@@ -67,11 +72,13 @@ def turns_of(names: Sequence[str]) -> list[tuple[str, ...]]:
     return [(*of_one, *others) for of_one in some] or [others]
 
 
-def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, int]:
+def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str, float]:
     """What one run shows of the metrics. events: those that were counted in it."""
     counts = dict(zip(events, ran.counts, strict=True))
     accounted = {name: COMMAND_METRICS[name].of for name in names if COMMAND_METRICS[name].of}
-    sums = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
+    sums: dict[str, float] = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
+    if ENERGY in sums:
+        sums[ENERGY] /= _UJ_OF_J
     return sums | {name: count for name, count in counts.items() if not why_uncounted(name, count)}
 
 

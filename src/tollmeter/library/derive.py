@@ -364,7 +364,15 @@ def _recorded(contents: Contents, request: Request, folder: Path) -> RunInfo:
         seconds=session.seconds or _seconds_so_far(contents.outcomes), seed=request.seed, status=session.status,
         tollmeter=request.tollmeter, folder=str(folder), precision=_row_precision(request),
         surroundings=session.surroundings, narrowed=request.narrowed, reused=request.reused, damage=damage,
+        uncounted=_uncounted(contents.outcomes),
     )  # fmt: skip
+
+
+def _uncounted(outcomes: Sequence[Outcome]) -> str:
+    """Why the run has no hardware counters, in a sentence; empty where it has them, or asked for none."""
+    refused = {outcome.events.refused for outcome in outcomes if outcome.events and outcome.events.refused}
+    counted = any(outcome.events and outcome.events.by != "account" for outcome in outcomes)
+    return f"No hardware counters (perf_event_open: {min(refused)})." if refused and not counted else ""
 
 
 def _seconds_so_far(outcomes: Sequence[Outcome]) -> float:
@@ -403,6 +411,7 @@ def _options(request: Request) -> list[str]:
     usual = usual_precision(request.against)
     words = ["--precision", f"{100 * request.precision:g}%"] if request.precision != usual else []
     words += [word for other in request.against for word in ("--against", other)]
+    words += [] if request.counters else ["--counters", "off"]
     words += ["--priority", request.priority] if request.format > 1 and request.priority == "normal" else []
     words += ["--abi", ",".join(request.abis)] if request.abis else []
     words += places_of(request)

@@ -42,6 +42,7 @@ class Options(NamedTuple):
     peer: str | None = None
     all_points: bool = False
     trust: tuple[Path, ...] = ()
+    counters: str | None = None
 
     @property
     def is_urgent(self) -> bool:
@@ -123,6 +124,12 @@ def priority_named(text: str) -> Priority:
     """Raises Failure (2)."""
     check_known("priority", text, ("real-time", "normal"))
     return cast("Priority", text)
+
+
+def counters_named(text: str) -> bool:
+    """Whether events are counted beside samples. Raises Failure (2)."""
+    check_known("value of --counters", text, ("on", "off"))
+    return text == "on"
 
 
 def numbers(text: str | None) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from tollmeter.library.options import (
     DEFAULT_BUDGET,
     Options,
     check_seed,
+    counters_named,
     names,
     numbers,
     priority_named,
@@ -107,6 +108,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         precision=share(options.precision) if options.precision else usual_precision(options.against),
         against=options.against,
         priority=priority_named(options.priority or "real-time"),
+        counters=counters_named(options.counters or "on"),
         folder=str(folder_for_files(options.folder)) if options.folder else "",
         peer=options.peer or "",
         all_points=options.all_points,
@@ -172,7 +174,8 @@ def private_bytes(machine: Machine) -> int:
 def plan_of(request: Request, catalog: Catalog, machine: Machine) -> Plan:
     return make(
         request.suite, catalog, machine, budget_seconds=seconds_for_visits(request), seed=request.seed,
-        abis=request.abis, cpus=request.cpus, priority=request.priority, precision=request.precision,
+        abis=request.abis, cpus=request.cpus, priority=request.priority,
+        counters=request.counters, precision=request.precision,
         against=request.against, all_points=request.all_points,
     )  # fmt: skip
 

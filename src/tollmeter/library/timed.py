@@ -60,6 +60,7 @@ from tollmeter.report.timed import COMMAND, TIME
 from tollmeter.store.journal import Journal, Session
 from tollmeter.store.request import Request
 from tollmeter.store.sweeps import warn_of_killed
+from tollmeter.targets import energy
 from tollmeter.targets.timer import Output, Ran, Timer, Words, holders
 from tollmeter.targets.ways import LOCAL
 from tollmeter.toolchain.abis import find
@@ -148,7 +149,14 @@ def timed(commands: Sequence[Command], options: TimeOptions, stopping: Stopping,
         watch = Watch(os.sched_getaffinity(0), company=company)
         tell_worst(watch, base.machine, calls=True)
         with (
-            Timer(base.path, started, options.input, _file_of(options.output), options.timeout_s) as process,
+            Timer(
+                base.path,
+                started,
+                options.input,
+                _file_of(options.output),
+                options.timeout_s,
+                packages=energy.packages() if command_metrics.ENERGY in base.counted else (),
+            ) as process,
             no_collections(),
         ):
             stopping.reach([process])
@@ -229,11 +237,13 @@ def base_of_commands(metrics: tuple[str, ...] = ()) -> Base:
     build = msgspec.convert({**msgspec.to_builtins(like), "probe": PROBE, **fingerprint(path.read_bytes())}, Build)
     machine, clock = machine_of(catalog, ())
     # The executable without commands is the shortest command there is.
-    uncounted = {}
+    uncounted: dict[str, str] = {}
     with Timer(path, [Words(f"{path}", ("timer",))]) as process:
         for events in command_metrics.turns_of(metrics or _INSTRUCTIONS):
             counts = zip(events, process.run(0, events=events).counts, strict=True)
             uncounted |= {name: why for name, count in counts if (why := command_metrics.why_uncounted(name, count))}
+    if command_metrics.ENERGY in metrics and not energy.packages():
+        uncounted[command_metrics.ENERGY] = command_metrics.NO_ENERGY
     return Base(path, abi, build, machine, clock, metrics, uncounted)
 
 
@@ -318,7 +328,7 @@ class _Timing:
         self._known = Known(precision=options.precision, made=nothing_made())
         self._reader, self._outcomes = Outcomes(), list[Outcome]()
         self._turns = command_metrics.turns_of(base.counted)
-        self._first_counts: dict[int, dict[str, int]] = {}
+        self._first_counts: dict[int, dict[str, float]] = {}
         """Of the first run of each command, by its place, until they are stored."""
         self._uncounted = dict(base.uncounted)
         self._held: set[int] = set()
@@ -474,7 +484,8 @@ class _Timing:
         return "ok", ""
 
     def _gauges(self, job: _Job, ran: Ran, events: Sequence[str]) -> list[Mapping[str, object]]:
-        values = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns, "peak": ran.peak_bytes}
+        values: dict[str, float] = {TIME: ran.wall_ns, "user": ran.user_ns, "system": ran.system_ns}
+        values["peak"] = ran.peak_bytes
         values |= {name: getattr(ran, name) for name, *_ in _VALUES if name not in values}
         values |= self._first_counts.pop(job.place, {})
         if self._base.metrics:

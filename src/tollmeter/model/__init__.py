@@ -18,6 +18,7 @@ __all__ = [
     "REAL_CLOCKS", "STOPPED", "UNITS",
     "Abi", "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Charge",
     "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns", "Condition", "CoreKind", "Counted", "Distances",
+    "EventCounts", "EventRate", "EventSource",
     "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "HugePages", "Index", "Inference",
     "InferenceKind", "Kind", "KindAnswer", "Lanes", "Lengths", "Level", "Listed", "Machine", "Marks", "MemoryNode",
     "Metric", "Modelled", "Opposed", "OpposedVerdict", "Option", "Outcome", "Pair", "Parameter", "PlaceRelation",

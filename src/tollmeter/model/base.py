@@ -45,8 +45,10 @@ InferenceKind = Literal[
     "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
     "idle_latency", "latency_at_share", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
 ]  # fmt: skip
+EventSource = Literal["pmu", "pmu in user mode", "account", "trace"]
+"""What counted an event: the CPU, with the kernel's part or without; the kernel's accounts; a traced copy."""
 Value = int | str
-UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count")
+UNITS = ("ns", "cycle", "instruction", "B/s", "bit/s", "flop/s", "op/s", "B", "fault", "ratio", "count", "J")
 Unit = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(UNITS)})$")]
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 60)]
 """A number of bytes or pages that some machine has."""

@@ -12,6 +12,7 @@ from tollmeter.model.base import (
     Better,
     ClaimVerdict,
     Clock,
+    EventSource,
     InferenceKind,
     OpposedVerdict,
     PlaceRelation,
@@ -46,6 +47,16 @@ class State(Record, frozen=True):
     runs_sd: float = 0.0
 
 
+class EventRate(Record, frozen=True):
+    """An event for one operation: the median over visits, and the least and greatest of them."""
+
+    source: EventSource
+    value: float
+    low: float
+    high: float
+    visits: int
+
+
 class Row(Record, frozen=True):
     """One metric at one point. median, low, high: the estimate and its 95 % interval in the row's state; states: every
     state with enough samples, the row's first. clock_hz: the clock to which the times were converted, None if they were
@@ -54,7 +65,7 @@ class Row(Record, frozen=True):
     unreported. chosen: what values of its parameters came to: the kernel that was `best`; ` or ` between several.
     error: standard error of the median's logarithm by the visits alone, freedom: its degrees of freedom, runs_sd:
     standard deviation between runs; low..high contains both. shares: the cache that its data live in, where guests
-    beyond this machine use it too."""
+    beyond this machine use it too. counters: events of one operation, by perf's names."""
 
     probe: Annotated[str, msgspec.Meta(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     revision: int
@@ -89,6 +100,7 @@ class Row(Record, frozen=True):
     freedom: float = 0.0
     runs_sd: float = 0.0
     shares: str = ""
+    counters: dict[str, EventRate] = {}
 
 
 class Level(Record, frozen=True):

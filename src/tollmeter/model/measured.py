@@ -97,6 +97,20 @@ class Counted(Record, frozen=True, tag_field="k", tag="count"):
     left_running: Count = 0
 
 
+class EventCounts(Record, frozen=True, gc=False):
+    """Events of one iteration of the body and of the control in one visit: medians over its samples. by: read in user
+    mode, by read(2), or the kernel's accounts; kernel: whether the kernel's part is counted. samples: that were counted
+    all the time; partial: that were not, and are discarded. refused: why the visit has no PMU, empty where it has."""
+
+    by: str
+    kernel: bool
+    body: dict[str, float] = {}
+    control: dict[str, float] = {}
+    samples: int = 0
+    partial: int = 0
+    refused: str = ""
+
+
 class ClockReading(Record, frozen=True, tag_field="k", tag="clock"):
     """The clock that timed a visit, its resolution, and the time that one reading of it takes."""
 
@@ -152,6 +166,7 @@ class Outcome(Record, frozen=True, gc=False):
     waited_ns: int = 0
     counted_ns: int = 0
     revision: int = 0
+    events: EventCounts | None = None
 
 
 class Surroundings(Record, frozen=True):
@@ -212,7 +227,7 @@ class RunInfo(Record, frozen=True):
     severity above `note`. uncompared: of the pairs that `--against` asked for, those without a ratio. enough_s: the
     budget with which each of these would have one, or with which most points of a busy run would converge, by what this
     run's visits took; None where no budget helps, or none is needed. contradictions: rules that the journal breaks
-    (docs/measuring.md), each as a sentence that holds of an honest run."""
+    (docs/measuring.md), each as a sentence that holds of an honest run. uncounted: why it has no hardware counters."""
 
     id: str
     suite: str
@@ -241,6 +256,7 @@ class RunInfo(Record, frozen=True):
     uncompared: tuple[Uncompared, ...] = ()
     enough_s: Annotated[float, msgspec.Meta(gt=0)] | None = None
     contradictions: tuple[str, ...] = ()
+    uncounted: str = ""
 
 
 # ---- where a probe's time goes -----------------------------------------------------------------------------------

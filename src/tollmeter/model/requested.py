@@ -301,10 +301,11 @@ def layout_seed(seed: int, layout: int, whose: object, cpus: tuple[int, ...]) ->
 class Visit(Record, frozen=True):
     """Samples of one point at one moment. seed: of the layout. iterations, control_iterations: of the shorter batch in
     an earlier visit, or 0. wall_ms: the run's remaining budget, 0 for no bound. marks: the line of an external clock,
-    or empty. folder: where it may create files. peer: the machine that serves it. forks: its layout takes less time
-    than a process to start, so that one process makes such visits, each in a child. sets_up_first: its layout is set up
-    by a request of its own. full_width: independent additions in a cycle of the uncontended core, 0 if unknown.
-    wait_ms: how long the visit may wait for such a core. also: CPUs that may stand in for its only one."""
+    or empty. folder: where it may create files. peer: the machine that serves it. counters: whether events are counted
+    beside samples. forks: its layout takes less time than a process to start, so that one process makes such visits,
+    each in a child. sets_up_first: its layout is set up by a request of its own. full_width: independent additions in a
+    cycle of the uncontended core, 0 if unknown. wait_ms: how long the visit may wait for such a core. also: CPUs that
+    may stand in for its only one."""
 
     id: int
     point: Point
@@ -326,3 +327,4 @@ class Visit(Record, frozen=True):
     also: tuple[int, ...] = ()
     folder: str = ""
     peer: str = ""
+    counters: bool = True

@@ -41,6 +41,7 @@ from tollmeter.model import (
 )
 from tollmeter.model.topology import RELATIONS, farthest
 from tollmeter.numbers.counted import contradicted, remarks
+from tollmeter.numbers.events import event_rates, without_silent
 from tollmeter.numbers.known import Known, Learned, machine_known, nothing_made
 from tollmeter.numbers.meanings import CPU_TIME
 from tollmeter.numbers.plausible import judged
@@ -88,7 +89,9 @@ def table(
     made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> tuple[Row, ...]:
     """The rows of all points, of which one may refute another."""
-    return judged(made, probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1)
+    return judged(
+        without_silent(made), probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1
+    )
 
 
 def with_choices(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
@@ -235,6 +238,12 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
     served = max((read.outcome.served for read in visited.readings if read.outcome.served is not None), default=None)
     made = [_row(visited, metric, known, served) for metric in probe.metrics]
+    kept = [read.outcome for read in visited.readings]
+    rates = [event_rates(kept, metric) for metric in probe.metrics]
+    made = [
+        msgspec.structs.replace(row, counters=own) if own and row.status == "ok" else row
+        for row, own in zip(made, rates, strict=True)
+    ]
     ratio = own_ratio([outcome for outcome in outcomes if outcome.status == "ok"])
     made = [msgspec.structs.replace(row, own_ratio=ratio.value) for row in made] if ratio else made
     lacks = {what for visited in outcomes if visited.status == "ok" for what in unseen(visited, probe)}

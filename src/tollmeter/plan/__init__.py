@@ -83,6 +83,7 @@ class Plan(Record, frozen=True):
     budget_seconds: float
     effort: Effort
     priority: Priority = "real-time"
+    counters: bool = True
     precision: float = PRECISION
     against: dict[Point, Point] = {}
     is_of_pairs: bool = False
@@ -170,6 +171,7 @@ class Plan(Record, frozen=True):
             id=number, point=point, round=round_, cpus=cpus, samples=sampling.samples, sample_ns=sampling.sample_ns,
             seed=seed, deadline_ms=max(share_ms, _DEADLINE_MS + set_up_ms), iterations=sampling.iterations,
             control_iterations=sampling.control_iterations, priority=self.priority, wall_ms=sampling.wall_ms,
+            counters=self.counters,
             folder=self.folder if is_local else "", peer=self.peer if is_local else "",
             forks=self.effort_of(point).forks, sets_up_first=is_local and not moves,
             full_width=sampling.full_width, wait_ms=sampling.wait_ms,
@@ -217,6 +219,7 @@ def make(
     abis: Sequence[str] = (),
     cpus: Sequence[int] = (),
     priority: Priority = "real-time",
+    counters: bool = True,
     precision: float = PRECISION,
     against: Sequence[str] = (),
     all_points: bool = False,
@@ -239,7 +242,8 @@ def make(
         entries = tuple(resolve(select, ground, scope) for select in suite.select)
         return Plan(
             suite=suite, entries=entries, probes=catalog.probes(), cpus=measured, host_cpu=host_cpu, seed=seed,
-            budget_seconds=budget_seconds, effort=USUAL, priority=priority, precision=precision,
+            budget_seconds=budget_seconds, effort=USUAL, priority=priority, counters=counters,
+            precision=precision,
             topology=machine.topology, also=() if cpus else alike(machine, measured[0]),
             against=counterparts(_all_points(entries), against, catalog, machine) if against
             else of_a_study(suite, _all_points(entries)),

@@ -10,6 +10,7 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from tollmeter.model import (
     ClockReading,
     Columns,
     Counted,
+    EventCounts,
     Failure,
     Machine,
     Marks,
@@ -84,8 +86,20 @@ class _Control(Record, frozen=True, gc=False, tag_field="k", tag="control"):
     ns: Positive
 
 
+_Counts = tuple[tuple[Count, Count], ...]
+
+
 class _Sample(Sample, frozen=True, kw_only=True, gc=False, tag_field="k", tag="sample"):
     i: Count
+    counts: _Counts = ()
+    control_counts: _Counts = ()
+
+
+class _Counters(Record, frozen=True, gc=False, tag_field="k", tag="counters"):
+    events: tuple[str, ...]
+    by: str = ""
+    kernel: bool = True
+    refused: str = ""
 
 
 class _Witness(Witness, frozen=True, kw_only=True, gc=False, tag_field="k", tag="witness"):
@@ -122,7 +136,19 @@ class _Protocol(Record, frozen=True):
 
 
 _ANY = msgspec.json.Decoder(
-    _Visit | ClockReading | _Control | _Sample | _Witness | _Gauge | Counted | Marks | _Aside | _Skip | _Fail | _End
+    _Visit
+    | ClockReading
+    | _Control
+    | _Sample
+    | _Witness
+    | _Gauge
+    | Counted
+    | Marks
+    | _Aside
+    | _Skip
+    | _Fail
+    | _End
+    | _Counters
 )
 _FORMS: dict[str, type[Record]] = {form.__struct_config__.tag: form for form in get_args(_ANY.type)}
 _NO_GAUGES: dict[str, float] = {}
@@ -339,6 +365,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
         counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
+        events=_events(by_form) if is_kept else None,
     )  # fmt: skip
 
 
@@ -351,6 +378,31 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     for skip in by_form[_Skip]:
         return "unsupported", skip.reason
     return "ok", None
+
+
+def _events(by_form: _ByForm) -> EventCounts | None:
+    """What was counted beside the samples. A sample of other length than the record of the events is damaged."""
+    counters = _only(by_form[_Counters], "record of counters")
+    if counters is None:
+        return None
+    counted = [sample for sample in by_form[_Sample] if sample.counts]
+    lengths = {len(counts) for sample in counted for counts in (sample.counts, sample.control_counts) if counts}
+    if lengths - {len(counters.events)}:
+        raise Damaged("a sample counts other events than its visit names")
+    body: dict[str, list[float]] = defaultdict(list)
+    control: dict[str, list[float]] = defaultdict(list)
+    for sample in counted:
+        for values, counts, iterations in (
+            (body, sample.counts, sample.iterations),
+            (control, sample.control_counts, sample.control_iterations or sample.iterations),
+        ):
+            for name, (once, twice) in zip(counters.events, counts, strict=False):
+                values[name].append((twice - once) / iterations)
+    both = [{name: median(several) for name, several in values.items()} for values in (body, control)]
+    return EventCounts(
+        by=counters.by, kernel=counters.kernel, body=both[0], control=both[1], samples=len(counted),
+        partial=len(by_form[_Sample]) - len(counted), refused=counters.refused,
+    )  # fmt: skip
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:

@@ -34,6 +34,8 @@ def words(visit: Visit) -> tuple[str, ...]:
     places = [f"--marks={visit.marks}"] if visit.marks else []
     if visit.folder:
         places.append(f"--folder={quote(visit.folder, errors='surrogateescape')}")
+    if not visit.counters:
+        places.append("--counters=off")
     if visit.peer:
         places.append(f"--peer={visit.peer}")
     if visit.full_width:

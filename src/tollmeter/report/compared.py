@@ -8,7 +8,7 @@ from collections import Counter
 from math import exp, log
 from statistics import fmean, median
 
-from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Comparison, curves, moved
+from tollmeter.judgement.compare import NOT_CALLED_CHANGED, SAME_INSTRUCTIONS, Comparison, curves, moved
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
@@ -77,19 +77,21 @@ def attributions(compared: Compared) -> list[str]:
 
 def attribution(comparison: Comparison, label: str) -> str:
     """Empty where every change is one of the code."""
-    blamed = sum(change.cause == "machine" for change in comparison.changes)
+    counted = sum(change.cause == "machine" and change.same_instructions for change in comparison.changes)
+    of_counted = f"{label}: {count(counted, 'change')}, {SAME_INSTRUCTIONS}." if counted else ""
+    blamed = sum(change.cause == "machine" for change in comparison.changes) - counted
     if not blamed:
-        return ""
+        return of_counted
     if any(not part.startswith("the ") for part in comparison.differences) or comparison.control is None:
         return (
             f"{label}: the systems differ, so none of {count(blamed, 'change')} is attributed to the code. "
-            "To compare the machines: --machines."
-        )
+            f"To compare the machines: --machines. {of_counted}"
+        ).rstrip()
     direction = "higher" if comparison.control > 1 else "lower"
     return (
         f"{label}: the core clock is {percent(comparison.control - 1)} {direction}. "
-        f"{count(blamed, 'change')} of rows that do not follow it: not attributed to the code."
-    )
+        f"{count(blamed, 'change')} of rows that do not follow it: not attributed to the code. {of_counted}"
+    ).rstrip()
 
 
 # ---- machines -------------------------------------------------------------------------------------------------------

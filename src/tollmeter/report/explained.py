@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tollmeter.model import Metric, Probe, Row
+from tollmeter.model import EventSource, Metric, Probe, Row
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
@@ -171,6 +171,28 @@ def row_blocks(explained: ExplainedRow) -> Iterator[str | Table | Listing]:
     yield from _histogram(explained)
     yield from _evidence(explained)
     yield from explained.counted
+    yield from _events(row)
+
+
+_COUNTED_BY: dict[EventSource, str] = {
+    "pmu": "the CPU, with the kernel's part", "pmu in user mode": "the CPU, in user mode",
+    "account": "the kernel, for this thread", "trace": "a traced copy, in user mode",
+}  # fmt: skip
+
+
+def _events(row: Row) -> Iterator[str | Table]:
+    """What was counted of one operation, with the least and the greatest visit."""
+    if not row.counters:
+        return
+    columns = [Column("Events of one operation"), Column("", True), Column("visits", True), Column("counted by")]
+    lines = []
+    for name, rate in row.counters.items():
+        spread = f" ({plain(rate.low)} to {plain(rate.high)})" if rate.high > rate.low else ""
+        lines.append(Line((name, f"{plain(rate.value)}{spread}", str(rate.visits), _COUNTED_BY[rate.source])))
+    yield Table(columns, lines)
+    cycles, instructions = row.counters.get("cycles"), row.counters.get("instructions")
+    if cycles and instructions and cycles.source == instructions.source and cycles.value > 0:
+        yield f"{plain(instructions.value / cycles.value)} instructions per cycle."
 
 
 def left_out(rows: Sequence[Row], folder: str) -> Iterator[str]:

@@ -11,10 +11,11 @@ from statistics import median
 
 import msgspec
 
+from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.gate import Decided, Decision, Outcome
 from tollmeter.model import Opposed, Record
 from tollmeter.report.ci_formats import Annotation, Case
-from tollmeter.report.compared_rows import Compared
+from tollmeter.report.compared_rows import Compared, full_name
 from tollmeter.report.markdown import grid_of, text
 from tollmeter.report.numbers import count, percent
 from tollmeter.report.tables import Column, Line, Table
@@ -61,6 +62,10 @@ def sentences(gated: Gated) -> list[str]:
         f"{result}; {count(within)} are shown to be within it, {count(inconclusive)} are inconclusive. "
         f"A build without a change fails with a chance of at most {percent(decision.budget)}."
     )
+    slower = {row.judged.name for row in decision.of("slower")}
+    same = [change for change in gated.compared.comparisons[0].changes if change.same_instructions]
+    moved = sum(full_name(change.old) in slower for change in same)
+    amiss += [f"{count(moved)} of them {'has' if moved == 1 else 'have'} {SAME_INSTRUCTIONS}."] if moved else []
     reasons = [row.judged.reason for row in decision.rows if row.judged.reason]
     listed = "; ".join(f"{reasons.count(reason)}: {reason}" for reason in dict.fromkeys(reasons))
     excluded = [f"Not judged: {count(len(reasons), 'row')} ({listed})."] if reasons else []

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.judgement.compare import SAME_INSTRUCTIONS
 from tollmeter.judgement.row_series import RowSeries, SeriesPoint, SeriesStep, cycles, host_key
 from tollmeter.model import Row
 from tollmeter.numbers.rows import Key, row_key
@@ -163,6 +164,7 @@ def _change_text(series: RowSeries, step: SeriesStep, elsewhere: Sequence[str] =
     figure = quantity(ratio.value, "ratio", ratio.low, ratio.high)
     unit = " in cycles" if series.in_cycles else ""
     own = [each for each in step.differences if each not in elsewhere]
+    own += [SAME_INSTRUCTIONS] if step.change.same_instructions else []
     why = (
         "; ".join([*own, *(["see below"] if elsewhere else [])])
         or "no recorded fact of the machine or the build differs"

@@ -133,6 +133,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         ("Discarded", tables.discarded_in_words(discarded)), ("Steady", tables.steadiness(results)),
         ("Known", index.run.summary), ("Missing", tables.missing(results)), ("Damaged", index.run.damage),
         ("Left out", index.run.narrowed), ("Reused", index.run.reused),
+        ("Not counted", index.run.uncounted),
     )  # fmt: skip
     return {
         "run": index.run,

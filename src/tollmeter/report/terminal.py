@@ -105,6 +105,7 @@ def _opening(results: Results, console: Console) -> None:
         (run.damage, ""),
         (run.narrowed, ""),
         (run.reused, "dim"),
+        (run.uncounted, "dim"),
     ):
         if line:
             wrapped(console, line, style=style)

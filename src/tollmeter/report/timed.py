@@ -74,7 +74,7 @@ def _of_metrics(pairs: Sequence[Opposed], point: str, metrics: Sequence[str]) ->
     of_metric = {pair.metric: pair for pair in pairs if pair.point == point}
     for name in metrics:
         if pair := of_metric.get(name):
-            change = _by(pair, "as many") if pair.unit != "ns" else _by(pair)
+            change = _by(pair, {"ns": "as long", "J": "as much"}.get(pair.unit, "as many"))
             yield f"           {name}: {change}{'' if pair.verdict == 'cannot tell' else f', {_MORE[pair.verdict]}'}"
 
 
@@ -140,7 +140,8 @@ _MORE = {"slower": "more", "faster": "fewer", "differs": "another number"}
 def _amount(row: Row) -> str:
     """A count, or a time, with its interval."""
     median = row.median or 0.0
-    number = time(median) if row.unit == "ns" else count(round(median))
+    of_unit = {"ns": f"{time(median)}", "J": f"{plain(median)} J"}
+    number = of_unit.get(row.unit, count(round(median)))
     return f"{number} {plus_minus(median, row.low, row.high)}".rstrip() if row.visits >= LEAST_VISITS else number
 
 

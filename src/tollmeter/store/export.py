@@ -28,7 +28,9 @@ TABLE_FORMAT = 1
 """Of the columns of all tables and their types (docs/library.md): raised when one goes or changes its meaning."""
 _ARRAYS = 512
 """Visits whose samples are arrays at a time: a library holds several copies of each."""
-_JSON_TEXT = ("parameters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus", "settings")
+_JSON_TEXT = (
+    "parameters", "counters", "evidence", "facts", "caches", "kinds", "cores", "topology", "allowed_cpus", "settings",
+)  # fmt: skip
 """Columns whose cells differ in shape."""
 
 

@@ -58,6 +58,7 @@ class Request(Record, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
     precision: Annotated[float, msgspec.Meta(gt=0, le=1)] = PRECISION
     priority: Priority = "normal"
+    counters: bool = True
     runs_sd: dict[str, Annotated[float, msgspec.Meta(ge=0, le=_MOST_SD)]] = {}
     widths: dict[str, dict[str, float]] = {}
     private_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from tollmeter import commands
 from tollmeter.model import Failure
 from tollmeter.protocol import clean
+from tollmeter.targets import energy
 
 Input = Literal["n", "m"]
 """Of a run: the file of all commands, or what the last command wrote to memory."""
@@ -33,7 +34,8 @@ class Ran(NamedTuple):
     """One run, by wait4(2) and getrusage(2). error: why it was not executed (errno), 0 if it was. status: as wait(2)
     reports it. output_hash: 0 where the output was not read. held_pipe: inode of the output's pipe if another process
     kept it open after the command ended, else 0. counts: of the events that were to be counted;
-    below 0 the error for which one could not be. stderr: the end of its standard error, if it failed."""
+    below 0 the error for which one could not be. stderr: the end of its standard error, if it failed.
+    energy_uj: that all packages of the machine took meanwhile; below 0 where that cannot be read."""
 
     error: int
     status: int
@@ -53,6 +55,7 @@ class Ran(NamedTuple):
     held_pipe: int
     counts: tuple[int, ...] = ()
     stderr: str = ""
+    energy_uj: int = energy.UNREADABLE
 
     @property
     def cpu_ns(self) -> int:
@@ -67,6 +70,10 @@ class Ran(NamedTuple):
     def failure(self) -> str:
         """How it failed; empty where it did not."""
         return why_failed(self.error, self.status, self.wall_ns, self.stderr)
+
+
+_FIELDS = Ran._fields.index("stderr")
+"""Of an answer; the message of a run that failed follows them."""
 
 
 def why_failed(error: int, status: int, wall_ns: int, stderr: str) -> str:
@@ -93,8 +100,11 @@ class Timer:
         input_file: str = "",
         output_file: str = "",
         limit_s: float = 0.0,
+        *,
+        packages: Sequence[energy.Package] = (),
     ) -> None:
-        """limit_s: of one run; 0 for none."""
+        """limit_s: of one run; 0 for none. packages: whose energy is read around each run."""
+        self._packages = packages
         self._executable = executable
         self._own = [word for own in several for word in (str(len(own.words)), own.path, *own.words)]
         self._common = [input_file or os.devnull, output_file or os.devnull, str(ceil(1000 * limit_s))]
@@ -117,16 +127,18 @@ class Timer:
         """One run of a command, by its place. events: to be counted, by perf's names. Raises Failure (5) if none can be
         started."""
         assert self._process.stdin and self._process.stdout
+        before_uj = energy.read(self._packages)
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{number} {source} {sink} {','.join(events)}\n".encode())
             self._process.stdin.flush()
         answer = self._process.stdout.readline().decode("ascii").split()
-        if len(answer) < len(Ran._fields) - 1:
+        took_uj = energy.taken_uj(self._packages, before_uj, energy.read(self._packages))
+        if len(answer) < _FIELDS:
             raise Failure("the process that starts the commands has ended: it printed why, or was killed", 5)
-        *numbers, counted = answer[: len(Ran._fields) - 1]
+        *numbers, counted = answer[:_FIELDS]
         counts = tuple(map(int, counted.split(","))) if events else ()
-        message = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) == len(Ran._fields) else ""
-        return Ran._make([*map(int, numbers), counts, clean(message, "\n")])
+        message = bytes.fromhex(answer[-1]).decode(errors="replace") if len(answer) > _FIELDS else ""
+        return Ran._make([*map(int, numbers), counts, clean(message, "\n"), took_uj])
 
     def interrupt(self) -> None:
         """Ends the running command, and what it started. Safe inside a signal handler."""

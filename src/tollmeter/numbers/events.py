@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of one operation: what the CPU's counters, the kernel's accounts and the traced copy of a first visit count of
+a row's batches. Each is a slope over n and 2n iterations, as a time is, so that what a batch does once cancels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from tollmeter.model import Counted, EventRate, EventSource, Metric, Outcome, Row
+
+INSTRUCTIONS = "instructions"
+HARDWARE: tuple[EventSource, ...] = ("pmu", "pmu in user mode")
+_SOURCES = ("body", "control", "difference")
+"""Of metrics that are made of the timed worker's own batches."""
+
+
+def event_rates(outcomes: Iterable[Outcome], metric: Metric) -> dict[str, EventRate]:
+    """By event. Instructions are those of the traced copy where no counter counted them."""
+    if metric.source not in _SOURCES:
+        return {}
+    seen: dict[tuple[str, EventSource], list[float]] = defaultdict(list)
+    for outcome in outcomes:
+        for name, source, body, control in (*_of_counters(outcome), *_of_copy(outcome.counted)):
+            seen[name, source].append(_of_metric(metric, body, control) / (outcome.work.operations or 1.0))
+    rates: dict[str, EventRate] = {}
+    for (name, source), values in sorted(seen.items(), key=lambda item: _SOURCE_ORDER.index(item[0][1])):
+        rate = EventRate(source=source, value=median(values), low=min(values), high=max(values), visits=len(values))
+        rates.setdefault(name, rate)
+    return rates
+
+
+_SOURCE_ORDER: tuple[EventSource, ...] = (*HARDWARE, "account", "trace")
+
+
+def _of_metric(metric: Metric, body: float, control: float) -> float:
+    return {"body": body, "control": control, "difference": body - control}[metric.source]
+
+
+def _of_counters(outcome: Outcome) -> Iterator[tuple[str, EventSource, float, float]]:
+    counts = outcome.events
+    for name, value in counts.body.items() if counts else ():
+        assert counts
+        source: EventSource = "account" if counts.by == "account" else HARDWARE[0 if counts.kernel else 1]
+        yield name, source, value, counts.control.get(name, 0.0)
+
+
+def _of_copy(counted: Counted | None) -> Iterator[tuple[str, EventSource, float, float]]:
+    if counted and counted.instructions:
+        pairs = counted.instructions, counted.control_instructions or (0, 0)
+        body, control = ((pair[1] - pair[0]) / counted.iterations for pair in pairs)
+        yield INSTRUCTIONS, "trace", body, control
+
+
+def without_silent(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows, without the events of the PMU that are 0 in all of them: an emulator, and some hypervisors, let them be
+    opened and count nothing."""
+    counting = {
+        (row.target, name)
+        for row in rows
+        for name, rate in row.counters.items()
+        if rate.source not in HARDWARE or max(abs(rate.low), abs(rate.high)) > 0
+    }
+    return tuple(
+        row if all((row.target, name) in counting for name in row.counters)
+        else msgspec.structs.replace(
+            row, counters={name: rate for name, rate in row.counters.items() if (row.target, name) in counting}
+        )
+        for row in rows
+    )  # fmt: skip
+
+
+_FEW, _MOST = 0.1, 0.9
+"""Misses of a load of a random walk on both sides of a boundary. Between them some sets of the cache overflow."""
+
+
+def missing_between(rows: Iterable[Row], event: str) -> tuple[int, int] | None:
+    """The largest size up to which loads hardly miss, and the smallest one from which nearly all do, of walks by size;
+    None where the event was not counted on both sides."""
+    sizes = {int(row.parameters["size"]): row.counters[event].value for row in rows if event in row.counters}
+    few = [size for size, misses in sizes.items() if misses <= _FEW]
+    most = [size for size, misses in sizes.items() if misses >= _MOST]
+    return (max(few), min(most)) if few and most and max(few) < min(most) else None
+
+
+def same_instructions(old: Mapping[str, EventRate], new: Mapping[str, EventRate], least: float) -> bool:
+    """Whether two rows execute as many instructions for one operation, counted in the same way: their visits overlap,
+    and the medians are within `least`. A difference of their times is then the machine's and not the code's."""
+    before, after = old.get(INSTRUCTIONS), new.get(INSTRUCTIONS)
+    if before is None or after is None or before.source != after.source or min(before.value, after.value) <= 0:
+        return False
+    overlap = before.low <= after.high and after.low <= before.high
+    return overlap and abs(after.value / before.value - 1) <= least

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The energy that this machine's packages took, by the counters that the kernel reads of them (RAPL, powercap). They
+count all that runs on a package, its idle cores included, in steps of some 15 to 61 µJ about once a millisecond."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+POWERCAP = Path("/sys/class/powercap")
+UNREADABLE = -1
+
+
+class Package(NamedTuple):
+    """A package's counter. most_uj: at which it begins again from 0."""
+
+    counter: Path
+    most_uj: int
+
+
+def packages(folder: Path = POWERCAP) -> tuple[Package, ...]:
+    """Those whose counters may be read: by root alone on most systems, since they reveal what others compute. Zones of
+    a package's parts are in its own, and `psys` is of the whole platform: neither is added."""
+    found = []
+    for zone in sorted(folder.glob("*")):
+        with contextlib.suppress(OSError, ValueError):
+            if (zone / "name").read_text().startswith("package-"):
+                most = int((zone / "max_energy_range_uj").read_text())
+                int((zone / "energy_uj").read_text())
+                found.append(Package(zone / "energy_uj", most))
+    return tuple(found)
+
+
+def read(several: Sequence[Package]) -> tuple[int, ...]:
+    """Each counter in µJ; UNREADABLE where it no longer can be read."""
+    counts = []
+    for package in several:
+        try:
+            counts.append(int(package.counter.read_text()))
+        except (OSError, ValueError):
+            counts.append(UNREADABLE)
+    return tuple(counts)
+
+
+def taken_uj(several: Sequence[Package], before: Sequence[int], after: Sequence[int]) -> int:
+    """Between two readings less than a round of the counter apart; UNREADABLE where there is none."""
+    if not several or UNREADABLE in (*before, *after):
+        return UNREADABLE
+    rounds = zip(several, before, after, strict=True)
+    return sum((last - first) % (package.most_uj + 1) for package, first, last in rounds)
