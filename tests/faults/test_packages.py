@@ -9,10 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import objects
 from debians import asked, calls, fakes, program
 from tollmeter.cli import developing
 from tollmeter.cli.main import main
@@ -35,7 +37,7 @@ FETCH = ["install", "-y", "--no-install-recommends", "--download-only"]
 
 
 @pytest.fixture
-def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A checkout on a Debian with nothing installed, as root: with ABIs `red` and `blue` of this CPU, and `far`, whose
     CPU is another."""
     for name, value in fakes(tree, 0).items():
@@ -51,7 +53,11 @@ def debian(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         program(tree / f"fakes/come/{name}-compiler", f"#!/bin/sh\ncp -p fakes/gcc fakes/{name}-cc\n")
     program(tree / "fakes/gcc", f'#!/bin/sh\nexec {shutil.which("gcc")} "$@"\n')
     monkeypatch.chdir(tree)
-    return tree
+    for name in ("red", "blue"):
+        objects.lend(tree, name)
+    yield tree
+    for name in ("red", "blue"):
+        objects.keep(tree, name)
 
 
 def abi(tree: Path, name: str, machine: str, way: str = "qemu-user:pdp11") -> None:

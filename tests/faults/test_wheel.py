@@ -83,10 +83,15 @@ def _environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed(wheel, tmp_path_factory.mktemp("environment"))
 
 
+def into(environment: Path) -> tuple[str | Path, ...]:
+    """pip from outside, since to install it takes longer than what it then installs."""
+    return (sys.executable, "-m", "tollmeter.installer", "--python", environment / "bin/python", "install", "-q")
+
+
 def installed(wheel: Path, folder: Path) -> Path:
     """An environment with the wheel. It sees the packages that the wheel depends on and no checkout."""
-    checked(sys.executable, "-m", "venv", folder / "fresh")
-    checked(folder / "fresh/bin/python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", wheel)
+    checked(sys.executable, "-m", "venv", "--without-pip", folder / "fresh")
+    checked(*into(folder / "fresh"), "--no-compile", "--no-index", "--no-deps", wheel)
     (site,) = folder.glob("fresh/lib/python3*/site-packages")
     (site / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     return folder / "fresh"
@@ -165,14 +170,13 @@ def test_what_only_reads_builds_nothing(fresh: Installed) -> None:
     assert not list(fresh.home.glob("cache/tollmeter/*/build/*/kernel.loop"))
 
 
-def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(wheel: Path, fresh: Installed, tmp_path: Path) -> None:
+def test_the_lowest_versions_that_the_wheel_asks_for_read_a_run(wheel: Path, tmp_path: Path) -> None:
     """pip takes them wherever another package of the same environment holds them."""
     asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     lowest = [re.sub(r">=([^,]+).*", r"==\1", one) for one in asked]
     assert all("==" in one for one in lowest), "each dependency has a lowest version"
     checked(sys.executable, "-m", "venv", "--without-pip", tmp_path / "low")
-    pip = [fresh.environment / "bin/python", "-m", "pip", "--python", tmp_path / "low/bin/python", "install", "-q"]
-    checked(*pip, "--no-compile", *lowest, wheel)
+    checked(*into(tmp_path / "low"), "--no-compile", *lowest, wheel)
     run = Path(shutil.copytree(ROOT / "tests/recordings/format-2", tmp_path / "run"))
     for words in (["--version"], ["list", "suites"], ["show", run], ["report", run, "--out", tmp_path / "page.html"]):
         checked(tmp_path / "low/bin/toll", *words, cwd=tmp_path, env={**os.environ, "HOME": f"{tmp_path}"})

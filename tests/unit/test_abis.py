@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import objects
 from machines import catalog
 from tollmeter import extras, notices
 from tollmeter.library import places
@@ -78,12 +79,14 @@ def test_an_abi_that_fails_keeps_no_other_from_being_made(
     (own / "mine.toml").write_text(MINE.format(compiler="gcc"))
     said: list[str] = []
     monkeypatch.setattr(notices, "_listeners", [said.append])
+    objects.lend(tree, "mine")
     failures = ready.make_ready(tree, dict.fromkeys(["typo", "absent", "mine"], LOOP))
     assert set(failures) == {"typo", "absent"}
     assert failures["typo"].exit_code == 2
     assert "apt-get update && apt-get install --no-install-recommends my-compiler" in failures["absent"].sentence
     assert (tree / "build/mine/kernel.loop.describe").is_file()
     assert [line.partition(": ")[0] for line in said] == ["built kernel.loop for mine"]
+    objects.keep(tree, "mine")
     said.clear()
     assert ready.make_ready(tree, {"mine": LOOP}) == {}
     assert not said, "nothing has changed, and it was made again"
@@ -108,25 +111,27 @@ def test_the_abi_of_the_page_is_added_by_its_file_alone_and_measures(tree: Path,
     for part in ("src", "suites", "probes/libraries.toml", "probes/index.jsonl"):
         (shutil.copytree if (ROOT / part).is_dir() else shutil.copy2)(ROOT / part, tree / part)
     words = ["run", "kernel.loop", "--abi", abi.name, "--budget", "5s", "--precision", "20%", "--out", tmp_path / "run"]
+    objects.lend(tree, abi.name)
     told = subprocess.run(
         [sys.executable, "-m", "tollmeter", *words, "--format", "json"],
         env={**os.environ, "PYTHONPATH": str(tree / "src"), "TOLL_INSTALL": "no"}, cwd=tree, capture_output=True,
         text=True, check=False, timeout=120,
     )  # fmt: skip
     assert (tree / "build" / abi.name / "kernel.loop.describe").is_file(), told.stderr
+    objects.keep(tree, abi.name)
     rows = [row for row in json.loads(told.stdout)["rows"] if row["abi"] == abi.name]
     assert rows and not {row["status"] for row in rows} & {"failed", "wrong"}, told.stdout
     assert any(row["visits"] for row in rows)
 
 
-def test_what_the_cpu_lacks_is_told_before_anything_is_compiled(root: Path, own: Path) -> None:
+def test_what_the_cpu_lacks_is_told_before_anything_is_compiled(tree: Path, own: Path) -> None:
     (own / "mine.toml").write_text('requires = ["warp-drive"]\n' + MINE.format(compiler="gcc"))
-    failures = ready.make_ready(root, {"mine": LOOP})
+    failures = ready.make_ready(tree, {"mine": LOOP})
     assert failures["mine"].sentence == "mine: this CPU has no warp-drive"
-    assert not (root / "build/mine").exists()
-    (row,) = [one for one in abis.survey(root, platform.machine()) if one.name == "mine"]
+    assert not (tree / "build/mine").exists()
+    (row,) = [one for one in abis.survey(tree, platform.machine()) if one.name == "mine"]
     assert row.target is None and "this CPU has no" in (row.missing or "")
-    assert not is_run_here(abis.find(root).abis["mine"])
+    assert not is_run_here(abis.find(tree).abis["mine"])
 
 
 @pytest.mark.parametrize(
@@ -142,11 +147,12 @@ def test_features_are_those_that_every_cpu_has(cpuinfo: str, named: set[str]) ->
     assert features_in(cpuinfo) == named
 
 
-def test_what_is_missing_is_said_with_its_mend(root: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_said_with_its_mend(tree: Path, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy2(ROOT / "abis/s390x.toml", tree / "abis")
     (own / "absent.toml").write_text(MINE.format(compiler="no-such-compiler"))
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: None if "qemu" in name else real(name, **more))
-    told = {one.name: one for one in abis.survey(root, "x86_64")}
+    told = {one.name: one for one in abis.survey(tree, "x86_64")}
     assert (told["absent"].compiler, told["absent"].mend) == (
         None,
         "apt-get update && apt-get install --no-install-recommends my-compiler",
@@ -283,6 +289,7 @@ def test_the_target_of_an_abi_does_not_depend_on_the_building_user(tree: Path, o
     (own / "mine.toml").write_text(text + 'runs = ["native", "ssh:first", "ssh:second"]\n')
     (tree / "build").mkdir(exist_ok=True)
     (tree / "build/mine.target").write_text("ssh:second\n")
+    objects.lend(tree, "mine")
     assert not ready.make_ready(tree, {"mine": LOOP}, ["ssh:second"])
     assert (tree / "build/mine.target").read_text() == "ssh:first\n"
 
@@ -307,20 +314,20 @@ ZIG_ARM = ZIG.format(
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_zig_is_installed_when_an_abi_needs_it_and_installing_is_permitted(
-    root: Path, own: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+    tree: Path, own: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
     (own / "zigged.toml").write_text(ZIG_X86)
     monkeypatch.setattr(extras, "is_installed", lambda _: False)
     monkeypatch.setenv("TOLL_INSTALL", "yes" if allowed else "no")
     brought: list[Path] = []
     monkeypatch.setattr(brought_compilers, "install_zig", brought.append)
-    (row,) = [one for one in abis.survey(root, "x86_64") if one.name == "zigged"]
+    (row,) = [one for one in abis.survey(tree, "x86_64") if one.name == "zigged"]
     mend = brought_compilers.ZIG_EXTRA.mend
     assert (row.compiler, row.missing, row.mend) == (None, "ziglang is not installed", mend.strip("`"))
     assert not brought, "looking installs nothing"
-    failures = ready.make_ready(root, {"zigged": LOOP})
+    failures = ready.make_ready(tree, {"zigged": LOOP})
     assert mend in failures["zigged"].sentence
-    assert brought == ([root] if allowed else [])
+    assert brought == ([tree] if allowed else [])
 
 
 def test_what_has_no_hash_is_not_installed(tmp_path: Path) -> None:
