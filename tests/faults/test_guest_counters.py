@@ -33,7 +33,7 @@ def visit(guest: Guest, path: str, turn: int) -> Outcome:
     return outcome(guest.run(path, asked, 1))
 
 
-@pytest.mark.parametrize("access", [0], ids=["by read(2)"])
+@pytest.mark.parametrize("access", [0, 1], ids=["by read(2)", "in user mode"])
 def test_the_pmu_of_a_64_bit_arm_counts_cycles_and_instructions(access: int, monkeypatch: pytest.MonkeyPatch) -> None:
     board = BOARDS["guest:virt"]
     if not board.kernel or not cached(board.kernel) or not shutil.which(board.emulator):
