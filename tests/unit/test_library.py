@@ -24,7 +24,8 @@ from tollmeter.report import page
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
     "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
-    "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "Evidence", "Failure", "Fall", "FigureLine",
+    "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "EventCounts", "EventRate", "Evidence", "Failure",
+    "Fall", "FigureLine",
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",
     "Machine", "Marks", "MemoryNode", "Metric", "Modelled", "Opposed", "Option", "Outcome", "Parameter", "Point",
     "Probe", "Profile", "Program", "Published", "PublishedShare", "Refusal", "Relative", "Results", "Role", "Row",
