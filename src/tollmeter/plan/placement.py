@@ -156,10 +156,17 @@ class Placing:
         self._of_kinds = {target: numbers(kind.cpus) for target, kind in kinds.items()}
         self._by_relation: dict[str, list[tuple[int, ...]]] = {}
         self._orders: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+        self._layouts: dict[str, tuple[Probe, str]] = {}
+        """By probe: a plan of 100,000 points asks half a million times."""
+        self._alone: dict[str, tuple[int, ...]] = {}
+        """The CPU of a single worker, by target."""
 
     def placements(self, point: Point, probe: Probe, seen: int) -> list[tuple[int, ...]]:
         """One visit, or for a matrix of CPUs one for each pair of a round. seen: visits before it."""
-        layout, wanted = layout_of(probe), _relation_of(point)
+        layout = self._layout(probe)
+        if layout == "one":
+            return [self._alone.get(point.target) or self._cpu_of(point.target)]
+        wanted = _relation_of(point)
         if layout == "node":
             # The CPUs of the node that asks; where there is none the probe says so. Without nodes all memory is one.
             nodes, wanted_node = self._topology.nodes if self._topology else (), point.values().get("node")
@@ -167,18 +174,26 @@ class Placing:
             asking = of_node if nodes else set(self._cpus)
             cpus = tuple(cpu for cpu in self._cpus if cpu in asking) or self._cpus[:1]
             return [cpus if probe.roles else cpus[:1]]
-        if layout == "one":
-            own = self._of_kinds.get(point.target) or self._cpus
-            return [tuple(cpu for cpu in self._cpus if cpu in own)[:1]]
         if layout == "pairs" and len(self._cpus) > 1:
             return self._of_round(wanted, seen)
         cpus = self._beside(wanted)
         more = () if self._spare_cpu is None or self._spare_cpu in cpus else (self._spare_cpu,)
         return [(*cpus, *more) if _wants_all(point, probe, cpus) else cpus]
 
+    def _layout(self, probe: Probe) -> str:
+        known = self._layouts.get(probe.probe)
+        if known is None or known[0] is not probe:
+            known = self._layouts[probe.probe] = probe, layout_of(probe)
+        return known[1]
+
+    def _cpu_of(self, target: str) -> tuple[int, ...]:
+        own = self._of_kinds.get(target) or self._cpus
+        self._alone[target] = tuple(cpu for cpu in self._cpus if cpu in own)[:1]
+        return self._alone[target]
+
     def pairs(self, point: Point, probe: Probe) -> int:
         """How many pairs of CPUs a matrix's point is about; 0 where it is about one, or is none of a matrix."""
-        is_of_matrix = layout_of(probe) == "pairs" and len(self._cpus) > 1
+        is_of_matrix = self._layout(probe) == "pairs" and len(self._cpus) > 1
         several = len(self._pairs(_relation_of(point))) if is_of_matrix else 0
         return several if several > 1 else 0
 

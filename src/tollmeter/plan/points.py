@@ -274,6 +274,8 @@ def claim_rank(suite: Suite, point: Point) -> int:
     """0 for a point beside a published figure; 1 for a line of the study's tables or of a figure of single numbers;
     else UNCLAIMED. Under any ABI and anywhere; claims by meaning alone do not count, nor counting targets but for
     claims about instructions."""
+    if not (suite.published or suite.figure or suite.program):
+        return UNCLAIMED
     counted = is_counted(point)
     claims = [claim for claim in suite.published if not counted or claim.about == _INSTRUCTIONS]
     named = [row for claim in claims for row in (claim.row, claim.over, *claim.order) if row is not None and row.probe]
