@@ -8,6 +8,7 @@ import copy
 import json
 import lzma
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -376,6 +377,12 @@ def one_in_long_steps(told: list[Stream]) -> None:
     in_long_steps([stream for stream in visits(told) if stream[0]["probe"] == probe])
 
 
+def rarest_in_long_steps(told: list[Stream]) -> None:
+    """The same of the probe that has the fewest visits."""
+    (probe, _) = Counter(stream[0]["probe"] for stream in visits(told)).most_common()[-1]
+    in_long_steps([stream for stream in visits(told) if stream[0]["probe"] == probe])
+
+
 def lent(told: list[Stream]) -> None:
     """A container sees as many CPUs online as its quota pays for, whichever it runs on."""
     in_machine(allowed_cpus=[*range(64)], topology=TWO | {"cores": ["0,32", "1,33"]})(told)
@@ -409,6 +416,7 @@ SOUND: dict[str, Plant] = {
     "a quiet core with a clock of 24 MHz": in_steps,
     "a clock with many readings in a step": in_long_steps,
     "a clock with many readings in a step, of one probe": one_in_long_steps,
+    "a clock with many readings in a step, of a probe with few visits": rarest_in_long_steps,
     "a container that is lent two CPUs": lent,
     "a body that is not timed throughout": paused,
     "an emulator that translates": translated,

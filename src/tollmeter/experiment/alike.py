@@ -101,7 +101,7 @@ def _of_abi(several: Sequence[VisitEvidence]) -> Places:
 
 
 def _clocks(recorded: Recorded) -> Places:
-    """A clock's steps are as long in one visit as in the others."""
+    """A clock's steps are as long in one visit as in the others. A probe may bring a clock of its own."""
     here = [place for place, visit in enumerate(recorded.outcomes) if is_here(visit) and visit.clock.resolution_ns > 0]
     of_abis = defaultdict[Hashable, list[int]](list)
     for place in here:
@@ -110,8 +110,13 @@ def _clocks(recorded: Recorded) -> Places:
         steps = [recorded.outcomes[place].clock.resolution_ns for place in places]
         most = MOST_LIKE * median(steps)
         odd = [place for place, step in zip(places, steps, strict=True) if step > most]
+        others = {recorded.outcomes[place].point.probe for place in {*places} - {*odd}}
         if len(odd) <= MOST_ODD * len(places):
-            yield from ((place, "the steps of a clock are as long in all visits") for place in odd)
+            yield from (
+                (place, "the steps of a clock are as long in all visits")
+                for place in odd
+                if recorded.outcomes[place].point.probe in others
+            )
 
 
 def _surrounded(recorded: Recorded) -> Places:
