@@ -74,7 +74,7 @@ def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
     for several in of_points.values():
         yield from _of_point(several)
     for several in of_abis.values():
-        yield from _of_abi(several)
+        yield from _of_abi(several, recorded)
     for visit in visits:
         rate = max(recorded.outcomes[visit.place].controls, default=0.0)
         if 0 < visit.control_ns * rate < LEAST_TURN_CYCLES * 1e9:
@@ -93,11 +93,14 @@ def _of_point(several: Sequence[VisitEvidence]) -> Places:
         yield odd[0].place, WAITS
 
 
-def _of_abi(several: Sequence[VisitEvidence]) -> Places:
+def _of_abi(several: Sequence[VisitEvidence], recorded: Recorded) -> Places:
+    """A probe with a clock of its own may lack what that clock is too coarse for, in all of its visits."""
     for what in range(len(EVIDENCE)):
         odd = [visit for visit in several if not visit.told[what]]
         if len(several) >= MOST_ALIKE and len(odd) <= MOST_ODD * len(several):
-            yield from ((visit.place, REPORTED) for visit in odd)
+            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.told[what]}
+            lacking = (visit.place for visit in odd if recorded.outcomes[visit.place].point.probe in others)
+            yield from ((place, REPORTED) for place in lacking)
 
 
 def _clocks(recorded: Recorded) -> Places:
