@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tollmeter.library import derive
@@ -54,3 +55,28 @@ def test_a_small_journal_keeps_none(run: Path) -> None:
     with sqlite3.connect(run / "index.sqlite") as db:
         assert [db.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in kept_visits.TABLES] == [0, 0, 0]
     assert len(derive.open_run(run).outcomes) == len(read(run).outcomes)
+
+
+def of(content: bytes, **changed: object) -> bytes:
+    """A block with other fields than it was written with."""
+    block = msgspec.msgpack.decode(content, type=kept_visits._Block)
+    return msgspec.msgpack.encode(msgspec.structs.replace(block, **changed))
+
+
+def test_a_block_that_is_not_its_columns_is_refused(run: Path) -> None:
+    """What follows the columns is read by `marshal`, which is not made for what others wrote."""
+    cells = [(table, content) for table, content in kept_visits.cells(read(run).outcomes)]
+    block = msgspec.msgpack.decode(next(c for t, c in cells if t == "visit_blocks"), type=kept_visits._Block)
+    objects = (("|O", True), *block.kinds[1:])
+    for changed in (
+        {"columns": block.columns + b"X"}, {"columns": block.columns[:-1]}, {"samples": 1 << 40}, {"samples": -1},
+        {"samples": 0}, {"kinds": objects}, {"kinds": block.kinds[:-1]}, {"lanes": (((1, 2),),)},
+    ):  # fmt: skip
+        with sqlite3.connect(":memory:") as db:
+            for table in kept_visits.TABLES:
+                db.execute(f"CREATE TABLE {table} (content)")
+            for table, content in cells:
+                broken = of(content, **changed) if table == "visit_blocks" else content
+                db.execute(f"INSERT INTO {table} VALUES (?)", (broken,))
+            with pytest.raises(ValueError, match=r"column|lanes|samples"):
+                kept_visits.load(db)

@@ -5,6 +5,7 @@ visits have in common once, and the columns of their samples as bytes."""
 from __future__ import annotations
 
 import marshal
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import msgspec
 
 from tollmeter.model import ClockReading, Columns, Outcome, Room, Samples
+from tollmeter.model.samples import COLUMNS
 
 LEAST_BYTES = 32 << 20
 """Of a journal: a smaller one is read in two seconds, and its index would be several times as large."""
+_NUMBER = re.compile("[<>|][if][1248]")
 TABLES = ("visit_blocks", "visit_kinds", "visits")
 _AT_ONCE = 4096
 """Visits in a cell, a megabyte."""
@@ -101,15 +104,29 @@ def load(db: sqlite3.Connection) -> tuple[Outcome, ...]:
     )
 
 
-def _columns(room: Room, content: bytes) -> Columns:
+def _columns(room: Room, content: bytes) -> tuple[Columns, int]:
+    """A block, and how many samples it has. Raises ValueError where its bytes are others."""
     block = msgspec.msgpack.decode(content, type=_Block)
-    return Columns.kept(room, block.columns + marshal.dumps([*block.lanes]), block.samples, block.kinds)
+    if not all(_NUMBER.fullmatch(kind) for kind, _ in block.kinds):
+        raise ValueError("a column has another type than a number's")
+    sizes = [int(kind[2:]) * (1 if same else block.samples) for kind, same in block.kinds]
+    if len(sizes) != len(COLUMNS) or min(sizes) < 1 or sum(sizes) != len(block.columns):
+        raise ValueError("the columns are not as long as their samples")
+    if len(block.lanes) not in (0, block.samples):
+        raise ValueError("samples and their lanes are not as many")
+    content = block.columns + marshal.dumps([*block.lanes])
+    return Columns.kept(room, content, block.samples, block.kinds), block.samples
 
 
-def _visits(part: Iterable[_Kept], common: _Kinds, blocks: Sequence[Columns]) -> Iterator[Outcome]:
+def _visits(part: Iterable[_Kept], common: _Kinds, blocks: Sequence[tuple[Columns, int]]) -> Iterator[Outcome]:
     kinds, clocks, replace = common.kinds, common.clocks, msgspec.structs.replace
     for one in part:
-        samples = Samples(blocks[one.block], one.start, one.stop) if one.block >= 0 else ()
+        samples: Samples | tuple[()] = ()
+        if one.block >= 0:
+            columns, many = blocks[one.block]
+            if not 0 <= one.start < one.stop <= many:
+                raise ValueError("a visit has samples that its block lacks")
+            samples = Samples(columns, one.start, one.stop)
         yield replace(
             kinds[one.kind], visit=one.visit, round=one.round, seed=one.seed, at_ns=one.at_ns,
             waited_ns=one.waited_ns, counted_ns=one.counted_ns, controls=one.controls, clock=clocks[one.clock],
