@@ -92,7 +92,7 @@ def test_a_studys_claims_stand_beside_this_machines_with_the_range_in_which_each
     def claim(what: str, value: float, here: float | None) -> Claim:
         low, high = (here * 0.9, here * 1.1) if here else (None, None)
         return Claim(what=what, figure=f"{value} times", value=value, here=here, low=low, high=high, unit="ratio",
-                     verdict="holds" if here else "cannot tell")  # fmt: skip
+                     verdict="holds" if here else "cannot tell", counted=bool(here))  # fmt: skip
 
     results = example_runs.healthy(("x86_64",))
     claims = (claim("a", 10.0, 4.1), claim("b", 2.0, 1.9), claim("c", 3.0, None))
@@ -106,7 +106,7 @@ def test_a_studys_claims_stand_beside_this_machines_with_the_range_in_which_each
     assert [(d["word"], d["lo"], d["hi"]) for d in ranges.values()] == [
         ("holds", 8.0, 12.5),
         ("holds", 1.6, 2.5),
-        ("not measured", pytest.approx(2.4), 3.75),
+        ("not measured, not counted", pytest.approx(2.4), 3.75),
     ]
 
 

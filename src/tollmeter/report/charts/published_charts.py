@@ -159,7 +159,7 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     # the line.
     both = (
         (marks.by_width("''", "datum.numbers"), -HALF_LINE),
-        (alt.ExprRef("datum.word"), marks.by_width(-2 * HALF_LINE, HALF_LINE)),
+        (marks.by_width("datum.brief", "datum.word"), marks.by_width(-2 * HALF_LINE, HALF_LINE)),
     )
     words = [band.mark_text(style="value", dy=dy, text=said).encode(y, x=marks.with_value(alt.XValue, "width"))
              for said, dy in both]  # fmt: skip
@@ -176,8 +176,9 @@ def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]
     ranges: list[Datum] = []
     for claim, published, (low, high) in several:
         unit = 1.0 if claim.unit in ("", "ratio") or not claim.value else claim.value
-        numbers = both_in_words(claim, relation_of(published))
-        ranges.append({"label": claim.what, "lo": low / unit, "hi": high / unit, "word": word_of(claim),
+        word, numbers = word_of(claim), both_in_words(claim, relation_of(published))
+        brief, full = (word, word) if claim.counted else (f"({word})", f"{word}, not counted")
+        ranges.append({"label": claim.what, "lo": low / unit, "hi": high / unit, "word": full, "brief": brief,
                        "numbers": numbers})  # fmt: skip
         if claim.value is not None:
             data.append({"label": claim.what, "series": PUBLISHED, "y": claim.value / unit, "lo": claim.value / unit,
