@@ -333,7 +333,10 @@ def test_a_question_is_answered_unless_too_much_is_missing() -> None:
     )
     impossible = [msgspec.structs.replace(row, status="unsupported") for row in unreached]
     assert unanswered(run, [*impossible, *rows[len(unreached) :]], None) == ""
-    assert unanswered(msgspec.structs.replace(run, verdict="too short"), rows, None)
+    short = msgspec.structs.replace(run, verdict="too short")
+    assert unanswered(short, rows, None) and unanswered(short, rows, None, shown=(2, 5))
+    # The numbers of the first screen are measured first; the many others have a visit or two when they are known.
+    assert unanswered(short, rows, None, shown=(3, 5)) == ""
 
 
 def test_points_against_each_other_are_answered_where_most_have_a_ratio() -> None:

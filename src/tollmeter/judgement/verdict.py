@@ -102,10 +102,12 @@ def is_contended(run: RunInfo) -> bool:
     return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
 
 
-def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0) -> str:
+def unanswered(
+    run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0, shown: tuple[int, int] = (0, 0)
+) -> str:
     """Why the run's question has no answer, as a sentence's part; empty where it has one. run: with its verdict. What
     this machine cannot do at all is an answer too, and so are programs compared by counts. compared: pairs that have a
-    ratio."""
+    ratio. shown: numbers of the first screen with an interval, of how many: they are measured before the rest."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
@@ -115,7 +117,8 @@ def unanswered(run: RunInfo, rows: Sequence[Row], study: Study | None, compared:
     figures = [claim for claim in study.claims if claim.counted or claim.value is not None] if study else []
     judged = sum(claim.verdict != "cannot tell" or claim.here is not None for claim in figures)
     certain = sum(claim.low != claim.high for claim in figures)
-    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED and not counted:
+    is_shown = not figures and 2 * shown[0] > shown[1]
+    if run.verdict == "too short" and certain <= len(figures) * LEAST_JUDGED and not counted and not is_shown:
         return f"most numbers rest on fewer than {LEAST_VISITS} visits"
     possible = [row for row in rows if row.status != "unsupported"]
     unreached = sum(row.status == "interrupted" for row in possible)

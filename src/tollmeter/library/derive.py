@@ -201,11 +201,13 @@ def _judged(bare: Results) -> Results:
     """With its findings, a study's claims, and whether the question was answered."""
     from tollmeter.findings import all_findings, carried
     from tollmeter.judgement.verdict import is_intercepted, is_short, unanswered, without_interception
+    from tollmeter.report.shown import with_interval
     from tollmeter.studies.study import study
 
     study_answers, run = study(bare), bare.index.run
     compared = len({(pair.point, pair.against) for pair in bare.index.opposed})
-    run = msgspec.structs.replace(run, unanswered=unanswered(run, bare.index.rows, study_answers, compared))
+    answer = unanswered(run, bare.index.rows, study_answers, compared, with_interval(bare))
+    run = msgspec.structs.replace(run, unanswered=answer)
     findings = all_findings(bare)
     known = _of_known_rows(bare)
     intercepted = run.surroundings is not None and is_intercepted(run.surroundings, bare.index.rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 
 from tollmeter.model import BEST_KNOWN, Results, Toll
 from tollmeter.numbers.meanings import meaning
@@ -34,6 +35,12 @@ def narrow(results: Results) -> tuple[int, int]:
     return sum(width <= NARROW for width in widths), len(widths)
 
 
+def with_interval(results: Results) -> tuple[int, int]:
+    """How many numbers of the first screen have an interval, and of how many."""
+    has = [high < inf for _, _, high in _numbers(results)]
+    return sum(has), len(has)
+
+
 def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
     """Each number and its interval; one without an interval has an infinite one."""
     levels = results.index.hierarchy
@@ -42,4 +49,4 @@ def _numbers(results: Results) -> Iterator[tuple[float, float, float]]:
     numbers += [(level.read_bytes_per_second, level.read_low, level.read_high) for level in levels]
     for value, low, high in numbers:
         if value:
-            yield value, low or 0.0, high or float("inf")
+            yield value, low or 0.0, high or inf
