@@ -383,6 +383,15 @@ def rarest_in_long_steps(told: list[Stream]) -> None:
     in_long_steps([stream for stream in visits(told) if stream[0]["probe"] == probe])
 
 
+def rarest_without_a_width(told: list[Stream]) -> None:
+    """The clock of the probe with the fewest visits is too coarse for the width of the core, in all of them."""
+    (probe, _) = Counter(stream[0]["probe"] for stream in visits(told)).most_common()[-1]
+    for record in (
+        record for stream in visits(told) if stream[0]["probe"] == probe for record in of("witness", stream)
+    ):
+        record |= {"control_hz": 0, "control_before_hz": 0}
+
+
 def lent(told: list[Stream]) -> None:
     """A container sees as many CPUs online as its quota pays for, whichever it runs on."""
     in_machine(allowed_cpus=[*range(64)], topology=TWO | {"cores": ["0,32", "1,33"]})(told)
@@ -417,6 +426,7 @@ SOUND: dict[str, Plant] = {
     "a clock with many readings in a step": in_long_steps,
     "a clock with many readings in a step, of one probe": one_in_long_steps,
     "a clock with many readings in a step, of a probe with few visits": rarest_in_long_steps,
+    "the probe with the fewest visits has no width": rarest_without_a_width,
     "a container that is lent two CPUs": lent,
     "a body that is not timed throughout": paused,
     "an emulator that translates": translated,

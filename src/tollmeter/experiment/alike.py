@@ -31,13 +31,13 @@ REPORTED = "what the system reports beside one visit of an ABI, it reports besid
 
 class VisitEvidence(NamedTuple):
     """Of a visit. meets: whether each sample has context switches, page faults, and waits of the worker; lacks: whether
-    none has. told: of EVIDENCE, what each sample has. control_ns: the least of a turn of the control, 0 without one."""
+    none has. reported: of EVIDENCE, what each sample has. control_ns: the least of a turn of the control, or 0."""
 
     place: int
     samples: int
     meets: tuple[bool, bool, bool]
     lacks: tuple[bool, bool, bool]
-    told: tuple[bool, ...]
+    reported: tuple[bool, ...]
     control_ns: float
 
 
@@ -50,7 +50,9 @@ def evidence_of(places: Sequence[int], taken: Taken) -> Iterator[VisitEvidence]:
         ("waits", taken.column("voluntary")),
     ):
         least[name], most[name] = (of.reduceat(column, taken.starts[:-1]) for of in (np.minimum, np.maximum))
-    told = [np.maximum.reduceat(taken.column(name), taken.starts[:-1]) >= (name == "control_hz") for name in EVIDENCE]
+    reported = [
+        np.maximum.reduceat(taken.column(name), taken.starts[:-1]) >= (name == "control_hz") for name in EVIDENCE
+    ]
     turns = np.where(taken.column("control_iterations") > 0, taken.column("control_iterations"),
                      taken.column("iterations"))  # fmt: skip
     control = np.minimum.reduceat(taken.column("control_2n") / (2 * turns), taken.starts[:-1])
@@ -58,7 +60,7 @@ def evidence_of(places: Sequence[int], taken: Taken) -> Iterator[VisitEvidence]:
         VisitEvidence, places, taken.counts.tolist(),
         zip(*((least[name] > 0).tolist() for name in least), strict=True),
         zip(*((most[name] == 0).tolist() for name in most), strict=True),
-        zip(*(known.tolist() for known in told), strict=True), np.maximum(control, 0.0).tolist(),
+        zip(*(known.tolist() for known in reported), strict=True), np.maximum(control, 0.0).tolist(),
     )  # fmt: skip
 
 
@@ -96,9 +98,9 @@ def _of_point(several: Sequence[VisitEvidence]) -> Places:
 def _of_abi(several: Sequence[VisitEvidence], recorded: Recorded) -> Places:
     """A probe with a clock of its own may lack what that clock is too coarse for, in all of its visits."""
     for what in range(len(EVIDENCE)):
-        odd = [visit for visit in several if not visit.told[what]]
+        odd = [visit for visit in several if not visit.reported[what]]
         if len(several) >= MOST_ALIKE and len(odd) <= MOST_ODD * len(several):
-            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.told[what]}
+            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.reported[what]}
             lacking = (visit.place for visit in odd if recorded.outcomes[visit.place].point.probe in others)
             yield from ((place, REPORTED) for place in lacking)
 

@@ -330,7 +330,7 @@ def _seeded(recorded: Recorded) -> Places:
     of_point = defaultdict[object, list[int]](list)
     for place, visit in enumerate(recorded.outcomes):
         if visit.seed and not asked.reused:
-            of_point["in turns" if asked.interleaved else (visit.point.probe, visit.point.parameters)].append(place)
+            of_point["interleaved" if asked.interleaved else (visit.point.probe, visit.point.parameters)].append(place)
     own, foreign = set[object](), defaultdict[object, list[int]](list)
     for whose, places in of_point.items():
         count = min(MOST_LAYOUTS, len(places) + MOST_UNDER_WAY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run says of two points that were visited in turns: is one slower, and by how much."""
+"""What a run says of two points whose visits were interleaved: is one slower, and by how much."""
 
 from __future__ import annotations
 

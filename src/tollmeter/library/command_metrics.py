@@ -16,7 +16,7 @@ from tollmeter.targets.timer import Ran
 
 _AT_ONCE = 4
 """Hardware events that every PMU in use counts at once: x86 of Intel has four counters for a hyperthread, AMD and ARM
-six. More are taken in turns over runs, and each run's count is whole."""
+six. More are rotated over runs, and each run's count is whole."""
 
 
 class CommandMetric(NamedTuple):

@@ -287,7 +287,7 @@ class Point(Record, frozen=True, cache_hash=True):
 
 
 class Pair(Record, frozen=True):
-    """A point and the one that it stands against, visited in turns."""
+    """A point and the one that it stands against, whose visits are interleaved."""
 
     point: Point
     against: Point

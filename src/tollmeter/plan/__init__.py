@@ -156,7 +156,7 @@ class Plan(Record, frozen=True):
     def visit(self, number: int, point: Point, round_: int, cpus: tuple[int, ...], sampling: Sampling) -> Visit:
         """Each layout has its own seed, so random placement differs and can be repeated. A point has one seed under all
         ABIs and in all places, as have interleaved points: the variance between layouts cancels."""
-        whose = "in turns" if self.is_of_pairs else (point.probe, point.parameters)
+        whose = "interleaved" if self.is_of_pairs else (point.probe, point.parameters)
         seed = layout_seed(self.seed, sampling.layout, whose, cpus)
         probe, is_local = self.probes[point.probe], is_here(point.target)
         # A run of few points and a long budget may have long visits, and a large layout takes long to set up. A probe
@@ -362,7 +362,7 @@ def counterparts(
 
 
 def of_a_study(suite: Suite, points: Sequence[Point]) -> dict[Point, Point]:
-    """The points of a study's ratios in groups that are visited in turns, each point against its group's reference.
+    """The points of a study's ratios in groups whose visits are interleaved, each point against its group's reference.
     What lasts longer than a few visits is then no part of a ratio. Points of two ratios put these into one group."""
     references: dict[Point, Point] = {}
     for point, below in _ratios_of_study(suite, points):

@@ -70,8 +70,8 @@ def cells(visits: Sequence[Outcome]) -> Iterator[tuple[str, bytes]]:
     for columns in blocks:
         packed, lanes = columns.packed()
         parts, are_same = Room.parts(packed)
-        told = tuple((column.dtype.str, same) for column, same in zip(packed.values(), are_same, strict=True))
-        content = _Block(len(packed["iterations"]), told, b"".join(parts), (*lanes,))
+        types = tuple((column.dtype.str, same) for column, same in zip(packed.values(), are_same, strict=True))
+        content = _Block(len(packed["iterations"]), types, b"".join(parts), (*lanes,))
         yield "visit_blocks", msgspec.msgpack.encode(content)
 
 
