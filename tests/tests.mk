@@ -32,10 +32,15 @@ TICK = (at=0; while sleep 10 >/dev/null && kill -0 $$$$; do at=$$((at + 10)); ec
 # the tests would compile all 200 of their files, and pytest, for itself.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: test lint format set-up-tests lint-c lint-python lint-sh collect test-runtime fuzz test-python faults models bench \
+.PHONY: test all-tests lint format set-up-tests lint-c lint-python lint-sh collect test-runtime fuzz test-python faults models bench \
         lock schema index
 
+# Prints the machine and its load before and after, whether or not a test failed.
 test: set-up-tests
+	-@$(PYTHON) tests/which_machine.py before
+	@trap '$(PYTHON) tests/which_machine.py after' EXIT; $(MAKE) --no-print-directory all-tests
+
+all-tests:
 	@$(TICK) $(MAKE) --no-print-directory -j$(shell nproc) lint-python fuzz test-runtime collect lint-c lint-sh && \
 	  $(MAKE) --no-print-directory test-python
 

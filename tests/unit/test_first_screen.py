@@ -166,6 +166,12 @@ def test_no_longer_run_is_advised_where_it_would_not_help() -> None:
     assert run_verdict.next_step(refused("the command failed")).command == "./toll show runs/one --all"
 
 
+def test_no_longer_run_is_advised_where_all_has_converged() -> None:
+    lacking = "none of the study's 2 figures could be held against what was measured"
+    results = with_run(example_runs.small(), verdict="quiet", unanswered=lacking, status="settled", folder="runs/one")
+    assert run_verdict.next_step(results).command == "./toll show runs/one --all"
+
+
 def test_why_there_is_no_answer_is_said_with_what_to_do() -> None:
     results = with_run(example_runs.small(), verdict="too short", unanswered="most numbers rest on fewer than 3 visits")
     text = words(results)

@@ -160,7 +160,8 @@ def next_step(results: Results) -> Step:
             return Step(typed("show", "--follow", run.folder), "shows it while it is measured")
         resume = typed("run", "--resume", run.folder, *results.request.get("places", ()))
         return Step(resume, "measures what is missing")
-    if not any(row.status in ("ok", "interrupted") for row in results.index.rows):
+    is_vain = run.unanswered and run.status == "settled"
+    if is_vain or not any(row.status in ("ok", "interrupted") for row in results.index.rows):
         return _instead(results)
     if run.unanswered or run.verdict == "too short":
         return Step(f"{again} --budget {budget_text(round(_longer_s(results)))}")
@@ -203,7 +204,7 @@ def _longer_s(results: Results) -> float:
 
 
 def _instead(results: Results) -> Step:
-    """Where no row has a number, and none would have one of a longer run."""
+    """Where no row has a number, or all has converged: a longer run changes nothing."""
     large = [row for row in results.index.rows if LACKS_MEMORY in (row.reason or "")]
     axes = dict.fromkeys(name for row in large for name, value in row.parameters.items() if isinstance(value, int))
     if axes:
