@@ -106,13 +106,38 @@ def test_no_point_gets_a_third_visit_before_all_have_their_second(rig: Rig) -> N
 PARALLEL = Select(probe="memory.parallel")
 
 
-def test_the_first_screen_converges_before_the_rest_begins(rig: Rig) -> None:
+def until_other(rig: Rig, plan: Plan, visits: int) -> Counter[Point]:
+    """Visits of each point until one that is not on the first screen has its visit of this number."""
+    rest = [place for place, visit in enumerate(rig.visits) if visit.point.probe == "memory.parallel"]
+    points = sum(point.probe == "memory.parallel" for point in plan.points())
+    return Counter(visit.point for visit in rig.visits[: rest[(visits - 1) * points]])
+
+
+def test_the_first_screen_has_intervals_before_the_rest_begins(rig: Rig) -> None:
     rig.visits_to_settle = 9
-    rig.go(rig.plan(PARALLEL, LATENCY, ENTER))
-    rest = [visit.point.probe for visit in rig.visits].index("memory.parallel")
-    first = Counter(visit.point for visit in rig.visits[:rest])
-    assert {visit.point.values()["size"] for visit in rig.visits[:rest]} >= {1024, 1 << 20, 8 << 20}
-    assert set(first.values()) == {rig.visits_to_settle}
+    plan = rig.plan(PARALLEL, LATENCY, ENTER)
+    rig.go(plan)
+    first = until_other(rig, plan, 1)
+    assert {point.values()["size"] for point in first} >= {1024, 1 << 20, 8 << 20}
+    assert set(first.values()) == {LEAST_VISITS}
+
+
+def test_the_first_screen_converges_before_the_rest_is_visited_beyond_its_interval(rig: Rig) -> None:
+    rig.visits_to_settle = 9
+    plan = rig.plan(PARALLEL, LATENCY, ENTER)
+    rig.go(plan)
+    several = until_other(rig, plan, LEAST_VISITS + 1)
+    assert {count for point, count in several.items() if point.probe == "memory.latency"} == {9}
+
+
+def test_what_refinement_added_has_an_interval_and_waits_for_what_was_planned(rig: Rig) -> None:
+    rig.wished = {0: [1280, 1536]}
+    rig.visits_to_settle = 9
+    plan = rig.plan(PARALLEL, LATENCY, ENTER)
+    rig.go(plan)
+    first = until_other(rig, plan, 2)
+    assert {first[point] for point in added(rig, plan)} == {LEAST_VISITS}
+    assert {count for point, count in first.items() if point.probe == "memory.latency"} == {LEAST_VISITS, 9}
 
 
 def test_a_budget_that_gives_no_interval_to_the_rest_visits_every_point_first(rig: Rig) -> None:

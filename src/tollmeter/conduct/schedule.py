@@ -17,7 +17,7 @@ from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_shown, visit_order
-from tollmeter.plan.effort import EFFORTS, Effort, Wish, next_visits, visits_wanted
+from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, visits_wanted
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
 _FINAL: frozenset[Status] = frozenset({"unsupported", "wrong_answer", "timeout"})
@@ -62,6 +62,7 @@ class Schedule:
         self._has_ended = has_ended
         self._costs = plan.costs()
         self._seen = judging.seen
+        self._planned = set(plan.points())
         self.points = dict.fromkeys([*plan.points(), *(earlier.point for earlier in built)])
         self._visits_of_pairs = {point: visits for point in plan.points() if (visits := plan.visits_of_pairs(point))}
         self._made = {
@@ -280,23 +281,40 @@ class Schedule:
         return self._ranks[point]
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
-        """The points of a study's claims, then of its tables, then of the first screen, until each has its interval or
-        converges, as long as every other point can have an interval afterwards. Then the points that are not large and
-        lack visits for an interval: to set up all large layouts takes as long as several rounds of the other points."""
-        large = [point for point in points if self._costs.is_large(point)]
-        lacking = [point for point in points if self._lacks_interval(point) and point not in large]
-        shown = [point for point in points if is_shown(self._plan, point) and not (lacking and point in large)]
-        claims = [[point for point in points if self._rank(point) == rank] for rank in range(UNCLAIMED)]
-        for first in (*claims, shown):
-            spare_s = left_s / self._slowness(left_s) - self._to_intervals_s(set(points).difference(first))
-            soon = [point for point in first if self._lacks_interval(point)]
+        """The points of a study's claims, then those of its tables, as long as every other point can have an interval
+        afterwards. Then the first screen's until each has an interval, in at most half of the time. Then all until
+        each was visited, so that what the rest costs is known. Then the first screen's that converge in the time that
+        the intervals of the others leave, the cheapest first."""
+        usable_s = left_s / self._slowness(left_s)
+        for rank in range(UNCLAIMED):
+            claims = [point for point in points if self._rank(point) == rank]
             # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
-            fit = first if first is not shown else [p for p in first if self._wish(p).to_settle_s() <= spare_s]
-            soon = soon or fit
+            soon = [point for point in claims if self._lacks_interval(point)] or claims
+            spare_s = usable_s - self._to_intervals_s(set(points).difference(claims))
             if soon and self._to_intervals_s(soon) + self._seconds_of(soon) <= spare_s:
                 return soon
-        waiting = [point for point in large if not self._seen.get(point)]
-        return lacking if waiting and lacking and self._to_intervals_s(points) <= left_s else points
+        lacking = [point for point in points if self._lacks_interval(point)]
+        shown = [point for point in points if is_shown(self._plan, point)]
+        soon = self._small_first([point for point in lacking if point in shown], left_s)
+        if soon and self._to_intervals_s(soon) <= usable_s / 2:
+            return soon
+        if not all(self._seen.get(point) for point in lacking):
+            return self._small_first(lacking, left_s)
+        spare_s = usable_s - self._to_intervals_s(set(lacking).difference(shown))
+        return self._converging(shown, spare_s) or points
+
+    def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
+        """The points that are not large, where the time suffices for all: to set up all large layouts takes as long as
+        several rounds of the other points."""
+        waiting = any(self._costs.is_large(point) and not self._seen.get(point) for point in lacking)
+        small = [point for point in lacking if not self._costs.is_large(point)]
+        return small if waiting and small and self._to_intervals_s(lacking) <= left_s else lacking
+
+    def _converging(self, points: Iterable[Point], spare_s: float) -> list[Point]:
+        """As many as converge in this time, the cheapest first. What refinement added places the boundary of a cache,
+        where the cost differs by layout: it needs an interval, and no more."""
+        wishes = sorted([self._wish(point) for point in points if point in self._planned], key=Wish.to_settle_s)
+        return [wish.point for wish in fitting(wishes, map(Wish.to_settle_s, wishes), spare_s)]
 
     def _slowness(self, left_s: float) -> float:
         """Time that the run took beside what was expected of its visits: a busy machine needs longer for each."""

@@ -7,7 +7,7 @@ information in a given time (Cochran 1977, section 10.6)."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import inf, sqrt
 from typing import Generic, NamedTuple, TypeVar
 
@@ -192,13 +192,13 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
     to_intervals_s = [wish.to_interval_s() for wish in new]
-    chosen = _fitting(new, to_intervals_s, left_s / 2) or _fitting(new, [wish.visit_s for wish in new], left_s)
-    chosen += _fitting(known, [wish.to_settle_s() for wish in known], left_s - sum(to_intervals_s))
+    chosen = fitting(new, to_intervals_s, left_s / 2) or fitting(new, [wish.visit_s for wish in new], left_s)
+    chosen += fitting(known, [wish.to_settle_s() for wish in known], left_s - sum(to_intervals_s))
     least = sorted(wishes, key=lambda wish: (wish.seen * wish.visit_s, wish.visit_s))
-    return [wish.point for wish in chosen or _fitting(least, [wish.visit_s for wish in least], left_s)]
+    return [wish.point for wish in chosen or fitting(least, [wish.visit_s for wish in least], left_s)]
 
 
-def _fitting(wishes: Sequence[Wish[P]], costs_s: Sequence[float], left_s: float) -> list[Wish[P]]:
+def fitting(wishes: Iterable[Wish[P]], costs_s: Iterable[float], left_s: float) -> list[Wish[P]]:
     """As many wishes as fit, in their order; one that costs too much is skipped."""
     taken: list[Wish[P]] = []
     for wish, cost in zip(wishes, costs_s, strict=True):
