@@ -153,7 +153,7 @@ def test_few_visits_join_no_levels_where_a_share_of_the_last_cache_ends_inside_i
         # One boundary of huge pages lies in the second cache, since the first two are one level of the fit.
         ("huge_pages_join_two_caches", {"L1d": 1.42, "L2": 4.6, "L3 or memory": 156}),
         # Between 16 KiB and 1 MiB one size was visited: it shows no level.
-        ("second_cache_at_one_size", {"L1d": 1.29, "L3": 16.1, "L4 or memory": 143}),
+        ("second_cache_at_one_size", {"L1d": 1.29, "L3": 16.1, "memory": 143}),
         # One boundary of huge pages lies at 1.3 MiB, behind two caches.
         ("three_caches_joined", {"L1d": 1.32, "L2": 4.4, "L3 or memory": 183}),
     ],

@@ -107,6 +107,9 @@ def test_a_level_that_the_system_does_not_report_may_be_the_shared_cache_in_a_gu
     assert printed(more, 120).count(sentence) == 1
     assert sentence not in printed(_without_hypervisor(more), 120)
     assert sentence not in printed(results, 120)
+    ended = msgspec.structs.replace(last, level="L3 or memory", os_size_bytes=None, not_apart_from="")
+    short = printed(example_runs.with_index(results, hierarchy=(*caches, ended)), 120)
+    assert sentence not in short and "may be that cache or memory" in short
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

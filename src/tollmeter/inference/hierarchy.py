@@ -46,6 +46,9 @@ from tollmeter.numbers.meanings import meaning, native
 MOST_CACHES = 4
 ON_LEVEL = 0.1
 BEYOND = 2
+MEMORY = "memory"
+OR_MEMORY = f" or {MEMORY}"
+"""Of the name of a level that may be the cache before these words, or memory."""
 SEEN_SHARED = 0.5
 MOST_APART = 64
 """What may lie anywhere between ends so far apart is two levels at once: a first cache and the next are less."""
@@ -232,20 +235,20 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
     The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
-    the last boundary of the curve, where this has as many as there are reported caches. Of a sweep that ended before,
+    the last boundary of the curve, where this is the last reported cache's. Of a sweep that ended before,
     other workloads may have used all of the last-level cache: it is one or the other."""
     known = [*machine.data_sizes().values()]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
     names = ["L1d" if number == 0 else f"L{number + 1}" for number in numbers]
-    is_shown = bool(known) and count >= len(known) and farthest >= BEYOND * fit.knees[-1].high
+    is_shown = bool(known and numbers) and numbers[-1] + 1 >= len(known) and farthest >= BEYOND * fit.knees[-1].high
     if count and (is_shown or farthest >= beyond_bytes(machine)):
-        return [*names, "memory"]
+        return [*names, MEMORY]
     # A boundary of few visits may be that of any cache in its interval, and what follows lies beyond all of them.
     within = sum(size <= fit.knees[-1].high for size in known) if count else 0
     following = max(numbers[-1] + 2, min(within + 1, len(known))) if numbers else 1
     name = "L1d" if following == 1 else f"L{following}"
-    return [*names, f"{name} or memory" if known and 1 < following >= len(known) else name]
+    return [*names, f"{name}{OR_MEMORY}" if known and 1 < following >= len(known) else name]
 
 
 def _with_first_cache(levels: tuple[Level, ...], sweep: Sequence[Row], machine: Machine) -> tuple[Level, ...]:
@@ -326,7 +329,7 @@ def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
     known = [*seen.machine.data_sizes().values()]
     if why := _why_merged(seen.fit, place, seen.sweep, level.os_size_bytes, known):
         number = _number(level.level)
-        following = f"L{number + 1}" if number < len(known) or not known else "memory"
+        following = f"L{number + 1}" if number < len(known) or not known else MEMORY
         return msgspec.structs.replace(level, not_apart_from=following, not_apart_why=why)
     if place < len(seen.fit.knees) - 1 and (knee.is_least or _is_contended(knee, seen.sweep)):
         return msgspec.structs.replace(level, size_low=knee.low)
@@ -486,7 +489,7 @@ def may_be_shared_rest(level: Level, machine: Machine) -> bool:
     """Whether a level that the system does not report may be what CPUs outside this machine leave of its last cache,
     now more and now less: its latency then lies between that of the cache and that of memory."""
     known = [*machine.data_sizes().values()]
-    is_reported = level.os_size_bytes is not None or level.level == "memory"
+    is_reported = level.os_size_bytes is not None or level.level.endswith(MEMORY)
     return bool(known) and not is_reported and _is_shared(machine) and (level.size_low or 0) < known[-1]
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
-from tollmeter.inference.hierarchy import bytes_left, disagrees, may_be_shared_rest, os_sizes
+from tollmeter.inference.hierarchy import OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
 from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.microarchitecture import microarchitecture
@@ -188,6 +188,8 @@ def _level(level: Level, machine: Machine) -> Line:
     if may_be_shared_rest(level, machine):
         last = os_sizes(machine)[-1].level
         note = f"the system reports no such cache: it may be L{last}, of which CPUs outside this machine use a part"
+    elif level.level.endswith(OR_MEMORY):
+        note = "few buffers larger than the last cache were measured: this may be that cache or memory"
     elif level.size_low and not level.size_bytes:
         told = f"{size(level.os_size_bytes)} by the system; " if level.os_size_bytes else ""
         note = f"{told}at least {two_digits(level.size_low, 'B')} were left by the sibling hyperthread"
