@@ -21,7 +21,7 @@ import pytest
 
 import example_runs
 from pace import within_units
-from tollmeter.model import Failure, Results
+from tollmeter.model import Failure, Results, Select, Suite
 from tollmeter.report import overlay
 from tollmeter.report import page as bundles
 from tollmeter.report.numbers import of_row, of_toll
@@ -39,6 +39,7 @@ class Reader(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.placed: list[tuple[tuple[str, ...], str, dict[str, str | None]]] = []
         self.raw: dict[str, list[str]] = {"script": [], "style": []}
         self.words: list[str] = []
         self.open: list[str] = []
@@ -47,6 +48,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
+        self.placed.append((tuple(self.open), tag, dict(attrs)))
         if tag in self.raw:
             self.raw[tag].append("")
         if tag not in VOID:
@@ -115,6 +117,19 @@ def test_the_answer_comes_first(page: Reader) -> None:
         < text.index("ask an object over pipe")
         < text.index("neighbours use the rest")
     )
+
+
+def test_a_group_of_the_suite_has_one_chart_that_is_open() -> None:
+    results = example_runs.healthy()
+    selects = (Select(probe="kernel.switch", group="scheduling"), Select(probe="kernel.*", group="entry"))
+    page = Reader(render(msgspec.structs.replace(results, suite=Suite(name="kernel", question="?", select=selects))))
+    below = page.placed[next(place for place, one in enumerate(page.placed) if one[2].get("id") == "families") :]
+    parts = [(tag, str(attributes.get("id", ""))) for inside, tag, attributes in below
+             if "details" not in inside and (tag in ("details", "figure") or attributes.get("class") == "group")]  # fmt: skip
+    own = [tag for tag, name in parts[: [name for _, name in parts].index("family-alignment")]]
+    assert own == ["h3", "figure", "details"] * 2
+    charts = [str(attributes["id"]) for _, tag, attributes in page.placed if tag == "figure"]
+    assert len({*charts}) == len(charts)
 
 
 def test_a_remark_of_several_tolls_is_explained_once() -> None:

@@ -58,6 +58,14 @@ def test_every_toll_has_its_median_cycles_and_how_many_fit() -> None:
         assert cycles_of_toll(toll) in line and tables.per_ms(toll.value or 0) in line
 
 
+def test_a_suite_with_groups_has_a_table_of_tolls_for_each_in_its_order() -> None:
+    selects = (Select(probe="kernel.switch", group="scheduling"), Select(probe="kernel.*", group="the rest"))
+    suite = Suite(name="kernel", question="?", select=selects)
+    text = printed(msgspec.structs.replace(example_runs.healthy(), suite=suite), 100, whole=False)
+    first, rest = text.index("Scheduling"), text.index("The rest")
+    assert first < text.index("switch between 2 processes") < rest < text.rindex("system call ")
+
+
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:
     results = example_runs.healthy()
     told = example_runs.with_entry(results, status="interrupted", reason="the budget ended it", median=None)

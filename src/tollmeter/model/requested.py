@@ -19,7 +19,8 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     target: places, by name or glob; empty for all. refused: values of a replacement curve where every point is refused,
     such as on huge pages. libraries: false leaves out what needs a library. nodes: the fewest memory nodes with memory.
     own_node: of pairs of memory nodes only those of a node with itself. kinds: also visits a CPU of each other kind of
-    core. narrows: whether a short budget reduces its points."""
+    core. narrows: whether a short budget reduces its points. group: the heading of its numbers, in place of the name of
+    the probe's folder."""
 
     probe: str
     cpu: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Select(Record, frozen=True, forbid_unknown_fields=True):
     own_node: bool = False
     kinds: bool = False
     narrows: bool = False
+    group: str = ""
 
     def __post_init__(self) -> None:
         probe = present_probe(self.probe)

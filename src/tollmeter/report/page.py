@@ -35,6 +35,7 @@ from tollmeter.report.length_sections import sections
 from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
 from tollmeter.report.probe_sections import chart_of, command, dossiers, explaining, families, parameter, provenance
+from tollmeter.report.shown import own_groups
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder
@@ -165,7 +166,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "first": [chart for chart in drawn if memory and chart.name in BESIDE_MEMORY],
         "charts": [chart for chart in drawn if chart.name in (FEATURED if memory else (*BESIDE_MEMORY, *FEATURED))],
         "probes": probes,
-        "families": families(probes, folded),
+        "families": families(probes, folded, own_groups(results)),
         "command": command(results),
         "provenance": provenance(results),
         "builds": sorted(results.builds, key=lambda build: (build.probe, build.abi)),

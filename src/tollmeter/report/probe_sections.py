@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tollmeter.model import Cache, Finding, Results, Row
 from tollmeter.model.topology import RELATION, listed
@@ -53,12 +53,15 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """What one family of probes asks. charts: those of several of its probes. extent: in words."""
+    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: the chart
+    of a group that is always open. extent: in words."""
 
+    anchor: str
     name: str
     probes: tuple[Dossier, ...]
     charts: tuple[Chart, ...]
     extent: str
+    lead: Chart | None = None
 
 
 def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tuple[Dossier, ...]:
@@ -70,19 +73,37 @@ def dossiers(results: Results, drawn: Sequence[Chart], aside: Discarded) -> tupl
                  for name in sorted(rows))  # fmt: skip
 
 
-def families(probes: Iterable[Dossier], folded: Sequence[Chart]) -> tuple[Family, ...]:
-    """folded: charts of the whole machine that are shown with the family of their first probe."""
-    groups: dict[str, list[Dossier]] = {}
+def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping[str, str]) -> tuple[Family, ...]:
+    """folded: charts of the whole machine that are shown with the family of their first probe. groups: of probes for
+    which the suite names one, in place of their family."""
+    members_of: dict[str, list[Dossier]] = {name: [] for name in groups.values()}
     for probe in probes:
-        groups.setdefault(probe.name.split(".")[0], []).append(probe)
+        members_of.setdefault(_group(probe.name, groups), []).append(probe)
     made = []
-    for name, members in groups.items():
-        charts = tuple(chart for chart in folded if chart.probes and chart.probes[0].split(".")[0] == name)
+    for name, members in members_of.items():
+        charts = tuple(chart for chart in folded if chart.probes and _group(chart.probes[0], groups) == name)
         numbers = sum(len(probe.rows) for probe in members)
         asked = f"{len(members)} question{'' if len(members) == 1 else 's'}"
         extent = f"{asked}, {count(numbers)} number{'' if numbers == 1 else 's'}"
-        made.append(Family(_anchor(name), tuple(members), charts, extent))
+        family = Family(_anchor(name), name, tuple(members), charts, extent)
+        made.append(_with_lead(family) if name in groups.values() else family)
     return tuple(made)
+
+
+def _with_lead(family: Family) -> Family:
+    """With its first chart apart: one of several of its probes, if there is one, else of the first probe that has it."""
+    own = [chart for probe in family.probes for chart in probe.charts]
+    lead = next(iter([*family.charts, *own]), None)
+    probes = (
+        replace(probe, charts=tuple(chart for chart in probe.charts if chart is not lead)) for probe in family.probes
+    )
+    return replace(
+        family, lead=lead, probes=tuple(probes), charts=tuple(chart for chart in family.charts if chart is not lead)
+    )
+
+
+def _group(probe: str, groups: Mapping[str, str]) -> str:
+    return groups.get(probe) or probe.split(".", maxsplit=1)[0]
 
 
 def _dossier(results: Results, name: str, rows: Sequence[Row], drawn: Sequence[Chart], aside: str) -> Dossier:

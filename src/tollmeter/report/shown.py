@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections import Counter
 from collections.abc import Iterator
 from math import inf
@@ -27,6 +28,15 @@ def best_known(results: Results) -> tuple[Toll, ...]:
     loners = [toll for toll in paid if not meaning(toll, results.probes) and lines_of[toll.probe] == 1]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
+
+
+def own_groups(results: Results) -> dict[str, str]:
+    """The group of each probe for which the suite names one, in the suite's order; the first that is named."""
+    groups: dict[str, str] = {}
+    for select in results.suite.select if results.suite else ():
+        for probe in fnmatch.filter(sorted(results.probes), select.probe) if select.group else ():
+            groups.setdefault(probe, select.group)
+    return groups
 
 
 def narrow(results: Results) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from tollmeter.report.shown import best_known
 from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Block, Table
 from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
+from tollmeter.report.tolls import group_tables
 from tollmeter.root import typed
 from tollmeter.studies.attribution import Attribution, largest
 
@@ -125,7 +126,8 @@ def _few_tables(results: Results) -> list[Table]:
         chosen = listing(results, FEW_ROWS) or few or listing(results)
     levels = tables.memory_table(results)
     load = None if levels else machine_tables.load_table(results)
-    shown = (*bills, levels, load, chosen, *kind_tables(results, few=True), clocks_table(results))
+    tolls: Sequence[Table | None] = group_tables(results) or [chosen]
+    shown = (*bills, levels, load, *tolls, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
 from tollmeter.report.numbers import DASH, Figure, time, without_idle_zeros
-from tollmeter.report.shown import best_known
-from tollmeter.report.tables import beside, headline, per_ms, was_contended
+from tollmeter.report.shown import best_known, own_groups
+from tollmeter.report.tables import Table, beside, brief, headline, per_ms, toll_table, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
@@ -22,10 +22,11 @@ FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
 
 
 def grouped(results: Results) -> tuple[tuple[str, tuple[Toll, ...]], ...]:
-    """Each group that has a line, in the order of GROUPS; within one as the table has them."""
-    members: dict[str, list[Toll]] = {name: [] for name in GROUPS}
+    """Each group that has a line, in the order of the suite, or of GROUPS; within one as the table has them."""
+    own = own_groups(results)
+    members: dict[str, list[Toll]] = {name: [] for name in (*own.values(), *GROUPS)}
     for toll in results.index.tolls:
-        members[group_of(toll, results.probes)].append(toll)
+        members[own.get(toll.probe) or group_of(toll, results.probes)].append(toll)
     return tuple((name, tuple(tolls)) for name, tolls in members.items() if tolls)
 
 
@@ -34,6 +35,14 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
     group = FAMILIES.get(toll.probe.split(".")[0], COMPUTING)
     probe = probes.get(toll.probe)
     return OTHERS if group == KERNEL and probe is not None and (probe.switches or probe.roles) else group
+
+
+def group_tables(results: Results) -> list[Table]:
+    """A table of tolls for each group that the suite names; none where it names none."""
+    if not own_groups(results):
+        return []
+    tables = [(name, brief(toll_table(results, tolls))) for name, tolls in grouped(results)]
+    return [replace(table, own_title=name.capitalize()) for name, table in tables if table is not None]
 
 
 # ---- ladder ---------------------------------------------------------------------------------------------------------
