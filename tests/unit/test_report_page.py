@@ -124,8 +124,11 @@ def test_a_group_of_the_suite_has_one_chart_that_is_open() -> None:
     selects = (Select(probe="kernel.switch", group="scheduling"), Select(probe="kernel.*", group="entry"))
     page = Reader(render(msgspec.structs.replace(results, suite=Suite(name="kernel", question="?", select=selects))))
     below = page.placed[next(place for place, one in enumerate(page.placed) if one[2].get("id") == "families") :]
-    parts = [(tag, str(attributes.get("id", ""))) for inside, tag, attributes in below
-             if "details" not in inside and (tag in ("details", "figure") or attributes.get("class") == "group")]  # fmt: skip
+    parts = [
+        (tag, str(attributes.get("id", "")))
+        for inside, tag, attributes in below
+        if "details" not in inside and (tag in ("details", "figure") or attributes.get("class") == "group")
+    ]
     own = [tag for tag, name in parts[: [name for _, name in parts].index("family-alignment")]]
     assert own == ["h3", "figure", "details"] * 2
     charts = [str(attributes["id"]) for _, tag, attributes in page.placed if tag == "figure"]

@@ -53,8 +53,8 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: the chart
-    of a group that is always open. extent: in words."""
+    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: a group's
+    chart that is always open. extent: in words."""
 
     anchor: str
     name: str
@@ -91,7 +91,7 @@ def families(probes: Iterable[Dossier], folded: Sequence[Chart], groups: Mapping
 
 
 def _with_lead(family: Family) -> Family:
-    """With its first chart apart: one of several of its probes, if there is one, else of the first probe that has it."""
+    """With its first chart apart: one of several of its probes, if there is one, else of the first probe with one."""
     own = [chart for probe in family.probes for chart in probe.charts]
     lead = next(iter([*family.charts, *own]), None)
     probes = (
