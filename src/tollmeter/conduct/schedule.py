@@ -282,10 +282,11 @@ class Schedule:
 
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
         """The points of a study's claims, then those of its tables, as long as every other point can have an interval
-        afterwards. Then the first screen's until each has an interval, in at most half of the time. Then all until
-        each was visited, so that what the rest costs is known. Then the first screen's that converge in the time that
-        the intervals of the others leave, the cheapest first."""
-        usable_s = left_s / self._slowness(left_s)
+        afterwards. Then the first screen's, in the first half of the time: until each has an interval, and those that
+        converge in it. What points cost that were not visited yet is not known well enough to give it more. Then all
+        that lack an interval."""
+        slowness = self._slowness(left_s)
+        usable_s = left_s / slowness
         for rank in range(UNCLAIMED):
             claims = [point for point in points if self._rank(point) == rank]
             # A claim that no budget makes precise may be decided all the same: claims get equally many visits.
@@ -296,12 +297,12 @@ class Schedule:
         lacking = [point for point in points if self._lacks_interval(point)]
         shown = [point for point in points if is_shown(self._plan, point)]
         soon = self._small_first([point for point in lacking if point in shown], left_s)
-        if soon and self._to_intervals_s(soon) <= usable_s / 2:
+        unvisited = [point for point in lacking if not self._seen.get(point) and point not in soon]
+        if soon and self._to_intervals_s(soon) <= min(usable_s / 2, usable_s - sum(map(self._first_s, unvisited))):
             return soon
-        if not all(self._seen.get(point) for point in lacking):
-            return self._small_first(lacking, left_s)
-        spare_s = usable_s - self._to_intervals_s(set(lacking).difference(shown))
-        return self._converging(shown, spare_s) or points
+        known = [point for point in shown if point not in lacking]
+        converging = self._converging(known, (left_s - self._plan.budget_seconds / 2) / slowness)
+        return converging or self._small_first(lacking, left_s) or points
 
     def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
         """The points that are not large, where the time suffices for all: to set up all large layouts takes as long as

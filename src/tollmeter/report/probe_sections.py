@@ -53,8 +53,8 @@ class Dossier:
 
 @dataclass(frozen=True)
 class Family:
-    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: a group's
-    chart that is always open. extent: in words."""
+    """What one family of probes asks, or one group of the suite. charts: those of several of its probes. lead: the
+    chart of a group that is always open. extent: in words."""
 
     anchor: str
     name: str
