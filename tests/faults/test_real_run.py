@@ -90,6 +90,15 @@ def test_single_workers_keep_to_the_cpu_that_their_visit_names(told: Any) -> Non
         assert not alone or all(sample.witness.cpu_after == outcome.cpus[0] for sample in outcome.samples)
 
 
+def test_a_comparison_that_can_have_no_ratio_is_refused_before_it_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    code = main(["run", "kernel.function_call", "--against", "kernel.loop", "--out", str(tmp_path / "run")])
+    assert code == 2 and "none of its timed metrics" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_points_against_each_other_without_a_ratio_end_with_1_and_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

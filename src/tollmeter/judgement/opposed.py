@@ -80,7 +80,7 @@ def opposed(
         (point, other, (same, sides[point].stated(metric)), compared)
         for point, other in pairs
         if point in sides and other in sides and sides[point].clocks() == sides[other].clocks()
-        for metric, same in _in_common(sides[point].probe, sides[other].probe)
+        for metric, same in in_common(sides[point].probe, sides[other].probe)
         if (compared := _ratio(sides[other], sides[point], (same, metric))) is not None
     ]
     p_values = [compared.p_value for *_, compared in ratios]
@@ -91,7 +91,7 @@ def opposed(
     )
 
 
-def _in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
+def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
     """The timed metrics of two probes that have one name; else the first of each, where these have one unit: a transfer
     is held against a load."""
     timed, others = ([metric for metric in each.metrics if is_timed(metric)] for each in (probe, other))
@@ -109,7 +109,7 @@ def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes
     if len(sides) < len(pair):
         return inf
     first, other = (sides[point] for point in pair)
-    metric, same = next(iter(_in_common(first.probe, other.probe)), (None, None))
+    metric, same = next(iter(in_common(first.probe, other.probe)), (None, None))
     compared = _ratio(other, first, (same, metric)) if metric and same else None
     visits = len(first.readings)
     return visits * blocks_wanted(compared, precision) / compared.blocks if compared else visits + LEAST_BLOCKS
@@ -248,7 +248,7 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
     clocks = {outcome.clock.kind for outcome in outcomes if outcome.point in pair and outcome.status == "ok"}
     if len(clocks) > 1:
         return f"the clocks of the two are not comparable ({' and '.join(sorted(clocks))})"
-    is_comparable = _in_common(*(probes[point.probe] for point in pair))
+    is_comparable = in_common(*(probes[point.probe] for point in pair))
     return "" if is_comparable else "the two have no timed metric in common"
 
 

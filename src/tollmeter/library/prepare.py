@@ -19,6 +19,7 @@ from tollmeter.catalog import Catalog, Executable
 from tollmeter.experiment.runs_differ import USUAL, USUAL_PLACED, EarlierRun, rows_sd, runs_sd
 from tollmeter.files import trust
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
+from tollmeter.judgement.opposed import in_common
 from tollmeter.library import places
 from tollmeter.library.command_words import suite_of_words
 from tollmeter.library.options import (
@@ -114,6 +115,7 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
         all_points=options.all_points,
     )
     plan = plan_of(request, catalog, machine)
+    _check_comparable(plan)
     if plan.asked_s > plan.budget_seconds:
         request, text = _narrowed(plan, request)
         notify(text)
@@ -128,6 +130,13 @@ def _check_no_run(against: Iterable[str]) -> None:
     for word in against:
         if "=" not in word and ("/" in word or (Path(word) / JOURNAL).is_file()):
             raise Failure(f"--against {word}: expected NAME=VALUE, an ABI or a probe; 'toll compare' compares runs")
+
+
+def _check_comparable(plan: Plan) -> None:
+    """Before anything is measured for a comparison that can have no ratio."""
+    for point, other in plan.against.items() if plan.is_of_pairs else ():
+        if not in_common(plan.probes[point.probe], plan.probes[other.probe]):
+            raise Failure(f"--against {other.probe}: none of its timed metrics has a name or unit of {point.probe}")
 
 
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
