@@ -403,6 +403,7 @@ def _outcomes(rows: Iterable[Row], visits: int, samples: int) -> tuple[Outcome, 
             calm = CALM | {"involuntary": int(chance.random() < 0.002)}
             witness = Witness(**calm, cpu_before=0, cpu_after=0, control_hz=speed)
             taken.append(Sample(iterations=8192, body=(body, 2 * body), witness=witness))
+        columns = columns if columns.is_open() else Columns()
         outcomes.append(
             Outcome(
                 visit=number,

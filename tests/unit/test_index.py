@@ -120,7 +120,7 @@ def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
 ) -> None:
     """To read 10,000 journals takes longer than everything else in a list of their runs."""
     monkeypatch.setattr(index, "_TICK_NS", 0)
-    save(run, fingerprint(run), INDEX)
+    save(run, fingerprint(run), INDEX, seen=index.inodes(run))
     copied = tmp_path / "copied"
     shutil.copytree(run, copied, ignore=shutil.ignore_patterns("copied"))
     read: list[Path] = []
@@ -131,10 +131,19 @@ def test_an_index_is_known_by_its_inodes_and_a_copied_one_by_what_is_in_it(
 
 def test_what_was_derived_while_the_journal_grew_is_another_index(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "_TICK_NS", 0)
-    before = fingerprint(run)
+    before, seen = fingerprint(run), index.inodes(run)
     (run / "journal.jsonl").write_text("x and more")
-    save(run, before, INDEX)
+    save(run, before, INDEX, seen=seen)
     assert load(run) is None
+
+
+def test_a_journal_that_may_have_changed_while_it_was_read_is_not_known_by_its_inodes(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_TICK_NS", 1 << 62)
+    assert index.inodes(run) == ""
+    monkeypatch.setattr(index, "_TICK_NS", 0)
+    assert index.inodes(run) != ""
 
 
 @pytest.mark.parametrize("name", ["journal.jsonl", "run.toml"])

@@ -68,8 +68,9 @@ def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
     earlier[1:], later[:-1] = before[:-1], after[1:]
     for edge, at in ((earlier, taken.starts[:-1][filled]), (later, taken.starts[1:][filled] - 1)):
         edge[at] = own[at]
-    in_a_row = np.stack([[earlier, before, after], [before, after, later]])
-    read = np.median(in_a_row, axis=1)
+    # The middle of three, in a tenth of the time of a median.
+    low, high = np.minimum(before, after), np.maximum(before, after)
+    read = np.stack([np.maximum(low, np.minimum(high, edge)) for edge in (earlier, later)])
     return np.asarray(np.where(read < _STEPPED * own, read, own).T)
 
 

@@ -40,7 +40,7 @@ class Taken:
         blocks = [numbers.setdefault(samples.columns, len(numbers)) for samples in self.visits]
         order = np.argsort(np.array(blocks, dtype=np.int64), kind="stable")
         read = self.counts[order]
-        places = _stretches(begins[order], read)
+        places = stretches(begins[order], read)
         ends = np.cumsum(np.bincount(blocks, self.counts, len(numbers))).astype(np.int64)
         self._held = list(zip(numbers, np.split(places, ends[:-1]), strict=True)) if numbers else []
         # All columns are read together: the samples of one point may be in 2,000 blocks of a file.
@@ -48,28 +48,39 @@ class Taken:
         # Where the samples of each visit stand when those of each block are read together.
         starts = np.empty_like(read)
         starts[order] = np.cumsum(read) - read
-        self._order = _stretches(starts, self.counts)
+        self._order = stretches(starts, self.counts)
+        self._asked: dict[str, NDArray[Any]] = {}
+        self._floats: dict[str, Floats] = {}
 
     def __len__(self) -> int:
         return int(self.starts[-1])
 
     def column(self, name: str) -> Floats:
-        """Of model.Columns. What the system does not report is -1."""
-        return np.asarray(self.whole((name,))[name], np.float64)
+        """Of model.Columns, to be read only. What the system does not report is -1."""
+        if name not in self._floats:
+            self._floats[name] = _read_only(np.asarray(self._own(name), np.float64))
+        return self._floats[name]
 
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Columns in their own types: nanoseconds of a long time are not rounded."""
-        if not self._read:
-            read = [[column[places] for column in columns.columns().values()] for columns, places in self._held]
-            lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in COLUMNS)
-            self._read.update(zip(COLUMNS, map(np.concatenate, lanes), strict=True))
-        return {name: self._read[name][self._order] for name in names}
+        return {name: self._own(name) for name in names}
+
+    def _own(self, name: str) -> NDArray[Any]:
+        """A rule asks for a column several times, and each has its samples in the order of the visits once."""
+        if name not in self._asked:
+            if not self._read:
+                read = [[*_some(columns, places)] for columns, places in self._held]
+                lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in COLUMNS)
+                self._read.update(zip(COLUMNS, map(np.concatenate, lanes), strict=True))
+            self._asked[name] = _read_only(self._read[name][self._order])
+        return self._asked[name]
 
     def where(self, mask: Mask) -> Taken:
         """Some of the samples."""
         some = copy(self)
         some._count(self.of_visits(mask))  # noqa: SLF001  its own kind
         some._order = self._order[mask]  # noqa: SLF001
+        some._asked, some._floats = {}, {}  # noqa: SLF001
         return some
 
     def of_visits(self, mask: Mask) -> Counts:
@@ -91,7 +102,19 @@ class Taken:
         self.starts = np.concatenate([[0], np.cumsum(counts)])
 
 
-def _stretches(starts: Counts, counts: Counts) -> Counts:
+def _some(columns: Columns, places: Counts) -> Iterator[NDArray[Any]]:
+    """Each column of some samples of a block. Those that follow each other are a slice, in a tenth of the time."""
+    is_row = len(places) and places[-1] - places[0] == len(places) - 1 and bool((np.diff(places) == 1).all())
+    at = slice(int(places[0]), int(places[-1]) + 1) if is_row else places
+    return (column[at] for column in columns.columns().values())
+
+
+def _read_only(column: NDArray[Any]) -> NDArray[Any]:
+    column.flags.writeable = False
+    return column
+
+
+def stretches(starts: Counts, counts: Counts) -> Counts:
     """So many consecutive numbers from each start, one stretch after the other."""
     return np.asarray(np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts))
 
@@ -101,7 +124,11 @@ def ranked(values: Floats, owner: Counts, visits: int) -> tuple[Floats, Counts]:
     whose each value is."""
     kept = values > 0
     values, owner = values[kept], owner[kept]
-    by_value = np.argsort(values)
     # A stable sort of 16 bits is numpy's fastest.
-    order = by_value[np.argsort(owner[by_value].astype(np.uint16 if visits < 1 << 16 else np.int64), kind="stable")]
-    return values[order], np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=visits))])
+    by_owner = values[np.argsort(owner.astype(np.uint16 if visits < 1 << 16 else np.int64), kind="stable")]
+    counts = np.bincount(owner, minlength=visits)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    for count in np.unique(counts[counts > 1]).tolist():
+        places = starts[:-1][counts == count, None] + np.arange(count)
+        by_owner[places] = np.sort(by_owner[places], axis=1)
+    return by_owner, starts

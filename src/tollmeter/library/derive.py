@@ -66,10 +66,11 @@ def open_run(folder: Path) -> Results:
 
 
 def _made(folder: Path, request: Request) -> Results:
-    # Before the journal is read: of one that grows meanwhile the index is then another's, and made again.
-    made_of = _fingerprint(folder)
-    results = make(read(folder), request, folder)
-    index.save(folder, made_of, results.index, results.outcomes)
+    # Of a journal that grows meanwhile the index is that of the shorter one, and made again.
+    seen, contents = index.inodes(folder), read(folder)
+    made_of = index.fingerprint(folder, contents.digest)
+    results = make(contents, request, folder)
+    index.save(folder, made_of, results.index, results.outcomes, seen)
     return results
 
 

@@ -206,11 +206,6 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
     return Known(clocks_hz, widths, {}, {}, learned, precision, nothing_made(), alternating, contended, counts)
 
 
-def core_clocks_hz(outcomes: Iterable[Outcome]) -> Mapping[str, float]:
-    """Core clock of each target: median over its visits by a real clock."""
-    return machine_known(outcomes).clocks_hz
-
-
 def core_widths(outcomes: Iterable[Outcome]) -> Mapping[Place, float]:
     """Width of the whole core by target and ABI, whose registers bound it too."""
     return machine_known(outcomes).widths

@@ -99,7 +99,7 @@ def _estimated(
         exact = Estimate(value=middle_of(medians), low=float(values.min()), high=float(values.max()))
         return ModeEstimate(name, part, exact, scatter)
     # What a difference is a part of, from which the control is subtracted; 0 for all else.
-    kept = next(read for read in visited.readings if len(read.iterations))
+    kept = next(read for read in visited.readings if read.many)
     minuend = whole_cost(kept, metric, visited.paid) if metric.source == "difference" else 0.0
     if minuend or medians.min() <= 0:
         plain = in_plain_numbers(medians, part.layouts, minuend or abs(middle_of(medians)), scatter)
@@ -120,7 +120,7 @@ def row_of(visited: PointReadings, asked: Metric, known: Known) -> Row:
     estimates = metric_estimates(visited, asked, known)
     counts = {
         "visits": len(estimates.series.all.counts) if estimates.series else 0,
-        "samples": sum(len(read.iterations) for read in visited.readings) if estimates.series else 0,
+        "samples": sum(read.many for read in visited.readings) if estimates.series else 0,
         "set_aside": sum(len(read.set_aside) for read in visited.readings),
     }
     if estimates.complaint or estimates.series is None:
@@ -195,14 +195,14 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
 
 def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
     """Why there is no estimate, if so."""
-    samples = sum(len(read.iterations) for read in readings) if series else 0
+    samples = sum(read.many for read in readings) if series else 0
     if samples >= LEAST_SAMPLES:
         return None
     aside = Counter(why for read in readings for why in read.set_aside)
     if aside:
         why, _ = aside.most_common(1)[0]
         return f"{samples} usable samples: {aside.total()} discarded, most for this: {why}"
-    usable = sum(len(read.iterations) for read in readings)
+    usable = sum(read.many for read in readings)
     if usable < LEAST_SAMPLES:
         return f"{usable} usable samples"
     needs = {"control": "a control", "difference": "a control", "companions": "companions", "together": "companions"}

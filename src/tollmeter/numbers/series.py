@@ -14,7 +14,7 @@ from tollmeter.experiment.core import clock_evidence
 from tollmeter.experiment.precision import LEAST_VISITS, middles_of, quantiles_of
 from tollmeter.experiment.taken import Counts, Mask
 from tollmeter.model import REAL_CLOCKS, Metric, StateName
-from tollmeter.numbers.readings import Overheads, Reading, costs_of
+from tollmeter.numbers.readings import Overheads, Reading, costs_of, together
 
 LEAST_VALUES = 4
 """Of a visit in one state of the core: a moment between two visitors is the least sure to have been without one."""
@@ -117,8 +117,10 @@ def series_of(
     if not timed:
         return None
     columns = costs.shape[1]
-    raw, counts = costs.ravel(), np.array([len(read.iterations) for read in timed]) * columns
-    during = np.repeat(np.concatenate([(read.clock_hz or 0.0) * read.slowed for read in timed]), columns)
+    of_visits = np.array([read.many for read in timed])
+    raw, counts = costs.ravel(), of_visits * columns
+    slowed, iterations, states = together(timed, "slowed", "iterations", "states")
+    during = np.repeat(np.repeat([read.clock_hz or 0.0 for read in timed], of_visits) * slowed, columns)
     clocks = middles_of(during, counts)
     first = timed[0].outcome
     is_time = metric.unit != "cycle" and first.clock.kind in REAL_CLOCKS
@@ -126,8 +128,8 @@ def series_of(
     evidence = clock_evidence(middles_of(raw, counts)[clocks > 0], clocks[clocks > 0]) if stated else 0.0
     layouts = tuple([read.outcome.seed or -read.outcome.visit - 1 for read in timed])
     values = raw * np.where(during > 0, during / stated, 1.0) if stated else raw
-    weights = (np.concatenate([read.iterations for read in timed])[:, None] * np.arange(1.0, 1.0 + columns)).ravel()
-    seen = np.repeat(np.concatenate([read.states for read in timed]), columns)
+    weights = (iterations[:, None] * np.arange(1.0, 1.0 + columns)).ravel()
+    seen = np.repeat(states, columns)
     is_seen = bool((seen != "unknown").any())
     by: Location = "mean" if is_seen else "median"
     everything = Part(values, raw, counts, layouts, weights, by, _costs(values, counts, weights, by))

@@ -83,19 +83,29 @@ class Excerpt(NamedTuple):
     tolls: tuple[tuple[Any, ...], ...]
 
 
-def fingerprint(folder: Path) -> str:
-    """Changes with the journal, with what was asked, and with the code that derives an index from them."""
+def fingerprint(folder: Path, journal: bytes = b"") -> str:
+    """Changes with the journal, with what was asked, and with the code that derives an index from them. journal: its
+    digest, where it was read already."""
     digest = hashlib.sha256(VERSION.encode())
-    for name in _MADE_OF:
-        content = hashlib.sha256()
-        with open_regular(folder / name) as file:
-            while block := file.read(_BLOCK_BYTES):
-                content.update(block)
-        digest.update(content.digest())
+    for name, known in zip(_MADE_OF, (journal, b""), strict=True):
+        digest.update(known or _digest(folder / name))
     with contextlib.suppress(FileNotFoundError), open_regular(folder / PROFILES) as file:
         digest.update(hashlib.sha256(file.read()).digest())
     digest.update(_code())
     return digest.hexdigest()
+
+
+def _digest(path: Path) -> bytes:
+    content = hashlib.sha256()
+    with open_regular(path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            content.update(block)
+    return content.digest()
+
+
+def inodes(folder: Path) -> str:
+    """By which the index of what is read next is known; empty where a change meanwhile might leave the same."""
+    return "" if _is_within_a_tick(folder) else _inodes(folder)
 
 
 def _inodes(folder: Path) -> str:
@@ -159,18 +169,18 @@ def load_visits(folder: Path) -> tuple[Outcome, ...] | None:
     return _read(folder, kept_visits.load)
 
 
-def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = ()) -> None:
+def save(folder: Path, made_of: str, index: Index, visits: Sequence[Outcome] = (), seen: str = "") -> None:
     """Whole or not at all. A folder that cannot be written keeps none: it is derived again the next time. visits: those
-    that are meant, kept of a large journal."""
+    that are meant, kept of a large journal. seen: its `inodes` before it was read."""
     with contextlib.suppress(OSError, OverflowError, sqlite3.Error):
         kept = visits if (folder / _MADE_OF[0]).stat().st_size >= kept_visits.LEAST_BYTES else ()
         try:
-            _write(folder / NAME, made_of, index, kept)
+            _write(folder / NAME, made_of, index, kept, seen)
         except sqlite3.OperationalError:
             return
         except sqlite3.DatabaseError:
             (folder / NAME).unlink()
-            _write(folder / NAME, made_of, index, kept)
+            _write(folder / NAME, made_of, index, kept, seen)
 
 
 @cache
@@ -201,10 +211,10 @@ def _is_plain(db: sqlite3.Connection) -> bool:
     return other.fetchone() is None
 
 
-def _write(path: Path, made_of: str, index: Index, visits: Sequence[Outcome]) -> None:
-    about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION, "inodes": _inodes(path.parent)}
-    if fingerprint(path.parent) != made_of or _is_within_a_tick(path.parent):
-        del about["inodes"]
+def _write(path: Path, made_of: str, index: Index, visits: Sequence[Outcome], seen: str) -> None:
+    about = {"fingerprint": made_of, "format": str(index.format), "tollmeter": VERSION}
+    if seen and seen == _inodes(path.parent):
+        about["inodes"] = seen
     documents = {name: msgspec.json.encode(getattr(index, name)).decode() for name in _DOCUMENTS}
     with contextlib.closing(_connect(path)) as db:
         if not _is_plain(db):

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import hashlib
 import io
 import os
 import stat
@@ -85,7 +86,7 @@ class Contents(NamedTuple):
     """All that a journal says. damage: a sentence for each stream that is left out. differs: whether a copy of the
     first stream says something else. begins: places of the outcomes with which measuring was resumed. noted: how many
     outcomes the session's seconds are of. notes: its seconds after so many outcomes, and of those how long it was
-    throttled."""
+    throttled. digest: SHA-256 of the bytes that say it."""
 
     head: Head
     outcomes: tuple[Outcome, ...]
@@ -95,6 +96,7 @@ class Contents(NamedTuple):
     begins: tuple[int, ...] = ()
     noted: int = 0
     notes: tuple[tuple[float, int, float], ...] = ()
+    digest: bytes = b""
 
 
 class Journal:
@@ -196,27 +198,49 @@ class Journal:
 def streams(folder: Path, damage: list[str] | None = None, begin: int = 0) -> Iterator[Stream]:
     """The journal's whole streams, from the byte offset where one begins. damage: gets a sentence, with the line's
     number, for each one that is damaged."""
-    gathering = _Gathering([] if damage is None else damage)
-    number, end = 0, begin
     with open_regular(_regular(folder)) as file:
         file.seek(begin)
-        for piece in pieces(file):
-            if (records := records_of_visit(piece)) and gathering.is_between():
-                yield Stream(piece, number + 1, end + len(piece))
-                number, end = number + records, end + len(piece)
+        yield from _streams(file, [] if damage is None else damage, begin)
+
+
+class _Hashed:
+    """A file whose bytes are hashed as they are read: to read 1 GB once more for its digest takes a second."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(size)
+        self._hash.update(block)
+        return block
+
+    def digest(self) -> bytes:
+        """Of all of it: what follows a cut stream is read too."""
+        while self.read(_BLOCK_BYTES):
+            pass
+        return self._hash.digest()
+
+
+def _streams(file: IO[bytes] | _Hashed, damage: list[str], begin: int = 0) -> Iterator[Stream]:
+    gathering = _Gathering(damage)
+    number, end = 0, begin
+    for piece in pieces(file):
+        if (records := records_of_visit(piece)) and gathering.is_between():
+            yield Stream(piece, number + 1, end + len(piece))
+            number, end = number + records, end + len(piece)
+            continue
+        lines = io.BytesIO(piece)
+        while text := lines.readline(LONGEST_LINE + 1):
+            number, end = number + 1, end + len(text)
+            if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
+                return
+            if gathering.passes_over(text):
                 continue
-            lines = io.BytesIO(piece)
-            while text := lines.readline(LONGEST_LINE + 1):
-                number, end = number + 1, end + len(text)
-                if not text.endswith(b"\n") and len(text) <= LONGEST_LINE:
-                    return
-                if gathering.passes_over(text):
-                    continue
-                for whole, first in gathering.add(text[:-1] if text.endswith(b"\n") else text, number):
-                    yield Stream(joined(whole), first, end)
+            for whole, first in gathering.add(text[:-1] if text.endswith(b"\n") else text, number):
+                yield Stream(joined(whole), first, end)
 
 
-def pieces(file: IO[bytes]) -> Iterator[bytes]:
+def pieces(file: IO[bytes] | _Hashed) -> Iterator[bytes]:
     """A journal in pieces that end behind an `end` record, or in parts of a longer stream that fit a read."""
     held = b""
     while block := file.read(_BLOCK_BYTES):
@@ -287,17 +311,22 @@ class _Gathering:
 def read(folder: Path) -> Contents:
     """Everything, in order, but what is damaged. Raises Failure where it is no run or a newer one, where a visit stands
     there twice, or where more visits are missing than are damaged."""
+    with open_regular(_regular(folder)) as file:
+        hashed = _Hashed(file)
+        return _read(folder, hashed)._replace(digest=hashed.digest())
+
+
+def _read(folder: Path, file: _Hashed) -> Contents:
     described: Head | None = None
     first, differs = b"", False
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     session = Session("interrupted", 0.0, "it ended without a message")
     ends, noted, notes = list[int](), 0, list[tuple[float, int, float]]()
-    for stream in streams(folder, damage):
+    for stream in _streams(file, damage):
         try:
             if stream.is_visit:
                 outcomes.append(visits.of_text(stream.text))
-                session = session._replace(status="interrupted")
             elif described is None:
                 described, first = head(stream.lines), stream.text
             elif stream.lines[0].kind == "machine":
@@ -318,7 +347,13 @@ def read(folder: Path) -> Contents:
         raise Failure(f"{folder / NAME} has no machine record at its start: it is damaged or truncated", exit_code=5)
     _check_once(folder, outcomes)
     begins = tuple(end for end in dict.fromkeys(ends) if 0 < end < len(outcomes))
+    session = _ended(session, len(outcomes) - noted)
     return Contents(described, tuple(outcomes), session, tuple(damage), differs, begins, noted, tuple(notes))
+
+
+def _ended(session: Session, unnoted: int) -> Session:
+    """unnoted: visits that follow its last note: it was cut off."""
+    return session._replace(status="interrupted") if unnoted else session
 
 
 def opening(folder: Path) -> Head:

@@ -190,8 +190,8 @@ class Bench:
 
     @cached_property
     def known(self) -> Known:
-        """The core's clocks and widths, by all that was measured."""
-        return machine_known(self.results.outcomes)
+        """The core's clocks and widths, by all that was measured in this place by this clock."""
+        return machine_known(self.outcomes)
 
     @cached_property
     def outcomes(self) -> list[Outcome]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 import msgspec
 
 from tollmeter.model import Row
-from tollmeter.numbers.known import core_clocks_hz
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.tolls import paid
 from tollmeter.report.charts.chart import Bench, Chart, Subject, is_wide, kernel_of
@@ -36,7 +35,7 @@ _LEAST_RUNGS = 4
 
 def ladder(bench: Bench) -> Iterator[Chart]:
     """Every boundary from the first cache to a process switch, on one log scale."""
-    lines = paid(bench.own(bench.rows), bench.results.probes, core_clocks_hz(bench.outcomes).get(bench.target))
+    lines = paid(bench.own(bench.rows), bench.results.probes, bench.known.clocks_hz.get(bench.target))
     rungs = level_rungs(bench)
     for row, toll in lines:
         in_cycles = f" · {cycles(toll.cycles)} cycles" if toll.cycles else ""
