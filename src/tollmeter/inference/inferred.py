@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tollmeter.inference.answers import InferredNumber, of_number
 from tollmeter.inference.associativity import associativity, line_bytes
 from tollmeter.inference.hierarchy import os_sizes
+from tollmeter.inference.instruction_side import instruction_side
 from tollmeter.inference.load_and_scaling import efficiency, load_curves, slowdown
 from tollmeter.inference.properties import (
     USUAL_LINE,
@@ -59,3 +60,4 @@ def _properties(
     yield from efficiency(rows, probes)
     yield from slowdown(rows, probes)
     yield from load_curves(rows, probes)
+    yield from instruction_side(rows, probes)

@@ -19,7 +19,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "line-pair-of-distance": ("distance",), "conflict-of-lines": ("lines", "stride"),
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
-    "operation-of-n": ("n",),
+    "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
 }  # fmt: skip
 """The numbers that a meaning rests on, by the names of parameters."""
 

@@ -15,6 +15,7 @@ from tollmeter.model.topology import clusters, listed, memory_nodes, numbers
 from tollmeter.numbers.meanings import native, with_meaning
 from tollmeter.report import tables
 from tollmeter.report.bills import bill_tables
+from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.numbers import (
     DASH,
     Figure,
@@ -37,7 +38,7 @@ PASSED_BY = 1.1
 OF_LOAD: tuple[InferenceKind, ...] = (
     "idle_latency", "latency_at_share", "loaded_latency", "latency_knee", "most_traffic",
 )  # fmt: skip
-BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", *OF_LOAD)
+BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", "held", *OF_LOAD)
 """What a line of another kind rests on, and has no line of its own here."""
 
 
@@ -45,7 +46,7 @@ def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
     every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
-             inferred_table(results),
+             inferred_table(results), instruction_table(results),
              tables.toll_table(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [table for table in every if table is not None]
 

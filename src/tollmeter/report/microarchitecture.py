@@ -28,6 +28,17 @@ _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14
 """Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
 first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
 
+_PUBLISHED_SIZES = {
+    "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6,656"},
+    "Zen 4": {"L1 BTB": "1,536 of 1 or 2 jumps", "L2 BTB": "7,168"},
+}
+"""Of a core whose sibling hyperthread is idle. Sources, each in docs/instruction-side.md."""
+
+
+def published_size(facts: Mapping[str, str], structure: str) -> str:
+    """What was published of one structure of this core; empty where no figure is held here."""
+    return _PUBLISHED_SIZES.get(microarchitecture(facts), {}).get(structure, "")
+
 
 def published_latencies(facts: Mapping[str, str], levels: Iterable[str]) -> str:
     """What was published of these levels, as a sentence; empty where no figure is held here."""

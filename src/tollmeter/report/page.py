@@ -31,6 +31,7 @@ from tollmeter.report import chart_style, machine_tables, numbers, programs, run
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.headline import below_the_headline, headline, problems
+from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
 from tollmeter.report.microarchitecture import published_latencies
 from tollmeter.report.peers import peers_table
@@ -157,6 +158,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "published_cycles": published_latencies(index.machine.facts, [level.level for level in index.hierarchy]),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
+        "instruction_side": instruction_table(results),
         "ladder": ladder(results),
         "signs": tables.SIGNS,
         "findings": [

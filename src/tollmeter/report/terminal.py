@@ -17,6 +17,7 @@ from tollmeter.model import Machine, Results, Suite
 from tollmeter.report import machine_tables, programs, run_verdict, tables
 from tollmeter.report.bills import bill_tables
 from tollmeter.report.headline import below_the_headline, headline, problems
+from tollmeter.report.instruction_side import instruction_table
 from tollmeter.report.length_sections import sections
 from tollmeter.report.listing import by_probe as listings_by_probe
 from tollmeter.report.listing import listing
@@ -126,7 +127,7 @@ def _few_tables(results: Results) -> list[Table]:
         chosen = listing(results, FEW_ROWS) or few or listing(results)
     levels = tables.memory_table(results)
     load = None if levels else machine_tables.load_table(results)
-    tolls: Sequence[Table | None] = group_tables(results) or [chosen]
+    tolls: Sequence[Table | None] = (instruction_table(results), *(group_tables(results) or [chosen]))
     shown = (*bills, levels, load, *tolls, *kind_tables(results, few=True), clocks_table(results))
     return [table for table in shown if table is not None]
 

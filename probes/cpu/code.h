@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Machine code that a probe writes for itself: where the number, the length and the places of instructions are the
+ * parameters, no compiler can be asked for them.
+ *
+ * The memory is written first and becomes executable afterwards, and is never both at once. A system that refuses that
+ * (SELinux's execmem, a process that denied itself such memory) is a gap with a reason.
+ *
+ * Written code is made of blocks. A block counts itself, even blocks in one register and odd ones in another, so that the
+ * count is exact and waits for at most every second block. The code is called with the number of passes and returns the
+ * number of blocks that it executed.
+ */
+#ifndef CPU_CODE_H
+#define CPU_CODE_H
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "toll.h"
+
+typedef uint64_t (*code_entry)(uint64_t passes, void *argument);
+
+struct code {
+  uint8_t *base, *at;
+  size_t bytes;
+};
+
+#if defined(__x86_64__)
+enum { CODE_NOP = 1, CODE_JUMP = 5, CODE_COUNT = 4 };
+#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4 };
+#else
+#define CODE_UNSUPPORTED
+enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4 };
+#endif
+
+/* ---- instructions ------------------------------------------------------------------------------------------------ */
+
+static inline void code_bytes(struct code *c, const void *bytes, size_t count) {
+  memcpy(c->at, bytes, count);
+  c->at += count;
+}
+
+static inline void code_word(struct code *c, uint32_t word) {
+  code_bytes(c, &word, sizeof word);
+}
+
+#if defined(__x86_64__)
+
+#define CODE(c, ...) code_bytes(c, (const uint8_t[]){__VA_ARGS__}, sizeof(const uint8_t[]){__VA_ARGS__})
+
+/* The forms that AMD's and Intel's manuals recommend, up to 9 bytes; 15, the longest, has further prefixes. */
+static inline void code_nop(struct code *c, unsigned length) {
+  static const uint8_t forms[][9] = {{0x90},
+                                     {0x66, 0x90},
+                                     {0x0F, 0x1F, 0x00},
+                                     {0x0F, 0x1F, 0x40},
+                                     {0x0F, 0x1F, 0x44},
+                                     {0x66, 0x0F, 0x1F, 0x44},
+                                     {0x0F, 0x1F, 0x80},
+                                     {0x0F, 0x1F, 0x84},
+                                     {0x66, 0x0F, 0x1F, 0x84}};
+  code_bytes(c, forms[length - 1], length);
+}
+
+static inline void code_jump(struct code *c, const uint8_t *to) {
+  const int32_t distance = (int32_t)(to - (c->at + CODE_JUMP));
+  CODE(c, 0xE9);
+  code_bytes(c, &distance, sizeof distance);
+}
+
+/* add $1, %rax or %rdx */
+static inline void code_count(struct code *c, uint64_t block) {
+  CODE(c, 0x48, 0x83, block % 2 ? 0xC2 : 0xC0, 1);
+}
+
+/* xor %eax, %eax; xor %edx, %edx: rdi holds the passes, rsi the argument. */
+static inline void code_begin(struct code *c) {
+  CODE(c, 0x31, 0xC0, 0x31, 0xD2);
+}
+
+/* dec %rdi; jnz first; add %rdx, %rax; ret */
+static inline void code_end(struct code *c, const uint8_t *first) {
+  CODE(c, 0x48, 0xFF, 0xCF, 0x0F, 0x85);
+  const int32_t distance = (int32_t)(first - (c->at + 4));
+  code_bytes(c, &distance, sizeof distance);
+  CODE(c, 0x48, 0x01, 0xD0, 0xC3);
+}
+
+/* mov $value, %eax; ret */
+static inline void code_return(struct code *c, uint16_t value) {
+  CODE(c, 0xB8, (uint8_t)value, (uint8_t)(value >> 8), 0, 0, 0xC3);
+}
+
+/* Where the jump at this place leads. NULL: there is none. */
+static inline const uint8_t *code_target(const uint8_t *at) {
+  int32_t distance;
+  if (*at != 0xE9) return NULL;
+  memcpy(&distance, at + 1, sizeof distance);
+  return at + CODE_JUMP + distance;
+}
+
+#elif !defined(CODE_UNSUPPORTED)
+
+static inline void code_nop(struct code *c, unsigned length) {
+  (void)length;
+  code_word(c, 0xD503201F);
+}
+
+static inline void code_jump(struct code *c, const uint8_t *to) {
+  code_word(c, 0x14000000 | ((uint32_t)((to - c->at) / 4) & 0x03FFFFFF));
+}
+
+/* add x2, x2, #1 or x3 */
+static inline void code_count(struct code *c, uint64_t block) {
+  code_word(c, block % 2 ? 0x91000463 : 0x91000442);
+}
+
+/* mov x2, xzr; mov x3, xzr: x0 holds the passes, x1 the argument. */
+static inline void code_begin(struct code *c) {
+  code_word(c, 0xAA1F03E2);
+  code_word(c, 0xAA1F03E3);
+}
+
+/* subs x0, x0, #1; b.eq over the next; b first; add x0, x2, x3; ret */
+static inline void code_end(struct code *c, const uint8_t *first) {
+  code_word(c, 0xF1000400);
+  code_word(c, 0x54000040);
+  code_jump(c, first);
+  code_word(c, 0x8B030040);
+  code_word(c, 0xD65F03C0);
+}
+
+static inline void code_return(struct code *c, uint16_t value) {
+  code_word(c, 0x52800000 | (uint32_t)value << 5);
+  code_word(c, 0xD65F03C0);
+}
+
+static inline const uint8_t *code_target(const uint8_t *at) {
+  uint32_t word;
+  memcpy(&word, at, sizeof word);
+  if (word >> 26 != 5) return NULL;
+  return at + ((int32_t)(word << 6) >> 6) * (ptrdiff_t)4;
+}
+
+#else
+
+static inline void code_nop(struct code *c, unsigned length) {
+  (void)c, (void)length;
+}
+static inline void code_jump(struct code *c, const uint8_t *to) {
+  (void)c, (void)to;
+}
+static inline void code_count(struct code *c, uint64_t block) {
+  (void)c, (void)block;
+}
+static inline void code_begin(struct code *c) {
+  (void)c;
+}
+static inline void code_end(struct code *c, const uint8_t *first) {
+  (void)c, (void)first;
+}
+static inline void code_return(struct code *c, uint16_t value) {
+  (void)c, (void)value;
+}
+static inline const uint8_t *code_target(const uint8_t *at) {
+  (void)at;
+  return NULL;
+}
+
+#endif
+
+/* Nops of this length until `end`, the last ones shorter where the length does not divide the rest. */
+static inline void code_fill(struct code *c, const uint8_t *end, unsigned length) {
+  while (c->at < end) {
+    const size_t left = (size_t)(end - c->at);
+    code_nop(c, left < length ? (unsigned)left : length);
+  }
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* Zeroed memory for so many bytes of code. Its pages are huge where the system gives such and `huge` asks for them, so
+ * that translation is no part of a cache's answer, and else small. */
+static inline enum toll_status code_open(struct toll_run *r, struct code *c, size_t bytes, bool huge) {
+#ifdef CODE_UNSUPPORTED
+  (void)c, (void)bytes, (void)huge;
+  return toll_skip(r, "unsupported here: the code of this probe is written for x86_64 and aarch64 alone");
+#else
+  const size_t page = huge ? toll_huge_page_bytes() : toll_page_bytes();
+  c->bytes = (bytes + page - 1) / page * page;
+  if (toll_needs_memory(r, c->bytes + page) != TOLL_OK) return TOLL_SKIPPED;
+  uint8_t *memory = mmap(NULL, c->bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return toll_fail(r, "the system gave no %zu bytes for code: %s", c->bytes + page, strerror(errno));
+  c->base = c->at = memory + (page - (uintptr_t)memory % page) % page;
+  madvise(c->base, c->bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return TOLL_OK;
+#endif
+}
+
+/* From here on the code can be executed, and no longer written. */
+static inline enum toll_status code_seal(struct toll_run *r, struct code *c) {
+  if (mprotect(c->base, c->bytes, PROT_READ | PROT_EXEC) < 0)
+    return toll_skip(r, "the system refuses to execute memory that the program has written (%s)", strerror(errno));
+  __builtin___clear_cache((char *)c->base, (char *)(c->base + c->bytes));
+  return TOLL_OK;
+}
+
+/* ---- what the blocks counted ------------------------------------------------------------------------------------- */
+
+struct code_blocks {
+  code_entry entry;
+  uint64_t blocks; /* of one pass */
+  uint64_t executed, expected;
+};
+
+static inline void code_run(struct code_blocks *b, uint64_t passes, void *argument) {
+  b->executed += b->entry(passes, argument);
+  b->expected += passes * b->blocks;
+}
+
+static inline enum toll_status code_check(struct toll_run *r, const struct code_blocks *b) {
+  if (b->executed == b->expected) return TOLL_OK;
+  return toll_wrong(r, "%llu blocks were executed, and not %llu", (unsigned long long)b->executed,
+                    (unsigned long long)b->expected);
+}
+
+/* ---- chains of jumps --------------------------------------------------------------------------------------------- */
+
+/* The first line holds the entry, and the end of a pass: a chain over pages touches no further page. */
+enum { CODE_LAST = 16, CODE_FIRST_BLOCK = 64 };
+
+/* One jump in each block; the blocks are `spacing` bytes apart. */
+struct code_chain {
+  struct code code;
+  struct code_blocks run;
+  const uint8_t *first;
+  size_t spacing, page, line;
+};
+
+/* Where block i lies. Blocks a page or more apart move on by a line each, or all of them would lie in the few sets that
+ * share their low address bits, and conflicts there would be taken for the end of a buffer. */
+static inline uint8_t *code_place(const struct code_chain *j, uint64_t i) {
+  const size_t room = j->page - 2 * CODE_FIRST_BLOCK;
+  const size_t moved = j->spacing < j->page ? 0 : i * j->line % room / j->line * j->line;
+  return j->code.base + CODE_FIRST_BLOCK + i * j->spacing + moved;
+}
+
+/* Writes the chain: forward, or in one random cycle (Sattolo 1986) that begins at block 0. */
+static inline enum toll_status code_write_chain(struct toll_run *r, struct code_chain *j, uint64_t jumps,
+                                                size_t spacing, bool is_random, bool huge) {
+  j->spacing = spacing;
+  j->page = toll_page_bytes();
+  j->line = toll_line_bytes();
+  j->run.blocks = jumps;
+  if (code_open(r, &j->code, (size_t)jumps * spacing + CODE_FIRST_BLOCK, huge) != TOLL_OK) return toll_refused(r);
+  const struct toll_shuffle shuffle = toll_chase_shuffle(r, (size_t)jumps, spacing);
+  struct code *c = &j->code;
+  uint8_t *last = c->base + CODE_LAST;
+  uint64_t here = is_random ? toll_shuffle_at(&shuffle, 0) : 0;
+  j->first = code_place(j, here);
+  code_begin(c);
+  code_jump(c, j->first);
+  for (uint64_t i = 0; i < jumps; i++) {
+    const uint64_t next = is_random ? toll_shuffle_at(&shuffle, (i + 1) % jumps) : (i + 1) % jumps;
+    c->at = code_place(j, here);
+    code_count(c, i);
+    code_jump(c, i + 1 < jumps ? code_place(j, next) : last);
+    here = next;
+  }
+  c->at = last;
+  code_end(c, j->first);
+  j->run.entry = (code_entry)(uintptr_t)c->base;
+  return code_seal(r, c);
+}
+
+/* Reads the chain as it was written: each block once, and then the end. */
+static inline enum toll_status code_check_chain(struct toll_run *r, const struct code_chain *j) {
+  const uint8_t *at = j->first, *end = j->code.base + CODE_LAST;
+  uint64_t met = 0;
+  for (; at && at != end && met <= j->run.blocks; met++) at = code_target(at + CODE_COUNT);
+  if (at != end || met != j->run.blocks)
+    return toll_wrong(r, "the written code leads through %llu blocks, and not %llu", (unsigned long long)met,
+                      (unsigned long long)j->run.blocks);
+  return code_check(r, &j->run);
+}
+
+#endif

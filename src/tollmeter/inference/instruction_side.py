@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much the structures that feed a core with instructions hold: each is where a curve of costs over a number rises.
+
+A structure that overflows multiplies the cost of what it holds. So steps are looked for in logarithms, and one counts
+if it is as high as from one level to the next. Of two structures the first ends at the first step, and the last at the
+highest of the others: between them is the rest of the first one's rise, where a share of it still hits. The number
+before a step is what still fits. Where there are fewer steps than structures, or the place of a step is less certain
+than `CLEAR`, there is no number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import log
+from typing import NamedTuple
+
+from tollmeter.inference.answers import InferredNumber, Parameters, middle, number, of_number, relative_error, series
+from tollmeter.inference.curves import Jump, jumps
+from tollmeter.inference.knees import LEAST_RATIO
+from tollmeter.model import Inference, Probe, Row
+from tollmeter.numbers.meanings import with_meaning
+
+MOST_STEPS = 6
+MISFIT = 0.1
+"""No curve is made of steps: the share by which a point may be off its step, whatever its own error."""
+LEAST_POINTS = 4
+ONE_RISE = 2.0
+CLEAR = 1.25
+"""Of the last number that certainly fits to the first that certainly does not."""
+
+
+class SweptCurve(NamedTuple):
+    """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. where: the other
+    parameters, in words."""
+
+    means: str
+    axis: str
+    unit: str
+    structures: tuple[str, ...]
+    where: str = ""
+
+
+CURVES = (SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), ", jumps {spacing} B apart"),)
+
+
+def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
+    """What each structure holds, from rows of one ABI and target."""
+    for curve in CURVES:
+        for others, points in series(with_meaning(rows, probes, curve.means), curve.axis).items():
+            yield from _of_curve(curve, others, points)
+
+
+def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
+    steps = _steps(points) if len(points) >= LEAST_POINTS else []
+    ends = _ends(steps, points, curve.axis)[: len(curve.structures)]
+    for place, structure in enumerate(curve.structures):
+        if len(points) < LEAST_POINTS:
+            held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
+        elif len(ends) < len(curve.structures):
+            rises = f"rises {len(ends)} times" if ends else "does not rise"
+            held = InferredNumber(why=f"the cost {rises} up to {number(points[-1], curve.axis):,} {curve.axis}")
+        else:
+            held = _held(points, curve.axis, ends[place])
+        parameters = dict(others) | {"structure": structure}
+        name = structure + curve.where.format(**parameters)
+        yield of_number(name, "held", held, curve.unit, parameters=parameters)
+
+
+def _steps(points: Sequence[Row]) -> list[Jump]:
+    levels = [log(middle(row)) for row in points]
+    errors = [max(relative_error(row), MISFIT) for row in points]
+    return [step for step in jumps(levels, errors, MOST_STEPS) if step.after - step.before >= log(LEAST_RATIO)]
+
+
+def _ends(steps: Sequence[Jump], points: Sequence[Row], axis: str) -> list[Jump]:
+    """The first step, and the highest of those at twice its number or more."""
+    if not steps:
+        return []
+    beyond = [step for step in steps if number(points[step.at], axis) >= ONE_RISE * number(points[steps[0].at], axis)]
+    return [steps[0], *sorted(beyond, key=lambda step: step.before - step.after)[:1]]
+
+
+def _held(points: Sequence[Row], axis: str, step: Jump) -> InferredNumber:
+    """The last number before the step; low: one that certainly fits, high: the last that may."""
+    low, value, high = (number(points[at - 1], axis) for at in (step.low, step.at, step.high))
+    beyond = number(points[step.high], axis)
+    if beyond > CLEAR * low:
+        return InferredNumber(why=f"the cost rises somewhere from {low:,} to {beyond:,} {axis}")
+    return InferredNumber(value=float(value), low=float(low), high=float(max(high, beyond - 1)))

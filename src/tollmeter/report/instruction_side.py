@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of the instruction side: what a misprediction costs and what each structure holds, with what was published
+of this core."""
+
+from __future__ import annotations
+
+from tollmeter.model import Inference, Results
+from tollmeter.numbers.meanings import native, with_meaning
+from tollmeter.report.microarchitecture import microarchitecture, published_size
+from tollmeter.report.numbers import Figure, count, of_row, plus_minus, size
+from tollmeter.report.tables import Cell, Column, Line, Table
+
+COSTS = {"mispredicted-branch": "mispredicted branch"}
+UNRESOLVED = "not resolved"
+
+
+def instruction_table(results: Results) -> Table | None:
+    """None where nothing of it was measured."""
+    index = results.index
+    own = native(index.rows, index.machine.architecture)
+    lines = [
+        Line((words, of_row(row), published_size(index.machine.facts, words)))
+        for means, words in COSTS.items()
+        for row in with_meaning(own, results.probes, means)
+    ]
+    for held in index.inferred:
+        if held.kind == "held":
+            structure = str(held.parameters["structure"])
+            lines.append(
+                Line((held.name, _held(held), published_size(index.machine.facts, structure)), held.reason or "")
+            )
+    core = microarchitecture(index.machine.facts)
+    columns = [
+        Column("Instruction side"),
+        Column("measured", True),
+        Column(f"published of {core}" if core else "published", True),
+    ]
+    return Table(columns, lines) if lines else None
+
+
+def _held(held: Inference) -> Cell:
+    """A number of bytes, or of jumps, pages or instructions."""
+    if held.value is None:
+        return UNRESOLVED
+    if held.unit == "B":
+        return size(held.value, held.low, held.high)
+    return Figure(count(float(held.value)), "", plus_minus(float(held.value), held.low, held.high))

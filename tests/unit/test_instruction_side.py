@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What structures of the instruction side hold, from curves whose answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from example_runs import derived, empty, with_index, with_rows
+from made import grid, metric, probe, row
+from tollmeter.inference.instruction_side import instruction_side
+from tollmeter.model import Inference
+from tollmeter.report.instruction_side import instruction_table
+
+PROBES = {
+    f"any.{means}": probe(metric(unit="cycle", means=means), name=f"any.{means}")
+    for means in ("jump-of-chain", "mispredicted-branch")
+}
+
+
+def jumps(cost: Callable[[int], float], spacing: int = 16, per_octave: int = 16) -> dict[str, Inference]:
+    rows = [
+        row(cost(count), of="any.jump-of-chain", unit="cycle", parameters={"jumps": count, "spacing": spacing})
+        for count in grid(64, 32768, per_octave)
+    ]
+    return {str(one.parameters["structure"]): one for one in instruction_side(rows, PROBES)}
+
+
+def two_levels(count: int) -> float:
+    """As Zen 4 has them: the first level's share of hits falls until twice its number."""
+    if count <= 1024:
+        return 1.0
+    return 1.5 if count <= 4096 else 2.1 if count <= 8192 else 12.0
+
+
+def test_both_levels_end_at_the_last_number_that_fits() -> None:
+    held = jumps(two_levels)
+    assert {name: one.value for name, one in held.items()} == {"L1 BTB": 1024.0, "L2 BTB": 8192.0}
+    for one in held.values():
+        assert one.low is not None and one.high is not None and one.low <= float(one.value or 0) <= one.high
+
+
+@pytest.mark.parametrize("cost", [lambda _: 1.0, lambda count: 1.0 if count <= 4096 else 12.0])
+def test_fewer_rises_than_structures_name_none(cost: Callable[[int], float]) -> None:
+    held = jumps(cost)
+    assert all(one.value is None and one.reason for one in held.values()) and len(held) == 2
+
+
+def test_a_rise_between_distant_numbers_has_no_number() -> None:
+    held = jumps(two_levels, per_octave=1)
+    assert all(one.value is None and one.reason for one in held.values())
+
+
+def test_the_table_has_what_was_published_of_this_core() -> None:
+    rows = [
+        row(two_levels(count), of="any.jump-of-chain", unit="cycle", parameters={"jumps": count, "spacing": 16})
+        for count in grid(64, 32768, 16)
+    ]
+    penalty = row(19.0, of="any.mispredicted-branch", unit="cycle")
+    results = msgspec.structs.replace(with_rows(empty(), (*rows, penalty)), probes=PROBES)
+    facts = {"cpu_family": "25", "cpu_model_number": "17"}
+    results = derived(with_index(results, machine=msgspec.structs.replace(results.index.machine, facts=facts)))
+    table = instruction_table(results)
+    assert table is not None
+    lines = {str(line.cells[0]): (str(line.cells[1]), line.cells[2]) for line in table.rows}
+    assert lines["mispredicted branch"][0].startswith("19")
+    assert lines["L2 BTB, jumps 16 B apart"] == ("8,192 ±6 %", "7,168")
+    assert instruction_table(empty()) is None
