@@ -127,8 +127,16 @@ def _few_tables(results: Results) -> list[Table]:
         chosen = listing(results, FEW_ROWS) or few or listing(results)
     levels = tables.memory_table(results)
     load = None if levels else machine_tables.load_table(results)
-    tolls: Sequence[Table | None] = (instruction_table(results), *(group_tables(results) or [chosen]))
-    shown = (*bills, levels, load, *tolls, *kind_tables(results, few=True), clocks_table(results))
+    tolls: Sequence[Table | None] = group_tables(results) or [chosen]
+    shown = (
+        *bills,
+        levels,
+        load,
+        instruction_table(results),
+        *tolls,
+        *kind_tables(results, few=True),
+        clocks_table(results),
+    )
     return [table for table in shown if table is not None]
 
 
