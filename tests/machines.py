@@ -38,7 +38,10 @@ LATENCY = Probe(
 PARALLEL = Probe(
     probe="memory.parallel", question="How many?", revision=2, metrics=(metric(),), parameters=(CHAINS, PAGES)
 )
-ENTER = Probe(probe="kernel.enter", question="What does it cost?", revision=1, metrics=(metric("entry"),))
+ENTER = Probe(
+    probe="kernel.enter", question="What does it cost?", revision=1,
+    metrics=(msgspec.structs.replace(metric("entry"), toll="system call"),),
+)  # fmt: skip
 PING = Probe(
     probe="memory.ping", question="How far?", revision=1, metrics=(metric("core-to-core"),),
     roles=(Role(name="partner", worker="thread", pace="lockstep"),),

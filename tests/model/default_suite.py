@@ -7,12 +7,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 
 from tollmeter.catalog import Catalog, load, read_suite
 from tollmeter.judgement.convergence import refine
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Machine, Row
 from tollmeter.plan.points import Ground, SweepCurve, resolve
 from tollmeter.root import ROOT
@@ -53,6 +55,8 @@ def swept(machine: Machine, answer: Callable[[Wanted], Row], refused: Collection
         added = [Wanted(size, pages) for size in curve.begun if pages not in refused]
         for _ in range(MOST_TURNS):
             rows.update((wanted, answer(wanted)) for wanted in added if wanted not in rows)
-            known = [(one.size, row.minimum or 0.0) for one, row in sorted(rows.items()) if one.pages == pages]
-            added = [Wanted(size, pages) for size in refine(known, curve.grid)]
+            seen = [(one.size, row) for one, row in sorted(rows.items()) if one.pages == pages]
+            known = [(size, row.minimum or 0.0) for size, row in seen]
+            intervals = {size: (row.low or 0.0, row.high or inf) for size, row in seen if has_interval(row)}
+            added = [Wanted(size, pages) for size in refine(known, curve.grid, intervals)]
     return [rows[wanted] for wanted in sorted(rows)]

@@ -161,6 +161,14 @@ def test_a_flat_curve_needs_nothing_more() -> None:
     assert refine([(4096, 1.0), (8192, 1.02), (16384, 0.99), (32768, 1.05)], GRID) == []
 
 
+def test_a_change_within_the_scatter_of_both_ends_adds_no_value() -> None:
+    """In a cache that other machines use each value lies anywhere between the cache's and memory's."""
+    values = [(4096, 1.0), (8192, 1.0), (16384, 3.5), (32768, 3.6)]
+    scattered, known = {8192: (0.8, 4.0), 16384: (0.9, 6.0)}, {8192: (0.99, 1.01), 16384: (3.4, 3.6)}
+    assert refine(values, GRID, scattered) == []
+    assert refine(values, GRID, known) == refine(values, GRID) != []
+
+
 def test_a_step_is_looked_at_from_within() -> None:
     added = refine([(4096, 1.0), (8192, 1.0), (16384, 3.5), (32768, 3.6)], GRID)
     assert added

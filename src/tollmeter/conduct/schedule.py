@@ -16,7 +16,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
-from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_shown, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_of_level, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, visits_wanted
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
@@ -283,8 +283,9 @@ class Schedule:
     def _shown_first(self, points: list[Point], left_s: float) -> list[Point]:
         """The points of a study's claims, then those of its tables, as long as every other point can have an interval
         afterwards. Then the first screen's, in the first half of the time: until each has an interval, and those that
-        converge in it. What points cost that were not visited yet is not known well enough to give it more. Then all
-        that lack an interval."""
+        converge in it; each of its tolls is one number of it, and is visited from its beginning until it converges.
+        What points cost that were not visited yet is not known well enough to give it more. Then all that lack an
+        interval."""
         slowness = self._slowness(left_s)
         usable_s = left_s / slowness
         for rank in range(UNCLAIMED):
@@ -299,7 +300,8 @@ class Schedule:
         soon = self._small_first([point for point in lacking if point in shown], left_s)
         unvisited = [point for point in lacking if not self._seen.get(point) and point not in soon]
         if soon and self._to_intervals_s(soon) <= min(usable_s / 2, usable_s - sum(map(self._first_s, unvisited))):
-            return soon
+            known = [point for point in shown if point not in lacking and not is_of_level(self._plan, point)]
+            return soon + self._converging(known, usable_s / 2 - self._to_intervals_s(soon))
         known = [point for point in shown if point not in lacking]
         converging = self._converging(known, (left_s - self._plan.budget_seconds / 2) / slowness)
         return converging or self._small_first(lacking, left_s) or points

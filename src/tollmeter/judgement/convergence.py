@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, inf, log
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -106,14 +107,20 @@ def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> fl
     return visits + max(1, LEAST_VISITS + 1 - seen) * (visits + 2) / (seen + 1)
 
 
-def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
+def refine(
+    values: Sequence[tuple[int, float]],
+    grid: Sequence[int],
+    intervals: Mapping[int, tuple[float, float]] = MappingProxyType({}),
+) -> list[int]:
     """Values of the grid to add to a sweep, ordered: at most twelve in gaps, none where the curve is straight in
     log-log; and the next one beyond the sweep, until the value has changed by less than 10 % over three doublings.
 
     A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
     10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
     of a straight continuation. The strongest bend comes first. A gap is quartered, not halved, since a run has few
-    rounds. values: (parameter, median)."""
+    rounds. Where the interval of each end holds the other end, the change may be scatter, as in a cache that other
+    machines use: points between would bend the curve again. values: (parameter, median). intervals: of values that
+    have one."""
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
     logs = [(log(value), log(median)) for value, median in points]
     bends = {}
@@ -125,7 +132,7 @@ def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int
         # The sharper bend of a gap's two ends; an end of the sweep has none. Of two points alone anything may be true.
         sharper = max((bends[end] for end in (gap, gap + 1) if end in bends), default=inf)
         bend = min(sharper, abs(log(after / before)))
-        if bend > BENT:
+        if bend > BENT and not (_holds(intervals.get(low), after) and _holds(intervals.get(high), before)):
             inside = [value for value in grid if low < value < high]
             if len(inside) > OF_A_GAP:
                 cuts = ((len(inside) + 1) * part // (OF_A_GAP + 1) for part in range(1, OF_A_GAP + 1))
@@ -133,6 +140,10 @@ def refine(values: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int
             scored.append((bend, inside))
     added = [value for _, inside in sorted(scored, reverse=True) for value in inside]
     return sorted(added[:MOST_ADDED]) + _further(points, grid)
+
+
+def _holds(interval: tuple[float, float] | None, value: float) -> bool:
+    return interval is not None and interval[0] <= value <= interval[1]
 
 
 def refine_load(points: Sequence[tuple[int, float, float]], grid: Sequence[int]) -> list[int]:

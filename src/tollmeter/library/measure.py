@@ -10,6 +10,7 @@ import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,14 +20,14 @@ from tollmeter import commands
 from tollmeter.catalog import Executable, check_unchanged
 from tollmeter.conduct import Observer, Stage, Stopping, Watch, conduct, hold_machine_lock, pinned_to
 from tollmeter.judgement import convergence, opposed
-from tollmeter.judgement.verdict import KERNEL
+from tollmeter.judgement.verdict import KERNEL, has_interval
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.known_before import tell_worst
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, for_measuring, head_of, used
 from tollmeter.library.resume import Interrupted, reused
-from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Suite, Visit
+from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite, Visit
 from tollmeter.model.topology import KIND
 from tollmeter.notices import notify
 from tollmeter.numbers.cpu_pairs import wide_pairs
@@ -273,11 +274,11 @@ class AnalysisJudge:
         self._suite = suite
         self._learned = learned
         self._known = Known(widths=learned.widths, learned=learned, precision=precision)
-        self._numbers: dict[tuple[Point, int], Mapping[str, float]] = {}
+        self._rows: dict[tuple[Point, int], Mapping[str, Row]] = {}
 
     def look(self, outcomes: Sequence[Outcome]) -> None:
         self._known = known_of(outcomes, self._probes, self._learned, self._known.precision, self._known)
-        self._numbers.clear()
+        self._rows.clear()
 
     def full_width(self, point: Point) -> float:
         known, place = self._known, (point.target, point.abi)
@@ -311,21 +312,27 @@ class AnalysisJudge:
         traffic, by both."""
         first = probe.metrics[0].name
         traffic = next((metric.name for metric in probe.metrics if metric.means == TRAFFIC), first)
-        seen = [(value, self._undisturbed(outcomes, probe)) for value, outcomes in sorted(curve.items())]
-        numbers = [(value, own[first], own[traffic]) for value, own in seen if first in own and traffic in own]
+        seen = [(value, self._rows_of(outcomes, probe)) for value, outcomes in sorted(curve.items())]
+        both = [(value, own[first], own[traffic]) for value, own in seen if first in own and traffic in own]
         if traffic != first:
+            numbers = [(value, _undisturbed(latency), _undisturbed(amount)) for value, latency, amount in both]
             return convergence.refine_load(numbers, list(grid))
-        return convergence.refine([(value, number) for value, number, _ in numbers], list(grid))
+        intervals = {value: (row.low or 0.0, row.high or inf) for value, row, _ in both if has_interval(row)}
+        return convergence.refine([(value, _undisturbed(row)) for value, row, _ in both], list(grid), intervals)
 
-    def _undisturbed(self, outcomes: Sequence[Outcome], probe: Probe) -> Mapping[str, float]:
-        """By metric the least cost, since interference only adds, or the median rate; cached until the next visit."""
+    def _rows_of(self, outcomes: Sequence[Outcome], probe: Probe) -> Mapping[str, Row]:
+        """By metric the row with a number; cached until the next visit."""
         place = outcomes[0].point, len(outcomes)
-        if place not in self._numbers:
+        if place not in self._rows:
             rows = rows_of_point(list(outcomes), probe, self._known)
-            numbers = {row.metric: row.minimum if row.better == "less" else row.median
-                       for row in rows if row.status == "ok"}  # fmt: skip
-            self._numbers[place] = {name: number for name, number in numbers.items() if number is not None}
-        return self._numbers[place]
+            self._rows[place] = {row.metric: row for row in rows if row.status == "ok" and row.median is not None}
+        return self._rows[place]
+
+
+def _undisturbed(row: Row) -> float:
+    """The least cost, since interference only adds, or the median rate."""
+    least = row.minimum if row.better == "less" else None
+    return (row.median or 0.0) if least is None else least
 
 
 # ---- an observer that does nothing ----------------------------------------------------------------------------------

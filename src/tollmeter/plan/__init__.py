@@ -51,7 +51,7 @@ from tollmeter.plan.points import UNCLAIMED, Entry, Ground, Scope, SweepCurve, c
 
 __all__ = [
     "LAYOUT_SERVES", "Costs", "Effort", "Entry", "Plan", "Sampling", "SweepCurve", "check_abis", "expected_seconds",
-    "groups", "is_shown", "make", "measured_caches", "visit_order",
+    "groups", "is_of_level", "is_shown", "make", "measured_caches", "visit_order",
 ]  # fmt: skip
 
 _MOST_OF_A_MATRIX, _MOST_BESIDE_OTHERS = 0.9, 0.25
@@ -327,9 +327,17 @@ def is_typical(plan: Plan, point: Point) -> bool:
 def is_shown(plan: Plan, point: Point) -> bool:
     """Whether the first screen has the point's number: a level of memory, or a best known toll, under the first ABI."""
     first = next(point for entry in plan.entries for point in entry.points)
-    means = {metric.means for metric in plan.probes[point.probe].metrics}
-    is_one = bool(means & _OF_LEVELS) or (bool(means & BEST_KNOWN.keys()) and is_typical(plan, point))
+    is_one = is_of_level(plan, point) or (bool(_means(plan, point) & BEST_KNOWN.keys()) and is_typical(plan, point))
     return is_one and (point.abi, point.target) == (first.abi, first.target)
+
+
+def is_of_level(plan: Plan, point: Point) -> bool:
+    """Whether the point shows a level of memory, as many others do together."""
+    return bool(_means(plan, point) & _OF_LEVELS)
+
+
+def _means(plan: Plan, point: Point) -> set[str | None]:
+    return {metric.means for metric in plan.probes[point.probe].metrics}
 
 
 def _groups(plan: Plan, wanted: set[Point]) -> list[list[Point]]:
