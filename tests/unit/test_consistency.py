@@ -49,9 +49,14 @@ def test_work_differs_with_what_a_visit_chose(tmp_path: Path, has_chosen: bool, 
     """The fastest kernel of a copy may be one without write-allocation in one visit, and another in the next."""
 
     def plant(told: list[Stream]) -> None:
-        for record in of("visit", visits(told)[5]):
-            record["work"]["bus_bytes"] += 4096.0
-            record["chosen"] = dict([*record["parameters"].items()][:1]) if has_chosen else {}
+        own = visits(told)[5][0]
+        name = next(iter(own["parameters"]))
+        choices = next(parameter["choices"] for record in of("probe", told[0]) if record["probe"] == own["probe"]
+                       for parameter in record["parameters"] if parameter["name"] == name)  # fmt: skip
+        for visit in visits(told) if has_chosen else ():
+            if visit[0]["parameters"] == own["parameters"]:
+                visit[0]["chosen"] = {name: choices[visit[0] is own]}
+        own["work"]["bus_bytes"] += 4096.0
 
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
@@ -318,6 +323,63 @@ def choice_twice(told: list[Stream]) -> None:
             parameter["choices"] += parameter["choices"][:1]
 
 
+def in_notes(**fields: Any) -> Plant:
+    return lambda told: [stream[0]["surroundings"].update(fields) for stream in told if stream[0]["k"] == "run"]
+
+
+def last_visits_left_out(told: list[Stream]) -> None:
+    renumbered(told, visits(told)[-25:])
+
+
+def in_build(**fields: Any) -> Plant:
+    """Of the fifth visit's probe."""
+    return lambda told: [build.update(fields) for build in of("build", told[0])
+                         if build["probe"] == visits(told)[5][0]["probe"]]  # fmt: skip
+
+
+def in_metrics(**fields: Any) -> Plant:
+    return lambda told: [metric.update(fields) for probe in of("probe", told[0]) for metric in probe["metrics"]]
+
+
+def counted_again(told: list[Stream]) -> None:
+    """In the first visit of each point, and in the third of one."""
+    points = {json.dumps(one[0]["parameters"]) + one[0]["probe"]: one for one in visits(told)[::-1]}
+    own = [one for one in visits(told) if one[0]["parameters"] == visits(told)[5][0]["parameters"]]
+    for stream in [*points.values(), own[2]]:
+        stream.insert(-2, {"k": "count", "iterations": 4})
+
+
+def with_events(told: list[Stream]) -> None:
+    """More faults of a batch than of its sample."""
+    stream = visits(told)[5]
+    stream.insert(3, {"k": "counters", "events": ["page-faults"], "by": "account", "kernel": True})
+    for record in of("sample", stream):
+        record["counts"] = [[1000 * record["iterations"], 2000 * record["iterations"]]]
+
+
+def with_ladder(told: list[Stream]) -> None:
+    in_probe(pauses=True)(told)
+    counted(ladder=[[704, 50_000, 51_000], [176, 12_000, 12_100]])(told)
+
+
+def faults(told: list[Stream]) -> None:
+    """A page fault in each sample of a visit, where its point's others have none."""
+    for stream in [one for one in visits(told) if one[0]["probe"] == "kernel.function_call"]:
+        for witness in of("witness", stream):
+            witness["minor_faults"] = 3 * (stream is one_of(told, "kernel.function_call"))
+
+
+def one_of(told: list[Stream], probe: str) -> Stream:
+    return [one for one in visits(told) if one[0]["probe"] == probe][1]
+
+
+def node_of_all(told: list[Stream]) -> None:
+    in_notes(memory_limit=None)(told)
+    in_machine(topology=TWO | {"nodes": [{"node": 0, "cpus": "0-1", "memory_bytes": 1 << 50}], "allowed_nodes": "0"})(
+        told
+    )
+
+
 # ---- sound ----------------------------------------------------------------------------------------------------------
 
 
@@ -412,8 +474,8 @@ def translated(told: list[Stream]) -> None:
 
 def in_large_pages(told: list[Stream]) -> None:
     """A count of work names pages where it was of a walk through them."""
-    in_machine(page_bytes=1 << 16)(told)
-    for stream in visits(told):
+    in_machine(page_bytes=1 << 16, architecture="")(told)
+    for stream in {json.dumps(one[0]["parameters"]) + one[0]["probe"]: one for one in visits(told)[::-1]}.values():
         stream.insert(-2, {"k": "count", "iterations": 4})
 
 
@@ -504,8 +566,9 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "additions of another core": (in_visit("control", adds=1), "rate of a core"),
     "threads of a core that are no CPUs": (in_machine(cores=[[0, 97]]), "threads of a core"),
     "two caches of a level": (
-        lambda told: [machine["caches"].append(machine["caches"][0]) for machine in machines(told)],
-        "one cache of a kind",
+        lambda told: [
+            machine["caches"].append(machine["caches"][0] | {"size_bytes": 1 << 15}) for machine in machines(told)
+        ], "one cache of a kind",
     ),
     "notes that go back": (notes_go_back, "does not go back"),
     "a run that was throttled for longer": (throttled, "is throttled"),
@@ -604,6 +667,76 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         "with such work",
     ),
     "work of another point": (in_visit("visit", work={"operations": 77}), "same in all visits"),
+    "a round after a million": (in_visit("visit", round=10**6), "the order of their numbers"),
+    "a visit that begins before the one before": (
+        lambda told: visits(told)[9][0].update(at_ns=visits(told)[7][0]["at_ns"] - 1), "the order of their numbers",
+    ),
+    "a number that comes later": (
+        lambda told: [one[0].update(visit=number) for one, number in zip(visits(told)[7:9], (8, 7), strict=True)],
+        "the order of their numbers",
+    ),
+    "samples that begin evenly spaced": (
+        in_samples(lambda number, record: record.update(at_ns=1674548923849 + 2_100_000 * number)), "evenly spaced",
+    ),
+    "a preemption without a wait": (in_visit("witness", involuntary=3, delay_ns=0), "takes the CPU from"),
+    "a worker that is not pinned": (in_visit("visit", pinned=None), "workers are pinned"),
+    "a priority of its own": (in_visit("visit", priority="normal"), "one priority"),
+    "batches that were to be shorter": (in_visit("visit", sample_ns=200_000), "batches of one length"),
+    "workers of one visit": (in_visit("visit", workers=[1, 1]), "companions where"),
+    "a choice of one visit": (in_visit("visit", chosen={"kind": "shared_file"}), "choose the same"),
+    "a value of one visit": (
+        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "depth", "value": 2.0}), "the same values",
+    ),
+    "a timed value that the probe reports": (
+        lambda told: visits(told)[5].insert(-2, {"k": "gauge", "metric": "fault", "value": 2.0}), "none that is timed",
+    ),
+    "a reading of forty times": (in_visit("clock", cost_ns=900), "a reading of it"),
+    "a slower clock before the run": (
+        lambda told: [record.update(cost_ns=800) for stream in told if stream[0]["k"] == "machine"
+                      for record in of("clock", stream)], "before the run as in it",
+    ),
+    "a frequency of a fifth": (
+        lambda told: [record.update(frequency_khz=800_000) for stream in told for record in of("witness", stream)],
+        "that the system reports",
+    ),
+    "a frequency in one visit alone": (in_visit("witness", frequency_khz=4_000_000), "it reports beside all"),
+    "faults in each sample of a visit": (faults, "waits, or faults"),
+    "a run that is throttled without a quota": (in_notes(throttled_s=0.1), "for its quota"),
+    "a quota of a thousandth of a per cent": (in_notes(quota=1e-5), "a millisecond of each second"),
+    "a billion interrupts a second": (in_notes(interrupts={"LOC": 1e9}), "events take time"),
+    "a run in 64 KiB of memory": (
+        lambda told: [in_notes(memory_limit=1 << 16)(told), with_footprints(told)], "as much as its visits fill",
+    ),
+    "nodes with more memory than there is": (node_of_all, "hold the machine's memory"),
+    "notes without surroundings at the end": (
+        lambda told: [stream for stream in told if stream[0]["k"] == "run"][-1][0].update(surroundings=None),
+        "noted to its end",
+    ),
+    "the last visits are gone": (last_visits_left_out, "first visit to its last"),
+    "an executable of 12 bytes": (in_build(size_bytes=12), "one executable for an ABI"),
+    "a short digest": (in_build(sha256="abc"), "one executable for an ABI"),
+    "an executable without optimisation": (in_build(flags="-O0 -m64 -march=x86-64"), "one executable for an ABI"),
+    "no metric": (in_probe(metrics=[]), "each of what it times"),
+    "a metric of a control that is none": (in_metrics(source="companions"), "each of what it times"),
+    "a typical choice that is none": (
+        lambda told: [parameter.update(typical="sideways") for probe in of("probe", told[0])
+                      for parameter in probe["parameters"] if parameter["choices"]], "of which one is typical",
+    ),
+    "a machine that was not asked for": (in_visit("visit", target="ssh:board"), "were asked for"),
+    "a probe that is described twice": (
+        lambda told: told[0].insert(3, copy.deepcopy(next(of("probe", told[0])))), "describe a probe once",
+    ),
+    "work that is counted again": (counted_again, "in a point's first visit"),
+    "fewer calls of more iterations": (counted(calls=[8, 4]), "no fewer system calls"),
+    "pages beyond a chase": (counted(chase_bytes=4096, buffer_bytes=4096, chase_pages=99), "in its buffer"),
+    "batches of an hour while work is counted": (
+        lambda told: [counted(ladder=[[704, 10**12, 10**12 + 1], [176, 9, 8]])(told),
+                      visits(told)[5].insert(-1, {"k": "aside", "counted_ns": 10**6})],
+        "no longer than to count",
+    ),
+    "a ladder of other samples": (counted(ladder=[[96, 50_000, 51_000], [24, 9_000, 9_100]]), "as long as the samples"),
+    "a ladder of a probe that stops the clock": (with_ladder, "all of a body is timed"),
+    "more faults in a batch than in its sample": (with_events, "some of those beside it"),
 }  # fmt: skip
 
 
@@ -625,6 +758,76 @@ def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
     exchanged = in_samples(lambda number, record: record.update(body=record["body"][:: -1 if number % 3 else 1]))
     results = opened(tmp_path, "01", exchanged)
     assert [visit.visit for visit in results.outcomes if "takes longer" in (visit.reason or "")] == [5]
+
+
+WITHHELD: dict[str, tuple[Plant, str]] = {
+    "twice the iterations": (
+        in_one("sample", of_probe("kernel.function_call"),
+               lambda _, record: record.update(iterations=2 * record["iterations"])), "of its point's visit before",
+    ),
+    "a fiftieth of each time": (
+        in_samples(lambda _, record: record.update(body=[ns // 50 for ns in record["body"]])), "as was requested",
+    ),
+    "many times the samples": (in_visit("visit", samples=3), "as many samples as"),
+    "a wider core": (
+        lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
+                      for record in of("witness", visits(told)[5])], "adds as much in a cycle",
+    ),
+    "half of the rate after a visit": (
+        lambda told: [*of("control", visits(told)[5])][1].update(adds=41_000), "as fast as beside",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHHELD)
+def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path, name: str) -> None:
+    plant, expected = WITHHELD[name]
+    withheld = [visit for visit in opened(tmp_path, "01", plant).outcomes if "contradicts" in (visit.reason or "")]
+    assert len(withheld) == 1 and expected in (withheld[0].reason or "")
+
+
+REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no time": ({"started": "yesterday"}, "begins at a time"),
+    "a budget of a hundredth": ({"budget_seconds": 0.001, "format": 2}, "after its budget"),
+    "larger data than a cache": ({"private_bytes": 1 << 40}, "private caches"),
+    "words of another probe": ({"words": ("float.dot",)}, "its suite or its probes"),
+    "a core of 99 additions a cycle": ({"widths": {"local": {"x86_64": 99.0}}}, "additions a cycle"),
+    "rows that differ endlessly": ({"runs_sd": {"kernel.clock_read": 50.0}}, "less than a thousandfold"),
+    "a plan in a shorter time": ({"planned_s": 0.001}, "would suffice"),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_of_its_run(tmp_path: Path, name: str) -> None:
+    fields, expected = REQUESTS[name]
+    opened(tmp_path, "01")
+    write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), **fields))
+    assert any(expected in sentence for sentence in open_run(tmp_path).index.run.contradictions)
+
+
+def test_events_are_counted_where_they_were_asked_for(tmp_path: Path) -> None:
+    def plant(told: list[Stream]) -> None:
+        for stream in visits(told):
+            stream.insert(3, {"k": "counters", "events": [], "by": "account", "kernel": True})
+
+    assert opened(tmp_path, "01", plant).index.run.contradictions == ()
+    write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), counters=False))
+    assert any("asked for" in sentence for sentence in open_run(tmp_path).index.run.contradictions)
+
+
+def test_a_visit_is_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
+    opened(tmp_path, "01")
+    request = read_request(tmp_path)
+    selects = tuple(
+        msgspec.structs.replace(one, parameters=one.parameters | ({"kind": ("cow",)} if "fault" in one.probe else {}))
+        for one in request.suite.select
+    )
+    write_request(
+        tmp_path, msgspec.structs.replace(request, suite=msgspec.structs.replace(request.suite, select=selects))
+    )
+    contradictions = open_run(tmp_path).index.run.contradictions
+    assert any("values that its suite" in sentence for sentence in contradictions)
+    assert any("words of a run name its values" in sentence for sentence in contradictions)
 
 
 def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:

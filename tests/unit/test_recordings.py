@@ -97,7 +97,10 @@ def test_what_to_type_again_is_what_was_typed(tmp_path: Path) -> None:
 def test_what_to_type_next_keeps_what_was_asked_for(tmp_path: Path) -> None:
     """A longer run without its ABIs would be another: x32 is made ready only where it is named."""
     folder = Path(shutil.copytree(RECORDINGS / "format-1", tmp_path / "run"))
-    write_request(folder, msgspec.structs.replace(read_request(folder), abis=("x86_64", "x32"), words=("x32-2013",)))
+    request = read_request(folder)
+    suite = msgspec.structs.replace(request.suite, name="x32-2013")
+    asked = msgspec.structs.replace(request, abis=("x86_64", "x32"), words=("x32-2013",), suite=suite)
+    write_request(folder, asked)
     results = open_run(folder)
     run = msgspec.structs.replace(results.index.run, verdict="too short", seconds=100)
     results = with_index(results, run=run)

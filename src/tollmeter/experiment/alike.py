@@ -6,60 +6,67 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.described import Places, Recorded, is_here
+from tollmeter.experiment.described import Places, Recorded, is_here, is_timed
 from tollmeter.experiment.taken import Taken
+from tollmeter.model import ClockReading, Counted, Outcome, Samples
 
 LEAST_ALIKE, MOST_ALIKE = 3, 8
 """Visits of a point, and of an ABI, that are compared with each other."""
 MOST_ODD = 0.1
 """Share of visits that are unlike the others: of more it is not known which are odd."""
-MOST_LIKE = 16.0
-"""Times the median of a run that a clock's resolution is: it is the least of several, which no interrupt lengthens."""
+MOST_LIKE, MOST_BELOW = 6.0, 16.0
+"""Times the median of a run that a clock's resolution is, and a reading's cost: each is the least of several, which no
+interrupt lengthens; 2.5 were seen. And the other way, where steps of 41 ns hide a reading."""
+_OF_CLOCK: Sequence[tuple[float, Callable[[ClockReading], float]]] = (
+    (MOST_LIKE, lambda clock: clock.resolution_ns),
+    (MOST_LIKE, lambda clock: max(clock.cost_ns, clock.resolution_ns / MOST_LIKE)),
+)
 LEAST_TURN_CYCLES = 0.25
 """Of a loop that counts down: a core completes one addition a cycle of a chain, and some drop an addition of one."""
-EVIDENCE = ("voluntary", "minor_faults", "steal_ticks", "delay_ns", "cpu_before", "control_hz")
-WAITS = "a worker waits in all samples of a visit only where it waits in some of the point's other visits"
+EVIDENCE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns", "cpu_before",
+            "control_hz", "width_hz", "width_between_hz", "frequency_khz")  # fmt: skip
+MET: Sequence[tuple[tuple[str, ...], bool, bool]] = (
+    (("voluntary", "involuntary"), True, False), (("minor_faults",), True, True), (("voluntary",), False, True),
+    (("major_faults",), False, True),
+)  # fmt: skip
+"""What lies beside a sample; whether one visit must not lack it, and whether it must not have more: a neighbour takes
+the CPU from a worker as often as it likes."""
+MOST_MET = 2.0
+"""Times what any sample of another visit meets."""
+WAITS = "a worker waits, or faults, in all samples of a visit only where it does in some of its point's other visits"
 LIKE_OTHERS = "what each sample of all other visits of a point meets, some sample of a visit meets"
 REPORTED = "what the system reports beside one visit of an ABI, it reports beside all"
 
 
 class VisitEvidence(NamedTuple):
-    """Of a visit. meets: whether each sample has context switches, page faults, and waits of the worker; lacks: whether
-    none has. reported: of EVIDENCE, what each sample has. control_ns: the least of a turn of the control, or 0."""
+    """Of a visit. least, most: of MET in one sample, beside which samples are. reported: of EVIDENCE, what each sample has.
+    control_ns: the least of a turn of the control, 0 without one."""
 
     place: int
     samples: int
-    meets: tuple[bool, bool, bool]
-    lacks: tuple[bool, bool, bool]
+    least: tuple[float, ...]
+    most: tuple[float, ...]
     reported: tuple[bool, ...]
     control_ns: float
 
 
 def evidence_of(places: Sequence[int], taken: Taken) -> Iterator[VisitEvidence]:
-    least, most = {}, {}
-    switches = taken.column("voluntary") + taken.column("involuntary")
-    for name, column in (
-        ("switches", switches),
-        ("faults", taken.column("minor_faults")),
-        ("waits", taken.column("voluntary")),
-    ):
-        least[name], most[name] = (of.reduceat(column, taken.starts[:-1]) for of in (np.minimum, np.maximum))
-    reported = [
-        np.maximum.reduceat(taken.column(name), taken.starts[:-1]) >= (name == "control_hz") for name in EVIDENCE
-    ]
+    first = taken.starts[:-1]
+    met = [sum(np.maximum(taken.column(name), 0.0) for name in names) for names, _, _ in MET]
+    least, most = (zip(*(of.reduceat(column, first).tolist() for column in met), strict=True)
+                   for of in (np.minimum, np.maximum))  # fmt: skip
+    reported = [np.maximum.reduceat(taken.column(name), first) >= ("z" in name) for name in EVIDENCE]
     turns = np.where(taken.column("control_iterations") > 0, taken.column("control_iterations"),
                      taken.column("iterations"))  # fmt: skip
-    control = np.minimum.reduceat(taken.column("control_2n") / (2 * turns), taken.starts[:-1])
+    control = np.minimum.reduceat(taken.column("control_2n") / (2 * turns), first)
     return map(
-        VisitEvidence, places, taken.counts.tolist(),
-        zip(*((least[name] > 0).tolist() for name in least), strict=True),
-        zip(*((most[name] == 0).tolist() for name in most), strict=True),
+        VisitEvidence, places, taken.counts.tolist(), least, most,
         zip(*(known.tolist() for known in reported), strict=True), np.maximum(control, 0.0).tolist(),
     )  # fmt: skip
 
@@ -84,52 +91,54 @@ def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
 
 
 def _of_point(several: Sequence[VisitEvidence]) -> Places:
+    """One visit, each sample of which meets less than each of all others, or more."""
     if len(several) < LEAST_ALIKE:
         return
-    for what in (0, 1):
-        odd = [visit for visit in several if visit.lacks[what]]
-        if len(odd) == 1 and sum(visit.meets[what] for visit in several) == len(several) - 1:
-            yield odd[0].place, LIKE_OTHERS
-    odd = [visit for visit in several if visit.meets[2] and visit.samples > LEAST_ALIKE]
-    if len(odd) == 1 and sum(visit.lacks[2] for visit in several) == len(several) - 1:
-        yield odd[0].place, WAITS
+    for what, (_, has_all, has_no_more) in enumerate(MET):
+        least = min(several, key=lambda visit: visit.most[what])
+        most = max(several, key=lambda visit: visit.least[what])
+        others = [visit for visit in several if visit is not least]
+        if has_all and least.most[what] == 0 < min(visit.least[what] for visit in others):
+            yield least.place, LIKE_OTHERS
+        others = [visit for visit in several if visit is not most]
+        if (
+            has_no_more
+            and most.samples > LEAST_ALIKE
+            and most.least[what] > MOST_MET * max(visit.most[what] for visit in others)
+        ):
+            yield most.place, WAITS
 
 
 def _of_abi(several: Sequence[VisitEvidence], recorded: Recorded) -> Places:
     """A probe with a clock of its own may lack what that clock is too coarse for, in all of its visits."""
-    for what in range(len(EVIDENCE)):
-        odd = [visit for visit in several if not visit.reported[what]]
+    for what, has_it in product(range(len(EVIDENCE)), (False, True)):
+        odd = [visit for visit in several if visit.reported[what] == has_it]
         if len(several) >= MOST_ALIKE and len(odd) <= MOST_ODD * len(several):
-            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.reported[what]}
-            lacking = (visit.place for visit in odd if recorded.outcomes[visit.place].point.probe in others)
-            yield from ((place, REPORTED) for place in lacking)
+            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.reported[what] != has_it}
+            unlike_them = (visit.place for visit in odd if recorded.outcomes[visit.place].point.probe in others)
+            yield from ((place, REPORTED) for place in unlike_them)
 
 
 def _clocks(recorded: Recorded) -> Places:
-    """A clock's steps are as long in one visit as in the others. A probe may bring a clock of its own."""
-    here = [place for place, visit in enumerate(recorded.outcomes) if is_here(visit) and visit.clock.resolution_ns > 0]
+    """A clock's steps are as long, and a reading takes as long, in one visit as in the others. A probe may bring a
+    clock of its own."""
     of_abis = defaultdict[Hashable, list[int]](list)
-    for place in here:
-        of_abis[recorded.outcomes[place].point.abi].append(place)
-    for places in of_abis.values():
-        steps = [recorded.outcomes[place].clock.resolution_ns for place in places]
-        most = MOST_LIKE * median(steps)
-        odd = [place for place, step in zip(places, steps, strict=True) if step > most]
+    for place, visit in enumerate(recorded.outcomes):
+        if is_here(visit) and visit.clock.resolution_ns > 0:
+            of_abis[visit.point.abi].append(place)
+    for places, (most, value) in product(of_abis.values(), _OF_CLOCK):
+        values = [value(recorded.outcomes[place].clock) for place in places]
+        usual = median(values)
+        odd = [
+            place for place, one in zip(places, values, strict=True) if one > most * usual or one * MOST_BELOW < usual
+        ]
         others = {recorded.outcomes[place].point.probe for place in {*places} - {*odd}}
         if len(odd) <= MOST_ODD * len(places):
             yield from (
-                (place, "the steps of a clock are as long in all visits")
+                (place, "the steps of a clock, and a reading of it, are as long in all visits")
                 for place in odd
                 if recorded.outcomes[place].point.probe in others
             )
-
-
-def _surrounded(recorded: Recorded) -> Places:
-    """The control loop runs before the samples and after them."""
-    timed = [place for place, visit in enumerate(recorded.outcomes) if is_here(visit) and len(visit.samples)]
-    odd = [place for place in timed if len(recorded.outcomes[place].controls) < 2]
-    if len(timed) >= MOST_ALIKE and len(odd) <= MOST_ODD * len(timed):
-        yield from ((place, "the control loop runs before a visit and after it") for place in odd)
 
 
 def _grows(recorded: Recorded) -> Places:
@@ -162,21 +171,99 @@ def _chosen(recorded: Recorded) -> Places:
 
 
 def _counted(recorded: Recorded) -> Places:
-    """A longer batch takes longer, and a chase lies in its buffer."""
+    """What was counted of a visit's work, against itself and the visit."""
+    alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
     for place, visit in enumerate(recorded.outcomes):
         counts = visit.counted
         if counts is None or not is_here(visit):
             continue
-        rungs = [rung for rung in counts.ladder if len(rung) > 1]
-        lengths, least = [rung[0] for rung in rungs], [min(rung[1:]) for rung in rungs]
-        if any(one <= shorter for one, shorter in pairwise(lengths)) or (rungs and least[0] < least[-1]):
-            yield place, "a longer batch takes longer"
-        elif rungs and len({*rungs[0][1:]}) == 1 < len(rungs[0]) - 1:
-            yield place, "the times of one batch differ between trials"
-        elif counts.chase_bytes > counts.buffer_bytes or counts.chase_stride > counts.buffer_bytes:
-            yield place, "a chase lies in its buffer"
-        elif counts.entered and counts.entered[1] > counts.entered[2]:
-            yield place, "twice the iterations enter no fewer pages"
+        is_alone = visit.point.probe in alone
+        why = next((why for is_broken, of_others, why in OF_COUNTS
+                    if (is_alone or of_others) and is_broken(counts, visit)), "")  # fmt: skip
+        if why:
+            yield place, why
 
 
-OF_ALIKE: Sequence[Callable[[Recorded], Places]] = (_clocks, _surrounded, _grows, _chosen, _counted)
+def _rungs_rise(counts: Counted, _: Outcome) -> bool:
+    rungs = [rung for rung in counts.ladder if len(rung) > 1]
+    lengths, least = [rung[0] for rung in rungs], [min(rung[1:]) for rung in rungs]
+    return any(one <= shorter for one, shorter in pairwise(lengths)) or bool(
+        rungs and (least[0] < least[-1] or min(least) < 0)
+    )
+
+
+def _trials_are_equal(counts: Counted, _: Outcome) -> bool:
+    rungs = [rung for rung in counts.ladder if len(rung) > 1]
+    return bool(rungs) and len({*rungs[0][1:]}) == 1 < len(rungs[0]) - 1
+
+
+def _is_outside(counts: Counted, _: Outcome) -> bool:
+    pages = counts.chase_bytes // max(1, counts.page_bytes) + 2
+    return (
+        max(counts.chase_bytes, counts.chase_stride) > counts.buffer_bytes
+        or counts.chase_pages > min(FIRST_STEPS, pages)
+        or (counts.hugetlb_bytes > 0 and counts.buffer_bytes == 0)
+    )
+
+
+def _counts_fall(counts: Counted, _: Outcome) -> bool:
+    pairs = counts.calls, counts.instructions, counts.control_calls, counts.control_instructions
+    return any(pair is not None and not 0 <= pair[0] <= pair[1] for pair in pairs)
+
+
+def _took_longer(counts: Counted, visit: Outcome) -> bool:
+    """Each trial of each batch ran as often as the longest batch has its length."""
+    longest = sum(counts.ladder[0][1:]) if counts.ladder else 0
+    return 0 < visit.counted_ns < longest
+
+
+OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
+    (_rungs_rise, True, "a longer batch takes longer"),
+    (_trials_are_equal, True, "the times of one batch differ between trials"),
+    (_is_outside, True, "a chase lies in its buffer"),
+    (lambda counts, _: bool(counts.entered and counts.entered[1] > counts.entered[2]), True,
+     "twice the iterations enter no fewer pages"),
+    (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),
+    (_took_longer, True, "batches that are timed while work is counted take no longer than to count it"),
+)  # fmt: skip
+"""Of workers that wait for no others, and whether also of others."""
+
+
+def _first_counted(recorded: Recorded) -> Places:
+    """Work is counted in a point's first visit, and in no other: of each session, on systems where it can be."""
+    if recorded.asked.reused or recorded.lost or recorded.begins:
+        return
+    first = dict[Hashable, int]()
+    later = list[int]()
+    for place, visit in enumerate(recorded.outcomes):
+        if visit.status == "ok" and is_timed(visit) and len(visit.samples):
+            if visit.point not in first:
+                first[visit.point] = place
+            elif visit.counted:
+                later.append(place)
+    lacking = [place for place in first.values() if not recorded.outcomes[place].counted]
+    if len(lacking) <= MOST_ODD * len(first):
+        yield from ((place, FIRST_COUNTED) for place in [*lacking, *later])
+
+
+def _accounted(recorded: Recorded) -> Places:
+    """Events that the kernel accounts to a worker in its batches are some of those beside the samples."""
+    for place, visit in enumerate(recorded.outcomes):
+        events = visit.events
+        if events is None or events.by != "account" or not len(visit.samples):
+            continue
+        columns = Samples.of(visit.samples)
+        for name, seen in OF_EVENTS.items():
+            least = events.body.get(name, 0.0) * int(columns.column("iterations").min())
+            if least > 0 and least > sum(int(columns.column(column).max()) for column in seen):
+                yield place, "events in the batches of a sample are some of those beside it"
+                break
+
+
+OF_EVENTS = {"page-faults": ("minor_faults", "major_faults"), "context-switches": ("voluntary", "involuntary")}
+FIRST_COUNTED = "work is counted in a point's first visit"
+FIRST_STEPS = 256
+"""Of a chase, whose pages are counted."""
+OF_ALIKE: Sequence[Callable[[Recorded], Places]] = (
+    _clocks, _grows, _chosen, _counted, _first_counted, _accounted,
+)  # fmt: skip

@@ -24,15 +24,31 @@ from tollmeter.experiment.described import (
     LINUX_CLOCK,
     OF_RUN_DESCRIBED,
     OF_VISITS_DESCRIBED,
-    X86,
     Places,
     Recorded,
     is_here,
     is_timed,
 )
 from tollmeter.experiment.evidence import TICK_NS
+from tollmeter.experiment.machine_record import X86
 from tollmeter.experiment.precision import middles_of
+from tollmeter.experiment.run_record import OF_VISITS_ASKED, of_run
+from tollmeter.experiment.sampled import (
+    AS_BEFORE,
+    AS_LONG,
+    AS_MANY,
+    AS_WIDE,
+    LEAST_STEPS,
+    VisitLengths,
+    as_before,
+    as_long,
+    as_many,
+    irregular,
+    lengths_of,
+    spaced,
+)
 from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts, ranked
+from tollmeter.experiment.uniform import uniform
 from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
 STATUS, DISTURBED = "infrastructure", "unstable"
@@ -46,13 +62,16 @@ MOST_BOOST = 1.5
 """Times the fastest rate of a whole run that the rate before it may be."""
 LEAST_BURSTS = 8
 """Visits whose rates are known, before the rate before the run is held against theirs."""
+MOST_READING = 5.0
+"""Times a reading of the clock before the run that one in it takes, and the other way; 1.5 were seen."""
+MOST_OVER_REPORTED = 3.0
+"""Times the frequency that the system reports the core's rate is, or a part of it: some report what was asked of it."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
 LEAST_LONGER, LEAST_SHORT, MOST_SHORT = 0.6, 2, 5
 """Times a batch of n takes one of 2n: half, where they are exchanged; such samples of a visit, and of how many one."""
-LEAST_STEPS, ROUNDED_NS = 50_000, 2
-"""Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
-time. By so much two times of one number of steps differ."""
+ROUNDED_NS = 2
+"""By so much two times of one number of steps differ."""
 MOST_PER_CYCLE = 16
 """Instructions: twice as many as any core completes in a cycle."""
 MARGIN = 1.15
@@ -62,19 +81,21 @@ LONGEST_NS = 2.0**62
 MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
+MOST_DRIFT = 1.9
+"""Times the rate on one side of a visit that the rate on the other is; each is the fastest of several."""
 MOST_APART_USUALLY = 1.2
 """The same, in the median of a run."""
 MOST_REST = 10.0
 """Times the batches of a sample that the time beside them is, in the median of a run: thirty times what any showed,
 since a board of 100 MHz needs long to read its evidence."""
-MOST_UNROLLED = 128
-"""Iterations of a turn of an unrolled loop, of which a batch has whole ones: three turns are halved to one or two."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
 """Of a page fault or a context switch."""
 LEAST_BURSTS_NS = 15_000
 """Between two samples: two loops of 10 us run there."""
+WARMED = 1 / 8
+"""Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
 """Such times of a visit, of which the least is what is left when nothing disturbs."""
 MOST_FASTER = 64
@@ -89,7 +110,8 @@ READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER)
+OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE, AS_LONG, AS_MANY,
+            AS_WIDE)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -137,7 +159,12 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         yield "a core makes between a million and ten thousand million additions a second that wait for each other"
     if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
         yield why
-    fastest = [max(visit.controls) for visit in recorded.outcomes if is_timed(visit) and visit.controls]
+    timed = [visit for visit in recorded.outcomes if is_timed(visit)]
+    if clock and clock.kind == "hardware" and len(timed) >= LEAST_BURSTS:
+        usual = median(_reading_ns(visit.clock) for visit in timed)
+        if not usual <= MOST_READING * _reading_ns(clock) <= MOST_READING**2 * usual:
+            yield "a reading of the clock takes as long before the run as in it"
+    fastest = [max(visit.controls) for visit in timed if visit.controls]
     if (
         rate
         and len(fastest) >= LEAST_BURSTS
@@ -145,6 +172,11 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         and not _is_translated(recorded.machine)
     ):
         yield "the core's rate before the run is one that it reaches in it"
+
+
+def _reading_ns(clock: ClockReading) -> float:
+    """A reading may be hidden in a step."""
+    return max(clock.cost_ns, clock.resolution_ns)
 
 
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
@@ -167,7 +199,7 @@ def _paced(recorded: Recorded) -> Iterator[str]:
     """Both loops ran on one core, in the median of the run: one visit may be disturbed."""
     if _is_translated(recorded.machine):
         return
-    apart, widths = list[float](), list[float]()
+    apart, widths, reported = list[float](), list[float](), list[float]()
     for some in parts([visit for visit in recorded.outcomes if is_timed(visit) and visit.samples and visit.controls]):
         taken = Taken([visit.samples for visit in some])
         fastest, widest = (
@@ -177,13 +209,17 @@ def _paced(recorded: Recorded) -> Iterator[str]:
         known = (fastest > 0) & (around > 0)
         apart += (fastest[known] / around[known]).tolist()
         widths += (widest / around)[known & (widest > 0)].tolist()
+        named = 1e3 * np.maximum.reduceat(taken.column("frequency_khz"), taken.starts[:-1])
+        reported += (around[named > 0] / named[named > 0]).tolist()
     if len(apart) >= LEAST_BURSTS and not 1 / MOST_APART_USUALLY <= median(apart) <= MOST_APART_USUALLY:
         yield "the control loop around the visits is as fast as beside their samples"
+    if reported and not 1 / MOST_OVER_REPORTED <= median(reported) <= MOST_OVER_REPORTED:
+        yield "a core is about as fast as the frequency that the system reports"
     if len(widths) >= LEAST_BURSTS and not LEAST_WIDTH <= median(widths) <= MOST_PER_CYCLE:
         yield f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"
 
 
-OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, _clock, _paced)
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, of_run, _clock, _paced)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
@@ -208,7 +244,17 @@ def _clocked(recorded: Recorded) -> Places:
             yield place, "one clock times all visits"
 
 
-OF_VISITS: Sequence[Callable[[Recorded], Places]] = (*OF_VISITS_DESCRIBED, *OF_ALIKE, _clocked)
+def _uniform(recorded: Recorded) -> Places:
+    return uniform(recorded, [bisect(recorded.begins, place) for place in range(len(recorded.outcomes))])
+
+
+OF_VISITS: Sequence[Callable[[Recorded], Places]] = (
+    *OF_VISITS_DESCRIBED,
+    *OF_VISITS_ASKED,
+    *OF_ALIKE,
+    _clocked,
+    _uniform,
+)
 
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
@@ -221,8 +267,8 @@ def _of_samples(recorded: Recorded) -> Places:
         clock = recorded.outcomes[place].clock
         if clock.resolution_ns > MOST_STEPS * max(steps_ns[place], clock.cost_ns):
             yield place, "times of a clock differ by whole steps of it"
-    spans, beside, chains = list[_Span](), list[tuple[int, float, float]](), list[tuple[Sequence[int], Counts]]()
-    costs, likes = list[tuple[int, float]](), list[VisitEvidence]()
+    spans, beside, chains = list[_Span](), list[_Beside](), list[tuple[Sequence[int], Counts]]()
+    costs, likes, lengths = list[tuple[int, float]](), list[VisitEvidence](), list[VisitLengths]()
     series = defaultdict[str, list[tuple[Counts, NDArray[np.uint64]]]](list)
     for some in parts(places):
         taken = Taken([recorded.outcomes[place].samples for place in some])
@@ -236,6 +282,8 @@ def _of_samples(recorded: Recorded) -> Places:
         costs += zip(some, each.tolist(), strict=True)
         beside += _beside(recorded, some, taken)
         likes += evidence_of(some, taken)
+        lengths += lengths_of(some, taken)
+        yield from spaced(some, taken, step_ns)
         chains.append((some, _unchained(taken)))
         for name, keys in _series(some, taken, is_fine):
             series[name].append(keys)
@@ -243,6 +291,9 @@ def _of_samples(recorded: Recorded) -> Places:
     yield from _in_order(recorded, spans)
     yield from _alike(recorded, costs)
     yield from unlike(recorded, likes)
+    yield from irregular(lengths)
+    yield from as_before(recorded, lengths)
+    yield from as_many(recorded, lengths, (*(at - 1 for at in recorded.begins), len(recorded.outcomes) - 1))
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
         yield from broken
@@ -324,20 +375,16 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     known = (gap != NO_GAP) & (at > 0)
-    longest = taken.spread(np.maximum.reduceat(taken.column("iterations"), taken.starts[:-1]))
-    shorter, most_rounded = longest - taken.column("iterations"), np.minimum(longest / 3, MOST_UNROLLED)
+    moved, waited = (np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("involuntary", "delay_ns"))
     clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
         ((taken.spread(lost) > whole) & known, "samples lost no more time than went by"),
+        (taken.spread((moved > 0) & (waited == 0)), "a worker that another takes the CPU from waits to run"),
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
         ((gap - timed < LEAST_BURSTS_NS) & (timed <= gap) & known & has_loops, "two loops run between two samples"),
-        (
-            (shorter > 0) & (np.abs(shorter - taken.column("iterations")) > most_rounded),
-            "a sample has as many iterations as the others, or half",
-        ),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)
@@ -463,47 +510,66 @@ def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     least, most = around.T
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
     steady = several & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
-    yield from _where(places, apart & steady, LOOPS_AGREE)
+    drifts = (least > 0) & (most > MOST_DRIFT * least)
+    yield from _where(places, (apart & steady) | drifts, LOOPS_AGREE)
 
 
 OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
-    _placed, _within, _controlled, _begun, _executes, _rates, _longer, _stepped,
+    _placed, _within, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long,
 )  # fmt: skip
 
 
-def _beside(recorded: Recorded, places: Sequence[int], taken: Taken) -> Iterator[tuple[int, float, float]]:
-    """Of undisturbed visits to probes that neither leave out time nor wait for companions to begin, as on CPUs that
-    wake slowly: the least time between two samples beside their batches, and the time of these, in ns. Whatever else a
-    sample is, it is as long on one machine."""
+class _Beside(NamedTuple):
+    """Of an undisturbed visit: the least time between two samples beside their batches and what ran untimed before
+    these, and the time of the batches, in ns. is_plain: whether its probe leaves out no time and waits for no
+    companion, as on CPUs that wake slowly: what else a sample is, is as long on one machine."""
+
+    place: int
+    rest: float
+    batches: float
+    is_plain: bool
+
+
+def _beside(recorded: Recorded, places: Sequence[int], taken: Taken) -> Iterator[_Beside]:
     at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns()
     gap = _gaps(at, taken)
-    calm = (taken.column("delay_ns") <= 0) & (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    probes = [recorded.probes.get(recorded.outcomes[place].point.probe) for place in places]
+    plain = np.array([probe is not None and probe.pauses is False and not probe.roles for probe in probes])
+    calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
     known = (gap != NO_GAP) & (at > 0) & calm
-    rest = np.where(known, gap - timed, np.inf)
-    least = np.minimum.reduceat(rest, taken.starts[:-1])
-    usual = np.minimum.reduceat(np.where(known, timed, np.inf), taken.starts[:-1])
+    grown = sum(np.maximum(taken.column(f"{name}_2n") - taken.column(f"{name}_n"), 0) for name in ("body", "control"))
+    least, usual = (np.minimum.reduceat(np.where(known, values, np.inf), taken.starts[:-1])
+                    for values in (gap - timed - WARMED * grown, timed))  # fmt: skip
     enough = taken.of_visits(known) >= LEAST_CALM
-    for place, is_enough, beside, batches in zip(places, enough, least.tolist(), usual.tolist(), strict=True):
-        probe = recorded.probes.get(recorded.outcomes[place].point.probe)
-        if is_enough and probe and probe.pauses is False and not probe.roles:
-            yield place, beside, batches
+    several = zip(places, least.tolist(), usual.tolist(), plain.tolist(), strict=True)
+    return (_Beside(*one) for one, is_enough in zip(several, enough, strict=True) if is_enough)
 
 
-def _unaccounted(outcomes: Sequence[Outcome], beside: Sequence[tuple[int, float, float]]) -> Places:
-    """A point of which most visits that can be judged are odd has no other that is known to be sound."""
-    if len(beside) < LEAST_BURSTS:
-        return
-    usual, share = median(rest for _, rest, _ in beside), median(rest / batches for _, rest, batches in beside)
-    odd = {
-        place
-        for place, rest, batches in beside
-        if share > MOST_REST or rest > MOST_BESIDE * batches + MOST_BESIDE_USUAL * usual
-    }
-    judged = Counter(outcomes[place].point for place, _, _ in beside)
+def _unaccounted(outcomes: Sequence[Outcome], visits: Sequence[_Beside]) -> Places:
+    """A point of which most visits that can be judged are odd has no other that is known to be sound. Visits that are
+    not plain are compared with others of their point."""
+    plain = [one for one in visits if one.is_plain]
+    odd = set[int]()
+    if len(plain) >= LEAST_BURSTS:
+        usual, share = median(one.rest for one in plain), median(one.rest / one.batches for one in plain)
+        odd = {one.place for one in plain if share > MOST_REST or _has_more(one, usual)}
+    of_point = defaultdict[Point, list[_Beside]](list)
+    for one in visits:
+        of_point[outcomes[one.place].point].append(one)
+    for several in of_point.values():
+        rests = sorted(one.rest for one in several)
+        if not several[0].is_plain and len(several) > LEAST_CALM:
+            odd |= {one.place for one in several if _has_more(one, max(0.0, rests[len(rests) // 2]))}
+    judged = Counter(outcomes[one.place].point for one in visits)
     broken = Counter(outcomes[place].point for place in odd)
     for place, visit in enumerate(outcomes):
         if place in odd or (broken[visit.point] >= LEAST_BROKEN and 2 * broken[visit.point] > judged[visit.point]):
             yield place, TIME_IS_ACCOUNTED
+
+
+def _has_more(one: _Beside, usual: float) -> bool:
+    return one.rest > MOST_BESIDE * one.batches + MOST_BESIDE_USUAL * usual
 
 
 def _spans(places: Sequence[int], taken: Taken) -> Iterator[_Span]:
@@ -536,9 +602,13 @@ def _unchained(taken: Taken) -> Counts:
     gaps = _gaps(at, taken)
     rest = np.where(gaps == NO_GAP, np.inf, gaps - taken.timed_ns())
     usual = taken.spread(np.minimum.reduceat(rest, taken.starts[:-1]))
-    for before, after in (("control_before_hz", "control_hz"), ("width_before_hz", "width_hz")):
+    for before, after, least in (
+        ("control_before_hz", "control_hz", 1),
+        ("width_before_hz", "width_hz", 1),
+        ("cpu_before", "cpu_after", 0),
+    ):
         ended, begun = taken.column(after)[:-1], taken.column(before)[1:]
-        odd[1:] |= (ended != begun) & (begun > 0)
+        odd[1:] |= (ended != begun) & (begun >= least)
     odd[1:] &= rest[:-1] <= (MOST_BESIDE_USUAL * usual)[:-1]
     odd[taken.starts[:-1]] = False
     return taken.of_visits(odd)

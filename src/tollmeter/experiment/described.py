@@ -4,34 +4,43 @@ rule is a sentence that holds of every honest run (docs/measuring.md lists them)
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import pairwise
-from math import inf
 from typing import NamedTuple
 
-from tollmeter.model import Build, ClockReading, Machine, Outcome, Point, Probe, Samples, Value, layout_seed
-from tollmeter.model.topology import RELATION, numbers
+from tollmeter.experiment.machine_record import X86, unlikely
+from tollmeter.model import (
+    Build,
+    ClockReading,
+    Machine,
+    Outcome,
+    Point,
+    Probe,
+    Samples,
+    Select,
+    Surroundings,
+    Value,
+    layout_seed,
+)
+from tollmeter.model.topology import RELATION
 
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
-LINES = range(8, 1025)
-LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
-ANY_WAY = 0xFFFF
-"""Ways, in Linux's words, of a cache that is fully associative."""
+OTHER_MACHINE = "ssh:"
+COMMANDS = "workload."
+"""Of a suite: their own files say how they are built."""
+DIGEST = re.compile("[0-9a-f]{64}")
+LEAST_EXECUTABLE, MOST_EXECUTABLE = 84, 1 << 32
+"""Bytes: an ELF header and one program header, of 32 bits."""
+WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
 SEEDED = "a layout is of the run's seed"
-LOCAL_DISTANCE = 10
-"""Of memory nodes, in Linux's words."""
 MOST_UNDER_WAY = 2
 """Visits: one that is timed, and one that is set up beside it."""
-LEAST_BETWEEN = 4
-"""Visits between two notes."""
 MOST_LAYOUTS, LEAST_SEEDED = 4096, 8
 """Of a point, whose seeds are made anew; and visits of which one has such a seed, or none of the run has."""
-SLACK_S = 0.2
-X86 = ("x86_64", "i386", "i486", "i586", "i686")
 FAMILIES = {
     ("x86_64", "ia32", "x32", "i386"): X86, ("aarch64",): ("aarch64",), ("arm", "thumb"): ("arm", "aarch64"),
     ("riscv",): ("riscv",), ("ppc",): ("ppc",), ("s390",): ("s390",), ("mips",): ("mips",), ("sparc",): ("sparc",),
@@ -45,7 +54,9 @@ VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"
 
 class Asked(NamedTuple):
     """What a run was asked for; empty for what it was not. reused: it has visits of an earlier run; interleaved: points
-    take turns with others. probes: names and globs of all that a visit may be of."""
+    take turns with others. probes: names and globs of all that a visit may be of; selects: which of their values.
+    budget_s: 0 where all points are visited in any. counters: None where it is not known. private_bytes, widths,
+    deviations: of earlier runs, and planned_s, the budget that would suffice."""
 
     seed: int = 0
     cpus: Sequence[int] = ()
@@ -55,13 +66,23 @@ class Asked(NamedTuple):
     reused: bool = False
     interleaved: bool = False
     probes: Sequence[str] = ()
+    selects: Sequence[Select] = ()
+    suite: str = ""
+    words: Sequence[str] = ()
+    started: str = ""
+    budget_s: float = 0.0
+    planned_s: float = 0.0
+    counters: bool | None = None
+    private_bytes: int = 0
+    widths: Sequence[float] = ()
+    deviations: Sequence[float] = ()
 
 
 class Recorded(NamedTuple):
     """What a journal says. seconds: 0 where they are not of all visits; differs: whether a copy of the first stream
     differs from it; lost: streams that are damaged; begins: places of the outcomes with which measuring was resumed,
     perhaps after the machine was started anew, and its clock with it. notes: seconds of the run after so many visits,
-    and of those how long it was throttled; without those that repeat what an earlier session noted. needs: cycles that
+    and what went on meanwhile. needs: cycles that
     an iteration of a point takes at least."""
 
     machine: Machine
@@ -74,7 +95,7 @@ class Recorded(NamedTuple):
     asked: Asked = Asked()
     lost: int = 0
     begins: Sequence[int] = ()
-    notes: Sequence[tuple[float, int, float]] = ()
+    notes: Sequence[tuple[float, int, Surroundings | None]] = ()
     needs: Mapping[Point, float] = {}
 
 
@@ -95,85 +116,11 @@ def is_timed(visit: Outcome) -> bool:
 
 def _copies(recorded: Recorded) -> Iterator[str]:
     if recorded.differs:
-        yield "the two copies of the machine's record are equal"
+        yield "the two copies of the machine's record are equal, and describe a probe once"
 
 
-def _cpus(recorded: Recorded) -> Iterator[str]:
-    machine, topology = recorded.machine, recorded.machine.topology
-    if len(set(machine.allowed_cpus)) != len(machine.allowed_cpus) or machine.cpus < 1:
-        yield "a CPU is allowed once, and one is online"
-    if topology is None or not topology.online:
-        return
-    if len(numbers(topology.online)) != machine.cpus:
-        yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
-    parts = {name: list(getattr(topology, name)) for name in ("packages", "dies", "clusters", "cores", "last_caches")}
-    parts |= {name: [part.cpus for part in getattr(topology, name)] for name in ("kinds", "nodes")}
-    for name, sets in parts.items():
-        members = [cpu for part in sets for cpu in numbers(part)]
-        if len(set(members)) != len(members):
-            yield f"a CPU is in one of the {name.replace('_', ' ')}"
-    if {*numbers(topology.online)} & {*numbers(topology.offline)}:
-        yield "a CPU is online or offline"
-
-
-def _nodes(recorded: Recorded) -> Iterator[str]:
-    """Linux refuses a table of distances in which a node is not 10 from itself."""
-    topology = recorded.machine.topology
-    if topology is None:
-        return
-    nodes = [node.node for node in topology.nodes]
-    nearest = [min(node.distances) for node in topology.nodes if node.distances]
-    if len({*nodes}) < len(nodes) or any(distance != LOCAL_DISTANCE for distance in nearest):
-        yield f"a memory node is listed once, and is {LOCAL_DISTANCE} from itself, which is nearest"
-    if nodes and not {*numbers(topology.allowed_nodes)} <= {*nodes}:
-        yield f"a process may use some of the memory nodes {nodes[0]} to {nodes[-1]}"
-    pages = [topology.huge_page_bytes or recorded.machine.page_bytes, *(one.bytes for one in topology.hugetlb)]
-    if any(not _is_power(size) or size < recorded.machine.page_bytes for size in pages):
-        yield "a huge page has a power of two of bytes, and holds pages"
-    last = max((cache.level for cache in recorded.machine.caches), default=0)
-    shared = [cache.shared_cpus for cache in recorded.machine.caches if cache.level == last and cache.shared_cpus]
-    groups = [{*numbers(part)} for part in topology.last_caches]
-    if groups and any({*numbers(cpus)} not in groups for cpus in shared):
-        yield "CPUs that share the last cache are those that share it in the list of caches"
-
-
-def _threads(recorded: Recorded) -> Iterator[str]:
-    machine = recorded.machine
-    threads = [cpu for core in machine.cores for cpu in core]
-    if len(set(threads)) != len(threads) or not set(threads) <= set(machine.allowed_cpus):
-        yield "the threads of a core are allowed CPUs, each of one core"
-    kinds = Counter((cache.level, cache.kind) for cache in machine.caches)
-    shared = [(cache.level, set(numbers(cache.shared_cpus))) for cache in machine.caches if cache.shared_cpus]
-    if any(count > 1 for count in kinds.values()) or any(
-        inner < outer and not cpus <= others for inner, cpus in shared for outer, others in shared
-    ):
-        yield "a level has one cache of a kind, and what shares it shares all further levels"
-
-
-def _is_power(number: int) -> bool:
-    return number > 0 and number & (number - 1) == 0
-
-
-def _memory(recorded: Recorded) -> Iterator[str]:
-    """The geometry of caches and pages: hardware selects a set, a line and a page by bits of an address."""
-    machine = recorded.machine
-    lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
-    if any(not _is_power(line) or line not in LINES for line in lines):
-        yield "a cache line has a power of two of bytes"
-    elif any(
-        cache.size_bytes < (cache.line_bytes or 1) * ((cache.ways != ANY_WAY and cache.ways) or 1)
-        or cache.size_bytes % (cache.line_bytes or 1)
-        for cache in machine.caches
-        if cache.size_bytes
-    ):
-        yield "a cache holds whole lines, one in each of its ways at least"
-    for kind in ("data", "instruction"):
-        sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
-                 if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
-        if sizes[1:] and sizes[0] > sizes[1]:
-            yield "the first level of cache is smaller than the second"
-    if not _is_power(machine.page_bytes) or not LEAST_PAGE <= machine.page_bytes <= MOST_PAGE:
-        yield "a page has a power of two of bytes"
+def _machine(recorded: Recorded) -> Iterator[str]:
+    yield from unlikely(recorded.machine)
 
 
 def _numbered(recorded: Recorded) -> Iterator[str]:
@@ -184,28 +131,8 @@ def _numbered(recorded: Recorded) -> Iterator[str]:
         yield f"visits have the numbers 0 to {len(seen) - 1}, and the last has {max(seen)}"
 
 
-def _noted(recorded: Recorded) -> Iterator[str]:
-    """The run's own time goes on as that of its visits, but for those under way: what lies between two notes lies
-    between their visits. One visit at each end may lie anywhere."""
-    times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
-    is_one = not recorded.begins and not recorded.asked.reused
-    for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, 0.0), *recorded.notes]):
-        inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
-        if after_s < before_s and end > first:
-            yield "the time of the run does not go back"
-        elif is_one and len(inside) >= LEAST_BETWEEN:
-            earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
-            later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)
-            most = later - earlier[-1] if earlier else inf
-            if not inside[-2] - inside[1] - SLACK_S <= after_s - before_s <= most + SLACK_S:
-                yield f"the {after_s - before_s:.1f} s between two notes are those of the visits between them"
-    cpus = max(recorded.machine.cpus, len(recorded.machine.allowed_cpus))
-    if any(throttled_s > cpus * seconds + SLACK_S for seconds, _, throttled_s in recorded.notes):
-        yield "a run is throttled for no longer than it takes"
-
-
 OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
-    _copies, _cpus, _nodes, _threads, _memory, _numbered, _noted,
+    _copies, _machine, _numbered,
 )  # fmt: skip
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
@@ -249,44 +176,65 @@ def _built(recorded: Recorded) -> Places:
     """One executable of a probe for an ABI, and all of an ABI for the same CPUs."""
     builds = {(build.probe, build.abi, build.sha256, build.flags) for build in recorded.builds}
     several = Counter((probe, abi) for probe, abi, _, _ in builds)
-    targets = defaultdict[str, Counter[object]](Counter)
-    for _, abi, _, flags in sorted(builds):
-        targets[abi][_made_for(flags)] += 1
-    others = {(probe, abi) for probe, abi, _, flags in builds if _made_for(flags) != targets[abi].most_common(1)[0][0]}
-    odd = others | {key for key, count in several.items() if count > 1}
+    targets = defaultdict[tuple[str, bool], Counter[object]](Counter)
+    for probe, abi, _, flags in sorted(builds):
+        targets[abi, probe.startswith(COMMANDS)][_made_for(flags)] += 1
+    others = {(probe, abi) for probe, abi, _, flags in builds
+              if _made_for(flags) != targets[abi, probe.startswith(COMMANDS)].most_common(1)[0][0]}  # fmt: skip
+    odd = others | {key for key, count in several.items() if count > 1} | _no_executables(recorded.builds)
     for place, visit in enumerate(recorded.outcomes):
         if (visit.point.probe, visit.point.abi) in odd:
             yield place, "a probe has one executable for an ABI, and all of an ABI are built for the same CPUs"
 
 
+def _no_executables(builds: Sequence[Build]) -> set[tuple[str, str]]:
+    """The host reads all of them, or none."""
+    digests = Counter(build.sha256 for build in {(build.probe, build.abi): build for build in builds}.values())
+    are_read = any(build.sha256 for build in builds), any(build.size_bytes for build in builds)
+    return {
+        (build.probe, build.abi)
+        for build in builds
+        if (are_read[0] and (not DIGEST.fullmatch(build.sha256) or digests[build.sha256] > 1))
+        or (are_read[1] and not LEAST_EXECUTABLE <= build.size_bytes <= MOST_EXECUTABLE)
+    }
+
+
 def _made_for(flags: str) -> tuple[str, ...]:
-    return tuple(word for word in flags.split() if word.startswith("-march="))
+    return tuple(word for word in flags.split() if word.startswith(("-m", "-O")))
 
 
 def _meant(recorded: Recorded) -> Places:
-    """A time is better where it is less and a rate where it is more; and what is a rate of bytes moves some."""
-    odd = {
-        name
-        for name, probe in recorded.probes.items()
-        for metric in probe.metrics
-        if metric.source != "gauge"
-        and metric.better == ("more" if metric.unit == "ns" else "less" if _is_rate(metric.unit) else "")
-    }
-    twice = {name: _names_twice(probe) for name, probe in recorded.probes.items()}
+    """What a probe says of itself, and what its visits have."""
+    broken = {name: next((why for is_broken, why in OF_PROBES if is_broken(probe)), "")
+              for name, probe in recorded.probes.items()}  # fmt: skip
     for place, visit in enumerate(recorded.outcomes):
         probe = recorded.probes.get(visit.point.probe)
-        if probe is None or visit.status != "ok" or not visit.samples:
+        if probe is None or visit.status != "ok" or not (visit.samples or visit.gauges):
             continue
-        units = {metric.unit for metric in probe.metrics if metric.source in ("body", "difference")}
-        work = visit.work
-        needs = ("B/s", work.bytes), ("flop/s", work.flops), ("ns", work.operations)
-        idle = {unit for unit, each in needs if not each}
-        if probe.probe in odd or units & idle:
-            yield place, "a time is better where it is less, and a rate where it is more, of a visit with such work"
-        elif twice[probe.probe]:
-            yield place, "a probe has one metric, parameter and choice of a name"
-        elif not probe.roles and Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes:
-            yield place, "a visit has companions where its probe has"
+        why = broken[probe.probe] or next((why for is_broken, why in OF_VISITS_MEANT if is_broken(probe, visit)), "")
+        if why:
+            yield place, why
+
+
+def _is_worse_when_better(probe: Probe) -> bool:
+    return any(
+        metric.source != "gauge"
+        and metric.better == ("more" if metric.unit == "ns" else "less" if _is_rate(metric.unit) else "")
+        for metric in probe.metrics
+    )
+
+
+def _has_no_such_source(probe: Probe) -> bool:
+    needs = {"control": probe.control, "difference": probe.control, "companions": probe.roles or probe.spreads}
+    return not probe.metrics or any(not needs.get(metric.source, True) for metric in probe.metrics)
+
+
+def _is_no_choice(probe: Probe) -> bool:
+    return any(
+        (parameter.kind == "choice") != bool(parameter.choices)
+        or (parameter.choices and parameter.typical not in (None, *parameter.choices))
+        for parameter in probe.parameters
+    )
 
 
 def _names_twice(probe: Probe) -> bool:
@@ -297,6 +245,44 @@ def _names_twice(probe: Probe) -> bool:
 
 def _is_rate(unit: str) -> bool:
     return unit.endswith("/s")
+
+
+OF_PROBES: Sequence[tuple[Callable[[Probe], bool], str]] = (
+    (_is_worse_when_better, WORK_IS_MEANT),
+    (_names_twice, "a probe has one metric, parameter and choice of a name"),
+    (_has_no_such_source, "a probe has metrics, each of what it times"),
+    (_is_no_choice, "a parameter is a choice where it has choices, of which one is typical"),
+)  # fmt: skip
+
+
+def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
+    units = {metric.unit for metric in probe.metrics if metric.source in ("body", "difference")}
+    work = visit.work
+    needs = ("B/s", work.bytes), ("flop/s", work.flops), ("ns", work.operations)
+    return bool(visit.samples) and bool(units & {unit for unit, each in needs if not each})
+
+
+def _is_not_alone(probe: Probe, visit: Outcome) -> bool:
+    has_lanes = bool(visit.samples) and Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes
+    return not probe.roles and bool(has_lanes or (visit.workers and not probe.spreads))
+
+
+def _reports_what_is_timed(probe: Probe, visit: Outcome) -> bool:
+    """One of many CPUs has a value that its probe does not name."""
+    return bool({metric.name for metric in probe.metrics if metric.source != "gauge"} & {*visit.gauges})
+
+
+def _stops_its_ladder(probe: Probe, visit: Outcome) -> bool:
+    """Work that is not timed throughout is not timed while it is counted."""
+    return bool(probe.pauses and visit.counted and visit.counted.ladder)
+
+
+OF_VISITS_MEANT: Sequence[tuple[Callable[[Probe, Outcome], bool], str]] = (
+    (_does_no_such_work, WORK_IS_MEANT),
+    (_is_not_alone, "a visit has companions where its probe has"),
+    (_reports_what_is_timed, "a value that a probe reports itself is none that is timed"),
+    (_stops_its_ladder, "batches are timed while work is counted where all of a body is timed"),
+)  # fmt: skip
 
 
 def _asked_for(recorded: Recorded) -> Places:
@@ -312,6 +298,7 @@ def _asked_for(recorded: Recorded) -> Places:
             (not asked.cpus or not is_here(visit) or set(visit.cpus) <= set(asked.cpus))
             and (not asked.abis or visit.point.abi in asked.abis)
             and (not places or visit.point.target.split(":")[0] in places)
+            and (places or not visit.point.target.startswith(OTHER_MACHINE))
             and (asked.priority != "normal" or visit.priority == "normal")
         )
         if visit.point.probe in others:

@@ -332,10 +332,14 @@ def _consistent(contents: Contents, request: Request) -> Checked:
     seconds = contents.session.seconds if contents.noted == len(contents.outcomes) else 0.0
     asked = Asked(
         request.seed, request.cpus, request.abis, request.targets, request.priority, bool(request.reused),
-        bool(request.against), _selected(request),
+        bool(request.against), _selected(request), request.suite.select, request.suite.name, request.words,
+        request.started, 0.0 if request.all_points else request.budget_seconds, request.planned_s, request.counters,
+        request.private_bytes, [width for abis in request.widths.values() for width in abis.values()],
+        [*request.runs_sd.values()],
     )  # fmt: skip
     told = Recorded(
-        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds, contents.differs, asked,
+        head.machine, head.clock, _probes(head), head.builds, contents.outcomes, seconds,
+        contents.differs or len({probe.probe for probe in head.probes}) < len(head.probes), asked,
         len(contents.damage) + contents.session.lost, contents.begins, contents.notes,
     )  # fmt: skip
     found = checked(told)

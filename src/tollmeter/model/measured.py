@@ -140,7 +140,8 @@ class Outcome(Record, frozen=True, gc=False):
     counted: in a point's first visit. served: share of the timed batches in which a loader served system calls of an
     ABI unknown to the kernel. workers: the CPUs of several workers, the timed one's first. chosen: what values of
     its parameters came to on this machine. waited_ns: for an uncontended core.
-    counted_ns: what it took to count the work of batches. revision: of its probe, 0 if unknown."""
+    counted_ns: what it took to count the work of batches. revision: of its probe, 0 if unknown. asked_samples: how many
+    were requested, and asked_ns of the shorter batch; 0 if unknown."""
 
     visit: int
     round: int
@@ -167,6 +168,8 @@ class Outcome(Record, frozen=True, gc=False):
     counted_ns: int = 0
     revision: int = 0
     events: EventCounts | None = None
+    asked_samples: int = 0
+    asked_ns: int = 0
 
 
 class Surroundings(Record, frozen=True):

@@ -74,6 +74,8 @@ class _Visit(Record, frozen=True, gc=False, tag_field="k", tag="visit"):
     workers: tuple[Count, ...] = ()
     work: Work = Work()
     seed: Count = 0
+    samples: Count = 0
+    sample_ns: Count = 0
     revision: Count = 0
     at_ns: Count = 0
     pinned: bool | None = None
@@ -365,7 +367,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
         counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
-        events=_events(by_form) if is_kept else None,
+        events=_events(by_form) if is_kept else None, asked_samples=visit.samples, asked_ns=visit.sample_ns,
     )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ class Contents(NamedTuple):
     differs: bool = False
     begins: tuple[int, ...] = ()
     noted: int = 0
-    notes: tuple[tuple[float, int, float], ...] = ()
+    notes: tuple[tuple[float, int, Surroundings | None], ...] = ()
     digest: bytes = b""
 
 
@@ -322,7 +322,7 @@ def _read(folder: Path, file: _Hashed) -> Contents:
     outcomes: list[Outcome] = []
     visits, damage = Outcomes(Room()), list[str]()
     session = Session("interrupted", 0.0, "it ended without a message")
-    ends, noted, notes = list[int](), 0, list[tuple[float, int, float]]()
+    ends, noted, notes = list[int](), 0, list[tuple[float, int, Surroundings | None]]()
     for stream in _streams(file, damage):
         try:
             if stream.is_visit:
@@ -337,7 +337,7 @@ def _read(folder: Path, file: _Hashed) -> Contents:
                     raise Failure(f"it counts {note.visits} visits, and {len(outcomes)} precede it", 5)
                 session = Session(note.status, note.seconds, note.reason, note.surroundings, note.lost)
                 noted = len(outcomes)
-                notes.append((note.seconds, noted, note.surroundings.throttled_s if note.surroundings else 0.0))
+                notes.append((note.seconds, noted, note.surroundings))
                 ends += [noted] * (note.status != "measuring")
         except Damaged as error:
             damage.append(f"line {stream.line}: {error.sentence}")

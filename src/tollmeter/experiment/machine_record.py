@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine's record against itself: sets of CPUs, memory, caches and pages. Each row of the table is a sentence that
+holds of every honest record, and finds whether it is broken (docs/measuring.md lists them)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+
+from tollmeter.model import Cache, Machine
+from tollmeter.model.topology import Topology, numbers
+
+LINES = range(8, 1025)
+LEAST_PAGE, MOST_PAGE = 1 << 10, 1 << 24
+X86 = ("x86_64", "i386", "i486", "i586", "i686")
+X86_PAGE = 4096
+ANY_WAY = 0xFFFF
+"""Ways, in Linux's words, of a cache that is fully associative."""
+LOCAL_DISTANCE = 10
+"""Of memory nodes, in Linux's words."""
+MOST_CAPACITY = 1024
+"""Of a core for Linux's scheduler."""
+MOST_LEVELS = 5
+"""Of caches: s390x has four."""
+MOST_KHZ = 20_000_000
+MOST_OVER_NAMED = 3.0
+"""Times the highest frequency that the system names is the core's rate: some leave out what a turbo adds."""
+LEAST_OF_HUGE, ENTRY_BYTES = 16, 8
+"""Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most."""
+_LOAD = re.compile(r"[0-9.]+ [0-9.]+ [0-9.]+ ([0-9]+)/([0-9]+) [0-9]+")
+
+Cpus = set[int]
+_PARTITIONS = ("packages", "dies", "clusters", "cores", "last_caches")
+
+
+def unlikely(machine: Machine) -> Iterator[str]:
+    """The sentences that a record breaks."""
+    yield from (why for is_broken, why in OF_MACHINE if is_broken(machine))
+    if machine.topology and machine.topology.online:
+        yield from _of_topology(machine, machine.topology)
+
+
+def _of_topology(machine: Machine, topology: Topology) -> Iterator[str]:
+    online = {*numbers(topology.online)}
+    if len(online) != machine.cpus:
+        yield f"{machine.cpus} CPUs are online, and they are CPUs {topology.online}"
+    parts = _parts(topology)
+    for name, sets in parts.items():
+        if len({*chain(*sets)}) < sum(map(len, sets)):
+            yield f"a CPU is in one of the {name.replace('_', ' ')}"
+    yield from (why for is_broken, why in OF_TOPOLOGY if is_broken(machine, topology))
+    # A container may be shown as many CPUs as it pays for, and the cores of the whole machine.
+    if {*machine.allowed_cpus} <= online:
+        yield from (why for is_broken, why in OF_ALL_CPUS if is_broken(machine, topology, parts, online))
+
+
+def _parts(topology: Topology) -> Mapping[str, Sequence[Cpus]]:
+    named = {name: [{*numbers(cpus)} for cpus in getattr(topology, name)] for name in _PARTITIONS}
+    return named | {name: [{*numbers(part.cpus)} for part in getattr(topology, name)] for name in ("kinds", "nodes")}
+
+
+# ---- without a topology ----------------------------------------------------------------------------------------------
+
+
+def _threads_are_elsewhere(machine: Machine) -> bool:
+    threads = [*chain(*machine.cores)]
+    return len({*threads}) < len(threads) or not {*threads} <= {*machine.allowed_cpus}
+
+
+def _is_power(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
+
+
+def _lines_are_odd(machine: Machine) -> bool:
+    lines = [cache.line_bytes for cache in machine.caches if cache.line_bytes]
+    return any(not _is_power(line) or line not in LINES for line in lines)
+
+
+def _sets_are_broken(machine: Machine) -> bool:
+    """x86 systems derive the size from lines, ways and sets."""
+    is_derived = machine.architecture.startswith(X86)
+    return any(_has_part_of_a_set(cache, is_derived) for cache in machine.caches if cache.size_bytes)
+
+
+def _has_part_of_a_set(cache: Cache, is_derived: bool) -> bool:
+    line, size = cache.line_bytes or 1, cache.size_bytes or 0
+    ways = 1 if cache.ways in (None, ANY_WAY) else cache.ways or 1
+    return ways < 1 or size < line * ways or bool(size % (line * (ways if is_derived else 1)))
+
+
+def _sizes_fall(machine: Machine) -> bool:
+    for kind in ("data", "instruction"):
+        sizes = [cache.size_bytes for cache in sorted(machine.caches, key=lambda cache: cache.level)
+                 if cache.kind in (kind, "unified") and cache.size_bytes]  # fmt: skip
+        if any(size > larger for size, larger in pairwise(sizes)):
+            return True
+    return False
+
+
+def _levels_are_odd(machine: Machine) -> bool:
+    kinds = Counter((cache.level, cache.kind) for cache in machine.caches)
+    levels = {level for level, _ in kinds}
+    both = any((level, "unified") in kinds and len([one for one in kinds if one[0] == level]) > 1 for level in levels)
+    lacks = any(kind == "instruction" and (level, "data") not in kinds for level, kind in kinds)
+    gap = machine.architecture.startswith(X86) and levels != {*range(1, len(levels) + 1)}
+    return both or lacks or gap or any(not 1 <= level <= MOST_LEVELS for level in levels)
+
+
+def _is_shared_further_in(machine: Machine) -> bool:
+    """VirtualBox lists one cache twice."""
+    kinds = Counter((level, kind) for level, kind, _ in {(cache.level, cache.kind, cache.size_bytes)
+                                                         for cache in machine.caches})  # fmt: skip
+    shared = [(cache.level, {*numbers(cache.shared_cpus)}) for cache in machine.caches if cache.shared_cpus]
+    return any(count > 1 for count in kinds.values()) or any(
+        inner < outer and not cpus <= others for inner, cpus in shared for outer, others in shared
+    )
+
+
+def _page_is_odd(machine: Machine) -> bool:
+    page = machine.page_bytes
+    is_other = machine.architecture.startswith(X86) and page != X86_PAGE
+    return is_other or not _is_power(page) or not LEAST_PAGE <= page <= MOST_PAGE
+
+
+def _kinds_overlap(machine: Machine) -> bool:
+    cpus = [cpu for kind in machine.kinds for cpu in kind.cpus]
+    return len({*cpus}) < len(cpus)
+
+
+def _runs_more_than_there_are(machine: Machine) -> bool:
+    read = _LOAD.fullmatch(machine.facts.get("load_average", ""))
+    return read is not None and int(read[1]) > int(read[2])
+
+
+OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
+    (lambda machine: len({*machine.allowed_cpus}) < len(machine.allowed_cpus) or machine.cpus < 1,
+     "a CPU is allowed once, and one is online"),
+    (_threads_are_elsewhere, "the threads of a core are allowed CPUs, each of one core"),
+    (_lines_are_odd, "a cache line has a power of two of bytes"),
+    (lambda machine: not _lines_are_odd(machine) and _sets_are_broken(machine),
+     "a cache holds whole lines, one in each of its ways at least"),
+    (_sizes_fall, "the first level of cache is smaller than the second, and so on"),
+    (_is_shared_further_in, "a level has one cache of a kind, and what shares it shares all further levels"),
+    (_levels_are_odd, "a level has caches of data and of instructions, or one for both, and none is left out"),
+    (lambda machine: any((cache.size_bytes or 0) > machine.memory_bytes > 0 for cache in machine.caches),
+     "a cache is smaller than memory"),
+    (_page_is_odd, "a page has a power of two of bytes, as the architecture has it"),
+    (lambda machine: bool(machine.memory_bytes % 1024), "memory has whole KiB"),
+    (_kinds_overlap, "a CPU has one kind of caches"),
+    (_runs_more_than_there_are, "no more processes run than there are"),
+)  # fmt: skip
+
+# ---- the topology ----------------------------------------------------------------------------------------------------
+
+
+def _nodes_are_odd(_: Machine, topology: Topology) -> bool:
+    """Linux refuses a table of distances in which a node is not 10 from itself."""
+    nodes = [node.node for node in topology.nodes]
+    tables = [node.distances for node in topology.nodes if node.distances]
+    return len({*nodes}) < len(nodes) or any(min(table) != LOCAL_DISTANCE or len(table) != len(nodes)
+                                             for table in tables)  # fmt: skip
+
+
+def _uses_other_nodes(_: Machine, topology: Topology) -> bool:
+    allowed = {*numbers(topology.allowed_nodes)}
+    return bool(topology.nodes) and not (allowed and allowed <= {node.node for node in topology.nodes})
+
+
+def _huge_pages_are_odd(machine: Machine, topology: Topology) -> bool:
+    page, huge = machine.page_bytes, topology.huge_page_bytes
+    sizes = [one.bytes for one in topology.hugetlb]
+    is_odd = huge and not LEAST_OF_HUGE * page <= huge <= page * (page // ENTRY_BYTES)
+    return bool(is_odd) or len({*sizes}) < len(sizes) or any(
+        not _is_power(size) or size < page for size in (huge or page, *sizes)
+    )  # fmt: skip
+
+
+def _reserves_too_much(machine: Machine, topology: Topology) -> bool:
+    most = max(machine.memory_bytes, sum(node.memory_bytes for node in topology.nodes))
+    return sum(one.bytes * one.pages for one in topology.hugetlb) > most
+
+
+def _last_caches_differ(machine: Machine, topology: Topology) -> bool:
+    last = max((cache.level for cache in machine.caches), default=0)
+    shared = [{*numbers(cache.shared_cpus)} for cache in machine.caches if cache.level == last and cache.shared_cpus]
+    groups = [{*numbers(part)} for part in topology.last_caches]
+    return bool(groups) and any(cpus not in groups for cpus in shared)
+
+
+def _kinds_are_odd(machine: Machine, topology: Topology) -> bool:
+    rate = machine.core_clock_hz or 0.0
+    fastest = max((kind.max_khz for kind in topology.kinds), default=0)
+    return any(not 0 <= kind.capacity <= MOST_CAPACITY or kind.max_khz > MOST_KHZ for kind in topology.kinds) or (
+        fastest > 0 and rate > MOST_OVER_NAMED * fastest * 1e3
+    )
+
+
+OF_TOPOLOGY: Sequence[tuple[Callable[[Machine, Topology], bool], str]] = (
+    (_nodes_are_odd, f"a memory node is listed once, and is {LOCAL_DISTANCE} from itself, the nearest of all nodes"),
+    (_uses_other_nodes, "a process may use some of the memory nodes"),
+    (_huge_pages_are_odd, "a huge page has a power of two of bytes, and holds pages"),
+    (_reserves_too_much, "huge pages are reserved in memory"),
+    (_last_caches_differ, "CPUs that share the last cache are those that share it in the list of caches"),
+    (_kinds_are_odd, "a kind of core has a capacity of 1024 at most, and a core is as fast as its kind"),
+    (lambda _, topology: bool({*numbers(topology.online)} & {*numbers(topology.offline)}),
+     "a CPU is online or offline"),
+)  # fmt: skip
+
+# ---- all CPUs --------------------------------------------------------------------------------------------------------
+
+Parts = Mapping[str, Sequence[Cpus]]
+
+
+def _are_not_all(_: Machine, topology: Topology, parts: Parts, online: Cpus) -> bool:
+    """Some cores of a hybrid lack the last level of cache, systems report clusters of some cores alone, and packages of
+    s390x have CPUs that are offline."""
+    members = {name: {*chain(*sets)} for name, sets in parts.items() if sets}
+    known = online | {*numbers(topology.offline)}
+    return any(not cpus <= known or (name not in ("clusters", "last_caches") and not online <= cpus)
+               for name, cpus in members.items())  # fmt: skip
+
+
+def _are_not_nested(_: Machine, __: Topology, parts: Parts, ___: Cpus) -> bool:
+    nested = ("cores", "packages"), ("cores", "last_caches")
+    return any(
+        inner & outer and not inner <= outer
+        for small, large in nested
+        for outer in parts[large]
+        for inner in parts[small]
+    )
+
+
+def _are_not_there(machine: Machine, topology: Topology, _: Parts, online: Cpus) -> bool:
+    known = online | {*numbers(topology.offline)}
+    named = {*numbers(topology.isolated)} | {*numbers(topology.nohz_full)} | {*chain(*machine.cores)}
+    return not named <= known | {*chain(*(numbers(cache.shared_cpus) for cache in machine.caches))}
+
+
+def _threads_are_denied(machine: Machine, _: Topology, parts: Parts, __: Cpus) -> bool:
+    """RISC-V systems without numbers of cores report one core."""
+    active = machine.facts.get("smt", "") if machine.architecture.startswith(X86) else ""
+    return (
+        active in ("0", "1") and bool(parts["cores"]) and any(len(core) > 1 for core in parts["cores"]) != int(active)
+    )
+
+
+def _nodes_are_denied(machine: Machine, topology: Topology, _: Parts, __: Cpus) -> bool:
+    listed = machine.facts.get("numa_nodes", "")
+    return bool(listed and topology.nodes) and {*numbers(listed)} != {node.node for node in topology.nodes}
+
+
+OF_ALL_CPUS: Sequence[tuple[Callable[[Machine, Topology, Parts, Cpus], bool], str]] = (
+    (_are_not_all, "packages, dies, cores, last caches, kinds and nodes are of all CPUs that are online"),
+    (_are_not_nested, "a core is in one package and last cache"),
+    (_are_not_there, "a CPU that is isolated, or shares a core, is one of the machine's"),
+    (_threads_are_denied, "hardware threads are active where a core has several"),
+    (_nodes_are_denied, "the memory nodes are those that are online"),
+)  # fmt: skip

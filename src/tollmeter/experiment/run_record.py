@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The notes of a run, its request and the order of its visits, against each other. Each row of the tables is a sentence
+that holds of every honest run, and finds whether it is broken (docs/measuring.md lists them)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from math import inf
+
+from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded, is_timed
+from tollmeter.model import Outcome, Select, Surroundings
+
+LEAST_BETWEEN = 4
+"""Visits between two notes."""
+SLACK_S = 0.2
+LEAST_SPANNED = 8
+"""Timed visits of a run."""
+MOST_GAPS, MOST_AFTER = 2.0, 0.02
+"""Times the longest from one visit to the next, and share of the run, that lie before the first visit and after the
+last: two were under way, and the run is judged; half of that was seen."""
+LATE_S = 1.0
+"""After its budget a run begins no visit; a busy machine wakes the host late."""
+MOST_INTERRUPTS = 1e7
+"""A second on a CPU: each takes hundreds of cycles."""
+MOST_EVENTS = 1e8
+"""Of the kernel's memory management, a second on a CPU."""
+LEAST_QUOTA = 1e-3
+"""CPUs: Linux grants a millisecond of each second at least."""
+WIDTHS = 0.5, 16.0
+"""Additions in a cycle of an uncontended core."""
+NODE_SHARE = 1.1
+"""Of the machine's memory: nodes count what the kernel keeps for itself."""
+MOST_DEVIATION = 10.0
+"""Of the logarithm of a row between runs."""
+LOOKED_AHEAD = 3
+"""Visits, by which it is known which of two that are out of order is odd."""
+MONOTONE = "visits stand in the order of their numbers, their rounds and the times at which they began"
+
+
+def of_run(recorded: Recorded) -> Iterator[str]:
+    yield from _timed(recorded)
+    yield from _spanned(recorded)
+    yield from (why for is_broken, why in OF_NOTES if is_broken(recorded))
+    yield from (why for is_broken, why in OF_REQUEST if is_broken(recorded, recorded.asked))
+
+
+# ---- notes -----------------------------------------------------------------------------------------------------------
+
+
+def _timed(recorded: Recorded) -> Iterator[str]:
+    """The run's own time goes on as that of its visits, but for those under way: what lies between two notes lies
+    between their visits. One visit at each end may lie anywhere."""
+    times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
+    is_one = not recorded.begins and not recorded.asked.reused
+    for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
+        inside = sorted(filter(None, times[first and first + MOST_UNDER_WAY : end]))
+        if after_s < before_s:
+            yield "the time of the run does not go back"
+        elif is_one and len(inside) >= LEAST_BETWEEN:
+            earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
+            later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)
+            most = later - earlier[-1] if earlier else inf
+            if not inside[-2] - inside[1] - SLACK_S <= after_s - before_s <= most + SLACK_S:
+                yield f"the {after_s - before_s:.1f} s between two notes are those of the visits between them"
+
+
+def _spanned(recorded: Recorded) -> Iterator[str]:
+    """From its first visit to its last a run takes most of its time, in one session."""
+    timed = [visit for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and len(visit.samples)]
+    if len(timed) < LEAST_SPANNED or recorded.begins or recorded.asked.reused or not recorded.seconds:
+        return
+    begins = [visit.at_ns for visit in timed]
+    between = max(after - before for before, after in pairwise(begins)) / 1e9
+    whole = (timed[-1].samples[-1].at_ns - begins[0]) / 1e9
+    if not whole - SLACK_S <= recorded.seconds <= whole + SLACK_S + MOST_GAPS * between + MOST_AFTER * recorded.seconds:
+        yield "a run takes as long as from its first visit to its last"
+
+
+def _cpus(recorded: Recorded) -> int:
+    return max(recorded.machine.cpus, len(recorded.machine.allowed_cpus))
+
+
+def _seen(recorded: Recorded) -> Iterator[tuple[float, Surroundings]]:
+    return ((seconds, seen) for seconds, _, seen in recorded.notes if seen)
+
+
+def _is_throttled_for_longer(recorded: Recorded) -> bool:
+    cpus = _cpus(recorded)
+    return any(seen.throttled_s > cpus * seconds + SLACK_S for seconds, seen in _seen(recorded))
+
+
+def _is_throttled_less(recorded: Recorded) -> bool:
+    """Of one session: the next begins from nothing."""
+    notes = [*_seen(recorded)]
+    return not recorded.begins and any(
+        after.throttled_s < before.throttled_s for (_, before), (_, after) in pairwise(notes)
+    )
+
+
+def _has_more_events(recorded: Recorded) -> bool:
+    cpus = _cpus(recorded)
+    return any(
+        max(seen.interrupts.values(), default=0) > MOST_INTERRUPTS * cpus
+        or max(seen.paging.values(), default=0) > MOST_EVENTS * cpus * (seconds + SLACK_S)
+        for seconds, seen in _seen(recorded)
+    )
+
+
+def _is_limited_to_less(recorded: Recorded) -> bool:
+    limits = [seen.memory_limit for _, seen in _seen(recorded) if seen.memory_limit is not None]
+    held = (max(visit.work.footprint_bytes, visit.counted.buffer_bytes if visit.counted else 0)
+            for visit in recorded.outcomes if visit.status == "ok")  # fmt: skip
+    return bool(limits) and min(limits) < max(held, default=0)
+
+
+def _holds_more_than_there_is(recorded: Recorded) -> bool:
+    """A container sees the memory that it may use, and the nodes of the whole machine."""
+    machine, topology = recorded.machine, recorded.machine.topology
+    is_whole = any(seen.memory_limit is None for _, seen in _seen(recorded))
+    held = sum(node.memory_bytes for node in topology.nodes) if topology else 0
+    return is_whole and held > NODE_SHARE * machine.memory_bytes > 0
+
+
+OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
+    (lambda recorded: any(seconds < 0 for seconds, _, _ in recorded.notes), "a run takes time"),
+    (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
+    (_is_throttled_less, "the time for which a run was throttled does not go back"),
+    (lambda recorded: any(seen.throttled_s > 0 and seen.quota is None for _, seen in _seen(recorded)),
+     "a run is throttled for its quota"),
+    (lambda recorded: any(seen.quota is not None and seen.quota < LEAST_QUOTA for _, seen in _seen(recorded)),
+     "a quota is a millisecond of each second at least"),
+    (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
+     "what is noted around a run is noted to its end"),
+    (_has_more_events, "the system's events take time"),
+    (_holds_more_than_there_is, "memory nodes hold the machine's memory"),
+    (_is_limited_to_less, "a run's memory is as much as its visits fill"),
+)  # fmt: skip
+
+# ---- the request -----------------------------------------------------------------------------------------------------
+
+
+def _is_no_time(_: Recorded, asked: Asked) -> bool:
+    try:
+        return bool(asked.started) and not datetime.fromisoformat(asked.started)
+    except ValueError:
+        return True
+
+
+def _is_over_budget(recorded: Recorded, asked: Asked) -> bool:
+    """Of one session of a suite: the first rounds are made in any budget, and each later visit begins within it."""
+    times = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns]
+    later = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and visit.round > 1]
+    is_one = not recorded.begins and not asked.reused and asked.budget_s > 0 and bool(asked.selects)
+    return is_one and bool(later) and later[-1] - times[0] > 1e9 * (asked.budget_s + LATE_S)
+
+
+def _counts_otherwise(recorded: Recorded, asked: Asked) -> bool:
+    return asked.counters is False and any(visit.events for visit in recorded.outcomes)
+
+
+def _has_no_such_cache(recorded: Recorded, asked: Asked) -> bool:
+    sizes = [cache.size_bytes for cache in recorded.machine.caches if cache.size_bytes]
+    return bool(sizes) and asked.private_bytes > max(sizes)
+
+
+def _names_others(_: Recorded, asked: Asked) -> bool:
+    """Words without a value name the suite or its probes."""
+    names = {asked.suite, *asked.suite.split("+")}
+    probes = [select.probe for select in asked.selects]
+    bare = [word for word in asked.words if "=" not in word and "/" not in word and not word.endswith(".toml")]
+    return bool(probes) and any(
+        word not in names and not any(fnmatchcase(probe, word) or fnmatchcase(word, probe) for probe in probes)
+        for word in bare
+    )
+
+
+def _names_other_values(_: Recorded, asked: Asked) -> bool:
+    known: dict[str, set[str]] = {}
+    for select in asked.selects:
+        for name, value in select.parameters.items():
+            known.setdefault(name, set()).update(map(str, value if isinstance(value, tuple) else (value,)))
+    given = (word.partition("=") for word in asked.words if "=" in word)
+    return any(name in known and not {*values.split(",")} & known[name] for name, _, values in given)
+
+
+OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
+    (_is_no_time, "a run begins at a time"),
+    (_is_over_budget, "a run begins no visit after its budget is spent"),
+    (_counts_otherwise, "events are counted where they were asked for"),
+    (_has_no_such_cache, "data that fit into private caches fit into one of the machine's"),
+    (_names_others, "the words of a run name its suite or its probes"),
+    (_names_other_values, "the words of a run name its values"),
+    (lambda _, asked: any(not WIDTHS[0] <= width <= WIDTHS[1] for width in asked.widths),
+     f"an uncontended core makes {WIDTHS[0]:g} to {WIDTHS[1]:g} additions a cycle"),
+    (lambda _, asked: any(not 0 <= one <= MOST_DEVIATION for one in asked.deviations),
+     "rows differ between runs by less than a thousandfold"),
+    (lambda _, asked: 0 < asked.planned_s <= asked.budget_s, "a budget that would suffice is larger than the own"),
+)  # fmt: skip
+
+# ---- visits ----------------------------------------------------------------------------------------------------------
+
+
+def ordered(recorded: Recorded) -> Places:
+    """Of each session of a run that lost nothing. What is refused has round 0 and no CPU, and stands at the end."""
+    if recorded.asked.reused or recorded.lost:
+        return
+    made = [(place, visit) for place, visit in enumerate(recorded.outcomes) if visit.cpus and len(visit.samples)]
+    bounds = [0, *(sum(place < begin for place, _ in made) for begin in recorded.begins), len(made)]
+    columns: tuple[Callable[[Outcome], int], ...] = (
+        lambda visit: visit.visit, lambda visit: visit.round, lambda visit: visit.at_ns if is_timed(visit) else 0,
+    )  # fmt: skip
+    odd = {made[begin + at][0] for begin, end in pairwise(bounds) for column in columns
+           for at in _falling([column(visit) for _, visit in made[begin:end]])}  # fmt: skip
+    odd |= {place for (place, visit), (_, before), (_, after) in zip(made[1:], made, made[2:], strict=False)
+            if before.round == after.round < visit.round}  # fmt: skip
+    yield from ((place, MONOTONE) for place in sorted(odd))
+
+
+def _falling(values: Sequence[int]) -> Iterator[int]:
+    """Places of values that are less than one before them; of one that is more than all after it, that one."""
+    latest = 0
+    for at, value in enumerate(values):
+        after = min((one for one in values[at + 1 : at + 1 + LOOKED_AHEAD] if one), default=value)
+        if 0 < value < latest or latest <= after < value:
+            yield at
+        else:
+            latest = max(latest, value)
+
+
+def selected(recorded: Recorded) -> Places:
+    """Values of choices, and plain numbers; sizes may be written in terms of the machine."""
+    selects = recorded.asked.selects
+    if recorded.asked.interleaved:  # with values that the words of the comparison name
+        return
+    known: dict[object, bool] = {}
+    for place, visit in enumerate(recorded.outcomes):
+        if visit.point not in known:
+            known[visit.point] = _is_selected(visit, selects)
+        if visit.status == "ok" and not known[visit.point]:
+            yield place, "a visit is of values that its suite selects"
+
+
+def _is_selected(visit: Outcome, selects: Sequence[Select]) -> bool:
+    own = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
+    return not own or any(_admits(select, visit) for select in own)
+
+
+def _admits(select: Select, visit: Outcome) -> bool:
+    values = visit.point.values()
+    for name, given in select.parameters.items():
+        meant = {str(one) for one in (given if isinstance(given, tuple) else (given,))}
+        meant |= {str(value) for other, value in select.refused.items() if other == name}
+        is_plain = isinstance(values.get(name), str) or all(one.isdecimal() for one in meant)
+        if is_plain and name in values and str(values[name]) not in meant:
+            return False
+    return True
+
+
+OF_VISITS_ASKED: Sequence[Callable[[Recorded], Places]] = (ordered, selected)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the runtime takes samples (probes/runtime/sample.c), and whether those of a journal are so: their lengths, how
+many there are, and which number of iterations a visit has from the one before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.taken import Floats, Taken
+from tollmeter.model import Outcome, Point
+
+HALVED_IN, LEAST_OF_HALF = 4, 3
+"""One pair of samples in so many has half of the iterations, or a third at least, since a body has whole turns."""
+LEAST_READINGS = 2000
+"""Of the clock, which the shorter batch is as long as at least."""
+LEAST_LONG, MOST_LONG, LEAST_ITERATIONS = 1 / 8, 8.0, 8
+"""Times the requested length of a batch, of so many iterations: a batch is calibrated anew under a quarter and over
+four times, and a neighbour comes and goes meanwhile."""
+MOST_SAMPLES = 2
+"""Times those requested."""
+BESIDE_SAMPLE_NS = 500_000
+"""What lies beside the batches of a sample at most, by the bound on the time of all."""
+LEAST_WHOLE = 0.95
+"""Times what an uncontended core adds that one in use adds at least; a contended one less."""
+LEAST_STEPS = 50_000
+"""Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
+time."""
+LEAST_SPACED = 6
+"""Samples of a visit whose times are looked at one after the other."""
+USUALLY_WHOLE = 0.9
+"""Share of a run's visits whose core adds no more than an uncontended one."""
+SAME_LENGTHS = "a sample has the iterations of the first, or half as its number says"
+AS_BEFORE = "a visit has the iterations of its point's visit before"
+AS_LONG = "a batch is about as long as was requested"
+SPACED = "the times of a visit's samples are not evenly spaced"
+MOST_WIDER = 1.4
+"""Times the usual: 1.2 were seen of a core whose clock steps."""
+AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
+AS_MANY = "a visit has as many samples as were requested, but beside a neighbour or when its time is over"
+
+
+class VisitLengths(NamedTuple):
+    """Of one visit: iterations of its first sample, of body and control; whether all have the lengths that they should;
+    the most that its core added, in a cycle; the least."""
+
+    place: int
+    body: int
+    control: int
+    is_regular: bool
+    widest: float
+    narrowest: float
+
+
+def lengths_of(places: Sequence[int], taken: Taken) -> Iterable[VisitLengths]:
+    first = taken.starts[:-1]
+    number = np.arange(len(taken)) - taken.spread(first)
+    is_half = number // 2 % HALVED_IN == 1
+    odd = np.zeros(len(taken), dtype=bool)
+    for name in ("iterations", "control_iterations"):
+        length = taken.column(name)
+        whole = taken.spread(length[first])
+        odd |= (length != whole) & ~(is_half & (2 * length <= whole) & (LEAST_OF_HALF * length >= whole))
+    chain = taken.column("control_hz")
+    widest, narrowest = _widths(taken, chain)
+    return map(
+        VisitLengths, places, taken.column("iterations")[first].astype(np.int64).tolist(),
+        taken.column("control_iterations")[first].astype(np.int64).tolist(), (taken.of_visits(odd) == 0).tolist(),
+        widest, narrowest,
+    )  # fmt: skip
+
+
+def _widths(taken: Taken, chain: Floats) -> tuple[list[float], list[float]]:
+    """The most is of the greatest readings: an interrupt can lengthen one of a pair."""
+    first, known = taken.starts[:-1], chain > 0
+    most = np.zeros(len(first))
+    least = np.full(len(taken), np.inf)
+    for name in ("width_hz", "width_between_hz", "width_before_hz"):
+        width = taken.column(name)
+        most = np.maximum(most, np.maximum.reduceat(width, first))
+        least = np.minimum(least, np.where(known & (width > 0), width / np.where(known, chain, 1), np.inf))
+    fastest = np.maximum.reduceat(chain, first)
+    widest = np.where(fastest > 0, most / np.where(fastest > 0, fastest, 1), 0.0)
+    return widest.tolist(), np.minimum.reduceat(least, first).tolist()
+
+
+def as_long(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
+    """Judged by the longest of the full batches, and that they are too long only where they could have been halved."""
+    first = taken.starts[:-1]
+    visits = [recorded.outcomes[place] for place in places]
+    asked = np.array([visit.asked_ns for visit in visits], np.float64)
+    most_asked = np.array([_longest_ns(visit) for visit in visits], np.float64)
+    odd = np.zeros(len(first), dtype=bool)
+    for name, turns in (("body_n", "iterations"), ("control_n", "control_iterations")):
+        length, times = taken.column(turns), taken.column(name)
+        took = np.where((length == taken.spread(length[first])) & (times >= 0), times, np.nan)
+        most, least = (of(took, first) for of in (np.fmax.reduceat, np.fmin.reduceat))
+        can_halve = taken.of_visits(length < taken.spread(length[first])) > 0
+        odd |= (length[first] >= LEAST_ITERATIONS) & (
+            (most < LEAST_LONG * asked) | (can_halve & (least > MOST_LONG * most_asked))
+        )
+    odd &= asked > 0
+    yield from ((place, AS_LONG) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
+
+
+def _longest_ns(visit: Outcome) -> float:
+    """A clock with long steps times longer batches."""
+    return max(visit.asked_ns, LEAST_READINGS * max(visit.clock.cost_ns, visit.clock.resolution_ns))
+
+
+def as_many(recorded: Recorded, visits: Sequence[VisitLengths], last: Iterable[int]) -> Places:
+    """last: places of the visits before which a run may have been stopped."""
+    full = _usual_width(visits)
+    stopped = {*last}
+    for one in visits:
+        visit = recorded.outcomes[one.place]
+        asked, taken = visit.asked_samples, len(visit.samples)
+        is_short = taken < asked and one.place not in stopped and one.narrowest > LEAST_WHOLE * full
+        if asked and (taken > MOST_SAMPLES * asked or (is_short and not _is_over(visit))):
+            yield one.place, AS_MANY
+        if one.widest > MOST_WIDER * full:
+            yield one.place, AS_WIDE
+
+
+def _usual_width(visits: Sequence[VisitLengths]) -> float:
+    """What an uncontended core adds in a cycle."""
+    widest = sorted(one.widest for one in visits if one.widest > 0)
+    return widest[int(USUALLY_WHOLE * (len(widest) - 1))] if widest else np.inf
+
+
+def _is_over(visit: Outcome) -> bool:
+    """Whether a visit took as long as it may; of companions that are timed one after the other it is not known."""
+    first, last = visit.samples[0], visit.samples[-1]
+    timed = sum(last.body) + sum(last.control or ())
+    batches = 4 * (1 + (last.control is not None))
+    enough = 2 * visit.asked_samples * (batches * visit.asked_ns + BESIDE_SAMPLE_NS)
+    return bool(visit.workers) or not first.at_ns or last.at_ns + timed - first.at_ns >= enough
+
+
+def as_before(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
+    """One with other iterations between two that have the same: calibrated anew they would not be. And the count of a
+    point's first visit is of as long a batch as its samples, or twice as long."""
+    of_point = defaultdict[Point, list[VisitLengths]](list)
+    for one in visits:
+        of_point[recorded.outcomes[one.place].point].append(one)
+    for several in of_point.values():
+        for before, one, after in zip(several, several[1:], several[2:], strict=False):
+            if (before.body == after.body != one.body) or (before.control == after.control != one.control):
+                yield one.place, AS_BEFORE
+    for one in visits:
+        counts = recorded.outcomes[one.place].counted
+        if counts and counts.ladder and counts.ladder[0] and counts.ladder[0][0] not in (one.body, 2 * one.body):
+            yield one.place, "the longest batch that was timed while work was counted is as long as the samples"
+
+
+def irregular(visits: Sequence[VisitLengths]) -> Places:
+    """Where most are so, another runtime made the journal."""
+    odd = [one.place for one in visits if not one.is_regular]
+    if 2 * len(odd) < len(visits):
+        yield from ((place, SAME_LENGTHS) for place in odd)
+
+
+def spaced(places: Sequence[int], taken: Taken, steps_ns: Floats) -> Places:
+    """Of times of many steps of the clock. steps_ns: of each sample's."""
+    follows = np.ones(len(taken), dtype=bool)
+    follows[taken.starts[:-1]] = False
+    owner = np.repeat(np.arange(len(taken.counts)), taken.counts)[follows]
+    for name in ("body_n", "body_2n", "control_n", "control_2n", "at_ns"):
+        times = taken.whole((name,))[name].astype(np.int64)
+        apart = np.diff(times, prepend=0)[follows]
+        order = np.lexsort((apart, owner))
+        again = (np.diff(apart[order]) == 0) & (np.diff(owner[order]) == 0)
+        equal = np.bincount(owner[order][1:][again], minlength=len(taken.counts))
+        coarse = taken.of_visits(times < LEAST_STEPS * steps_ns)
+        odd = (taken.counts >= LEAST_SPACED) & (2 * equal >= taken.counts - 1) & (coarse == 0)
+        yield from ((place, SPACED) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)

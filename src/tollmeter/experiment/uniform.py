@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all visits of a probe, or of a point, have alike, as a table of columns: one executable makes them on one
+machine, so that a visit whose column differs from most of the others was not made as they were."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from tollmeter.experiment.described import Places, Recorded
+from tollmeter.model import Outcome, Samples
+
+LEAST_UNIFORM = 3
+"""Visits of a group, of which most agree."""
+
+
+class Facet(NamedTuple):
+    """says: the sentence that a visit breaks which differs."""
+
+    says: str
+    of: Callable[[Outcome], Hashable]
+
+
+def _counts(visit: Outcome) -> Hashable:
+    return visit.events and (visit.events.by, visit.events.kernel, tuple(visit.events.body))
+
+
+def _lanes(visit: Outcome) -> Hashable:
+    samples = Samples.of(visit.samples)
+    return len(visit.samples[0].lanes) if samples.columns.has_lanes else 0
+
+
+OF_PROBE: Sequence[Facet] = (
+    Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a probe",
+           lambda visit: (visit.pinned, len(visit.cpus))),
+    Facet("a probe's visits have one priority", lambda visit: visit.priority),
+    Facet("a probe's visits time batches of one length", lambda visit: visit.asked_ns),
+    Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
+)  # fmt: skip
+OF_POINT: Sequence[Facet] = (
+    Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), _lanes(visit))),
+    Facet("a point's visits choose the same parameters", lambda visit: tuple(sorted(visit.chosen))),
+    Facet("a point's visits report the same values", lambda visit: tuple(sorted(visit.gauges))),
+    Facet("a point's visits count the same events", _counts),
+)  # fmt: skip
+
+
+def uniform(recorded: Recorded, sessions: Sequence[int]) -> Places:
+    """sessions: in which each visit was made: what a process may do can change between two."""
+    for columns, group_of in ((OF_PROBE, _probe), (OF_POINT, _point)):
+        groups = defaultdict[Hashable, list[int]](list)
+        for place, visit in enumerate(recorded.outcomes):
+            if visit.status == "ok" and len(visit.samples):
+                groups[sessions[place], group_of(visit)].append(place)
+        for places in groups.values():
+            if len(places) >= LEAST_UNIFORM:
+                yield from _odd(recorded.outcomes, places, columns)
+
+
+def _probe(visit: Outcome) -> Hashable:
+    return visit.point.probe, visit.point.abi, visit.point.target
+
+
+def _point(visit: Outcome) -> Hashable:
+    return visit.point
+
+
+def _odd(outcomes: Sequence[Outcome], places: Sequence[int], columns: Sequence[Facet]) -> Places:
+    for says, of in columns:
+        values = [of(outcomes[place]) for place in places]
+        if values.count(values[0]) < len(values):
+            ((usual, count),) = Counter(values).most_common(1)
+            odd = [place for place, value in zip(places, values, strict=True) if value != usual]
+            if 2 * count > len(values):
+                yield from ((place, says) for place in odd)
