@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,14 +34,14 @@ SEALED = b',"c":"00000000"}'
 MEGABYTE = 1 << 20
 
 
-def later(line: RecordLine, number: int, turn: int, rng: random.Random) -> bytes:
+def later(line: RecordLine, number: int, turn: int, rounds: int, rng: random.Random) -> bytes:
     """A record of a later visit, whose samples took other times: a journal of copies contradicts itself."""
     if (turn == 0 and line.kind != "visit") or line.kind not in ("visit", "sample", "witness"):
         return line.text + b"\n"
     told = msgspec.json.decode(line.text)
     told.pop("c")
     if line.kind == "visit":
-        told["visit"], told["round"] = number, told["round"] + turn * 100_000
+        told["visit"], told["round"] = number, told["round"] + turn * rounds
     if line.kind != "witness":
         told["at_ns"] = told.get("at_ns", 0) + turn * LATER_NS
     for batches in {"body", "control"} & told.keys():
@@ -53,16 +53,17 @@ def later(line: RecordLine, number: int, turn: int, rng: random.Random) -> bytes
 
 
 def grown(visits: Iterable[tuple[RecordLine, ...]], size: int) -> Iterator[bytes]:
-    """Streams of visits until that many bytes are made."""
+    """Streams of visits until that many bytes are made. Work is counted in a point's first visit alone."""
     kept, made, turn, number, rng = list(visits), 0, 0, 0, random.Random(1)
+    rounds = 1 + max(msgspec.json.decode(lines[0].text)["round"] for lines in kept)
     while made < size:
         for lines in kept:
-            stream = b"".join(later(line, number, turn, rng) for line in lines)
+            stream = b"".join(later(line, number, turn, rounds, rng) for line in lines)
             yield stream
             made, number = made + len(stream), number + 1
             if made >= size:
                 return
-        turn += 1
+        kept, turn = [lines for lines in kept if not any(line.kind == "count" for line in lines)], turn + 1
 
 
 def make(run: Path, out: Path, size: int) -> None:
@@ -70,7 +71,9 @@ def make(run: Path, out: Path, size: int) -> None:
     every = [stream.lines for stream in streams(run)]
     visits = [lines for lines in every if lines[0].kind == "visit"]
     out.mkdir(parents=True)
-    shutil.copyfile(run / "run.toml", out / "run.toml")
+    request = (run / "run.toml").read_text(encoding="utf-8")
+    asked = re.sub("(?m)^(planned_s|budget_seconds) = .*", "", request)
+    (out / "run.toml").write_text(f"budget_seconds = 1e9\n{asked}", encoding="utf-8")
     with (out / NAME).open("wb") as file:
         file.write(b"".join(line.text + b"\n" for line in every[0]))
         file.writelines(grown(visits, size))
