@@ -45,7 +45,7 @@ REPORTED = "what the system reports beside one visit of an ABI, it reports besid
 
 
 class VisitEvidence(NamedTuple):
-    """Of a visit. least, most: of MET in one sample, beside which samples are. reported: of EVIDENCE, what each sample has.
+    """Of a visit. least, most: of MET beside one of its samples. reported: of EVIDENCE, what each sample has.
     control_ns: the least of a turn of the control, 0 without one."""
 
     place: int
