@@ -9,10 +9,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
@@ -574,7 +574,9 @@ def test_where_one_is_not_there_the_other_is_not_visited_again(rig: Rig, lacking
     assert len(rig.visits) == 2
 
 
-def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Beside four busy programs it took several times as long, beyond the budget."""
     asked: list[bool] = []
 
@@ -587,7 +589,8 @@ def test_the_answer_of_a_run_has_its_priority_and_none_where_that_is_typed(monke
     monkeypatch.setattr(run_verb, "finished", lambda *_: 0)
     for priority in (None, "normal"):
         options = Options((), None, None, None, None, None, "table", quiet=True, began=0.0, priority=priority)
-        assert run_verb.answered(lambda _: cast("MeasuredRun", None), options) == 0
+        ended = MeasuredRun(tmp_path, Session("settled", 1.0, None), time.monotonic(), 60.0)
+        assert run_verb.answered(lambda _, ended=ended: ended, options) == 0
     assert asked == [True, False]
 
 
@@ -596,3 +599,17 @@ def test_a_command_begins_before_its_imports() -> None:
     words = f"import time; from tollmeter import starting; starting.hold_signals(); {told}"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert float(done.stdout) >= 0.05
+
+
+@pytest.mark.parametrize(("ago_s", "counts"), [(2.0, True), (90.0, False)])
+def test_what_the_launcher_took_is_part_of_a_budget_and_what_it_set_up_is_not(
+    ago_s: float, *, counts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launched = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0]) - ago_s
+    monkeypatch.setenv("TOLL_BEGAN", str(launched))
+    words = (
+        "import time; from tollmeter import starting; starting.hold_signals(); "
+        "print(time.monotonic() - starting.began())"
+    )
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert (float(done.stdout) >= ago_s) == counts

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +20,7 @@ from tollmeter.extras import chart_script_made
 from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
+from tollmeter.library.overrun import cpu_time, overrun
 from tollmeter.model import Failure, Outcome, Point, Results, Row
 from tollmeter.model.topology import listed
 from tollmeter.notices import doing
@@ -162,8 +164,12 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
         if starting.signal_received():
             raise KeyboardInterrupt
         measured = measuring(stopping)
+        measured_s = time.monotonic() - measured.began
         with starting.realtime_priority(wanted=options.is_urgent):
             code = finished(measured, options)
+        whole_s = time.monotonic() - measured.began
+        if not options.quiet and (why := overrun(measured.budget_s, measured_s, whole_s, cpu_time().waited_s)):
+            print_notice(why)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
 
 

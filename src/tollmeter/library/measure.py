@@ -25,7 +25,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.known_before import tell_worst
 from tollmeter.library.options import Options
-from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, for_measuring, head_of, used
+from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
 from tollmeter.library.resume import Interrupted, reused
 from tollmeter.model import Failure, Machine, Outcome, Point, Probe, Row, Suite, Visit
 from tollmeter.model.topology import KIND
@@ -63,10 +63,12 @@ class MeasuredRun(NamedTuple):
     folder: Path
     session: Session
     began: float
+    budget_s: float
 
 
 class _Work(NamedTuple):
-    """What to measure, and what was: outcomes and seconds. built_s: paid once, so not part of the budget."""
+    """What to measure, and what was: outcomes and seconds. built_s: paid once, so not part of the budget. later_s: that
+    the answer takes longer than usual, beside other programs."""
 
     plan: Plan
     machine: Machine
@@ -75,6 +77,7 @@ class _Work(NamedTuple):
     done: Sequence[Outcome] = ()
     seconds_before: float = 0.0
     built_s: float = 0.0
+    later_s: float = 0.0
 
 
 def measured(
@@ -93,8 +96,9 @@ def measured(
                 journal.append(stream)
         taken = earlier.outcomes if earlier else ()
         work = _Work(
-            ready.plan, ready.machine, executables, learned(request, ready.machine), taken, built_s=ready.built_s
-        )
+            ready.plan, ready.machine, executables, learned(request, ready.machine), taken, built_s=ready.built_s,
+            later_s=finishing_later_s(request.budget_seconds, ready.slowness),
+        )  # fmt: skip
         if not in_passing:
             places.remember(journal.folder)
         done = _go(work, request, journal, options, _Eyes(observing, stopping))
@@ -144,8 +148,8 @@ def _go(work: _Work, request: Request, journal: Journal, options: Options, eyes:
         work = work._replace(plan=msgspec.structs.replace(work.plan, folder=folder, peer=peer))
         # Neither what was built nor waiting for another run's end is measured time.
         started = options.began + work.built_s + time.monotonic() - began
-        session = _conducted(work, journal, eyes._replace(watch=watch), started)
-        return MeasuredRun(journal.folder, session, started)
+        session = _conducted(work, journal, eyes._replace(watch=watch), started - work.later_s)
+        return MeasuredRun(journal.folder, session, started, request.budget_seconds)
 
 
 def _tell_conditions(watch: Watch, work: _Work) -> None:
@@ -156,6 +160,7 @@ def _tell_conditions(watch: Watch, work: _Work) -> None:
 
 
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
+    """started: monotonic seconds from which the time for visits counts."""
     paths = {key: made.path for key, made in work.executables.items()}
     judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision, work.plan.suite)
     with (

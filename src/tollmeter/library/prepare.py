@@ -34,6 +34,7 @@ from tollmeter.library.options import (
     share,
     usual_precision,
 )
+from tollmeter.library.overrun import cpu_time
 from tollmeter.library.wanted import asking
 from tollmeter.library.workloads import check_trusted_suites, selected, with_workloads
 from tollmeter.model import Build, ClockReading, Failure, Machine, Pair, Probe, Suite
@@ -49,7 +50,9 @@ from tollmeter.targets.ways import LOCAL, clock_of, clocked, own_abis
 from tollmeter.version import VERSION
 
 _FINISHING_SHARE, _LEAST_FINISHING_S, _MOST_FINISHING_S = 0.15, 2.0, 10.0
-"""What analysis and report take of the budget."""
+"""What analysis and report get of the budget."""
+_USUALLY_FINISHING = 0.5
+"""Of that, what they take on a quiet machine."""
 _LOOKING_SHARE = 0.25
 """Of the rest, for what a suite wants looked at once all is measured: profiles, a modelled cache, loads."""
 
@@ -60,7 +63,7 @@ LONGEST_FOLDER = 1000
 
 
 class Prepared(NamedTuple):
-    """built_s: what it took to build what was named, once."""
+    """built_s: what it took to build what was named, once. slowness: wall seconds that a second on a CPU took."""
 
     request: Request
     catalog: Catalog
@@ -68,10 +71,12 @@ class Prepared(NamedTuple):
     clock: ClockReading
     plan: Plan
     built_s: float = 0.0
+    slowness: float = 1.0
 
 
 def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     """All that is decided before the first visit. Raises Failure: 2 for an unknown name, 6 if nothing can run."""
+    before = cpu_time()
     check_seed(options.seed)
     warn_of_killed()
     _check_no_run(options.against)
@@ -122,7 +127,8 @@ def prepared(options: Options, *, may_install: bool = True) -> Prepared:
     request = with_history(request, machine, {point.probe for point in plan.points()})
     request = msgspec.structs.replace(request, least_cycles=_least_cycles(machine, entries(plan.probes)))
     pairs = tuple(Pair(point=point, against=other) for point, other in plan.ratios())
-    return Prepared(msgspec.structs.replace(request, pairs=pairs), catalog, machine, clock, plan, built_s)
+    request = msgspec.structs.replace(request, pairs=pairs)
+    return Prepared(request, catalog, machine, clock, plan, built_s, cpu_time().since(before).slowness)
 
 
 def _check_no_run(against: Iterable[str]) -> None:
@@ -257,6 +263,11 @@ def seconds_for_visits(request: Request) -> float:
 def for_measuring(budget_seconds: float) -> float:
     finishing = min(_MOST_FINISHING_S, max(_LEAST_FINISHING_S, _FINISHING_SHARE * budget_seconds))
     return max(budget_seconds / 2, budget_seconds - finishing)
+
+
+def finishing_later_s(budget_seconds: float, slowness: float) -> float:
+    """Seconds that analysis and report take beyond what `for_measuring` leaves them. slowness: as of Prepared."""
+    return (budget_seconds - for_measuring(budget_seconds)) * max(0.0, _USUALLY_FINISHING * slowness - 1)
 
 
 def machine_of(catalog: Catalog, targets: Sequence[str], until_s: float = inf) -> tuple[Machine, ClockReading]:

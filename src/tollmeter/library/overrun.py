@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What other programs make of a budget: how long this process waits for a CPU, and why a run took longer than asked."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import NamedTuple
+
+PROC = Path("/proc")
+_MOST_SHARE, _MOST_S = 0.1, 0.5
+"""Beyond a budget, whichever is more: the last visit may take as long."""
+
+
+class CpuTime(NamedTuple):
+    """Seconds that this process had a CPU, and that it was ready to run and had none."""
+
+    had_s: float = 0.0
+    waited_s: float = 0.0
+
+    def since(self, before: CpuTime) -> CpuTime:
+        return CpuTime(self.had_s - before.had_s, self.waited_s - before.waited_s)
+
+    @property
+    def slowness(self) -> float:
+        """Wall seconds in which it has a CPU for one; 1 where that is not known."""
+        return 1 + self.waited_s / self.had_s if self.had_s > 0 and self.waited_s > 0 else 1.0
+
+
+def cpu_time(proc: Path = PROC) -> CpuTime:
+    """Until now (Documentation/scheduler/sched-stats.rst); zeros where the system does not report it."""
+    with contextlib.suppress(OSError, ValueError):
+        had_ns, waited_ns, *_ = map(int, (proc / "self/schedstat").read_text(encoding="ascii").split())
+        return CpuTime(had_ns / 1e9, waited_ns / 1e9)
+    return CpuTime()
+
+
+def overrun(budget_s: float, measured_s: float, whole_s: float, waited_s: float) -> str:
+    """Why a run took longer than its budget, in a sentence; empty where it did not. measured_s: until its last visit
+    ended; whole_s: until its answer; waited_s: of these, for a CPU."""
+    over_s, waited_s = whole_s - budget_s, min(waited_s, whole_s)
+    if over_s <= max(_MOST_S, _MOST_SHARE * budget_s):
+        return ""
+    took = (
+        f"a budget of {budget_s:g} s took {whole_s:.1f} s, of these {whole_s - measured_s:.1f} s after the last visit"
+    )
+    if 2 * waited_s < over_s:
+        return took
+    return (
+        f"{took}: for {waited_s:.1f} s ({100 * waited_s / whole_s:.0f} %) it waited for a CPU that other programs had"
+    )
