@@ -80,6 +80,16 @@ def test_a_hand_over_is_two_calls_of_futex_or_more(runner: Here, program: str) -
     assert names["futex"] < 5 * 500
 
 
+def test_calls_that_wait_are_those_in_which_a_thread_is_switched_out(runner: Here, program: str) -> None:
+    """On one CPU an end waits in its read, or its write wakes the other, which takes the CPU at once."""
+    made = counted(runner, "kernel", program, "pings_on_one", 500)
+    switched = sum(call.switched for call in made.calls if call.name in ("read", "write"))
+    assert 900 <= switched <= 1100
+    assert not any(
+        call.switched for call in counted(runner, "kernel", program, "clocks", 500).calls if call.count == 500
+    )
+
+
 def test_a_question_that_was_asked_before_is_a_repeat(runner: Here, program: str) -> None:
     made = counted(runner, "kernel", program, "stats", 50)
     (stats,) = [call for call in made.calls if call.name in ("newfstatat", "stat", "statx") and call.count >= 50]

@@ -17,14 +17,16 @@ from tollmeter.report.tables import Table
 
 CALIBRATION = Calibration(
     toll_ns=100.0, store_ns=500.0, load_ns=300.0, copy_ns=700.0, window_ns=150.0,
-    spawn_ns=20_000.0, given_back=0.5,
+    spawn_ns=20_000.0, given_back=0.5, switch_ns=400.0,
 )  # fmt: skip
 
 
-def call(name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0, repeats: int = 0) -> CallCount:
+def call(
+    name: str, count: int, each_ns: float, *, size: int = 0, each_bytes: int = 0, repeats: int = 0, switched: int = 0
+) -> CallCount:
     return CallCount(
         number=0, is_32=False, name=name, size=size, count=count, ns=int(count * each_ns), bytes=count * each_bytes,
-        errors=0, repeats=repeats,
+        errors=0, repeats=repeats, switched=switched,
     )  # fmt: skip
 
 
@@ -48,6 +50,14 @@ def test_a_window_is_calibrated_by_the_shortest_call() -> None:
     made = billed(crossed([call("read", 1000, 350.0, each_bytes=1, size=1)]))
     assert item_ns(made, "read") == pytest.approx(300_000)
     assert next(item.boundary_ns for item in made.items if item.name == "read") == pytest.approx(100_000)
+
+
+def test_a_call_that_waits_costs_what_a_switch_costs_outside_of_its_window() -> None:
+    counted = crossed([call("read", 1000, 350.0, each_bytes=1, size=1, switched=500)], cpu_ms=1.0)
+    made = billed(counted)
+    assert item_ns(made, "read") == pytest.approx(300_000 + 500 * 400)
+    (saving,) = savings(made, counted)
+    assert saving.ns == pytest.approx(500_000, rel=0.01)
 
 
 def test_a_call_that_is_shorter_than_the_window_of_counting_costs_nothing_and_not_less() -> None:

@@ -20,8 +20,10 @@ enum { CALLS_OF_ABI = 512, ABIS = 2, CALLS = CALLS_OF_ABI * ABIS };
 enum { NO_BYTES, BELOW_64, BELOW_4K, BELOW_64K, LARGE, SIZES };
 
 struct call_count {
-  uint64_t count, ns, bytes, errors, repeats; /* ns: from entry to return, less the time switched out;
-                                                           repeats: the process had asked the same about that path */
+  uint64_t count, ns, bytes, errors, repeats, switched; /* ns: from entry to return, less the time switched out;
+                                                           repeats: the process had asked the same about that path;
+                                                           switched: those in which the thread was switched out,
+                                                           and switches after one, before the next */
 };
 
 enum event {

@@ -25,8 +25,8 @@
 #include "bill.h"
 
 struct thread {
-  uint64_t began_ns, away_ns, left_ns, tick_ns, call, repeated,
-      first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs;
+  uint64_t began_ns, away_ns, left_ns, tick_ns, call, repeated, closed,
+      first; /* began_ns: 0 outside of a call; left_ns: 0 while it runs; closed: place of the last call's counts, plus 1;
                                                                 first: number of its ABI's first call, UNKNOWN after exec,
                                                                 ENDING from sched_process_exit on */
 };
@@ -39,7 +39,7 @@ enum {
   KEY = -4,
   WORD = -16,
   KEY_2 = -24,
-  FRESH = -80,
+  FRESH = -88,
   ASKED = -224,
   PATH = ASKED + 8,
   MOST_PATH = 128
@@ -301,9 +301,17 @@ static void write_enter(struct code *c) {
   leave(c);
 }
 
+/* To the counts of a call at R0. */
+static void add_switch(struct code *c) {
+  load(c, R2, R0, (int)offsetof(struct call_count, switched));
+  with_value(c, BPF_ADD, R2, 1);
+  store(c, R0, (int)offsetof(struct call_count, switched), R2);
+}
+
 /* Closes the window of the thread in R7, at the time in R8, with the result in R9. */
 static void close_window(struct code *c, unsigned first_label) {
-  const unsigned sized = first_label, failed = first_label + 1, positive = first_label + 2, clamped = first_label + 3;
+  const unsigned sized = first_label, failed = first_label + 1, positive = first_label + 2, clamped = first_label + 3,
+                 stayed = first_label + 4;
   static const int most[] = {63, 4095, 65535};
   load(c, R1, R7, OF(began_ns));
   jump(c, BPF_JEQ, R1, 0, OUT);
@@ -326,6 +334,8 @@ static void close_window(struct code *c, unsigned first_label) {
   with_value(c, BPF_ADD, R1, 1);
   mark(c, sized);
   store_32(c, FRAME, KEY, R1);
+  with_value(c, BPF_ADD, R1, 1);
+  store(c, R7, OF(closed), R1);
   find(c, calls, KEY, OUT);
   load(c, R1, R0, (int)offsetof(struct call_count, count));
   with_value(c, BPF_ADD, R1, 1);
@@ -337,6 +347,10 @@ static void close_window(struct code *c, unsigned first_label) {
   load(c, R2, R0, (int)offsetof(struct call_count, repeats));
   with(c, BPF_ADD, R2, R1);
   store(c, R0, (int)offsetof(struct call_count, repeats), R2);
+  load(c, R1, R7, OF(away_ns));
+  jump(c, BPF_JEQ, R1, 0, stayed);
+  add_switch(c);
+  mark(c, stayed);
   jump(c, BPF_JSLT, R9, 0, failed);
   /* A result that is an address is no number of bytes. */
   with(c, BPF_MOV, R1, R9);
@@ -403,6 +417,19 @@ static void close_end(struct code *c, unsigned next, unsigned first_label) {
   store(c, R7, OF(left_ns), R8);
 }
 
+/* Counts a switch of the thread in R7 outside of a call, often on the way back to user mode, with the call before it. One
+ * inside is counted when its window closes. */
+static void count_outside(struct code *c, unsigned next) {
+  load(c, R1, R7, OF(began_ns));
+  jump(c, BPF_JNE, R1, 0, next);
+  load(c, R1, R7, OF(closed));
+  jump(c, BPF_JEQ, R1, 0, next);
+  with_value(c, BPF_SUB, R1, 1);
+  store_32(c, FRAME, KEY_2, R1);
+  find(c, calls, KEY_2, next);
+  add_switch(c);
+}
+
 /* sched_switch(preempted, from, to): runs on the stack of `from`. */
 static void write_switch(struct code *c) {
   enum { NEXT = 1 };
@@ -411,6 +438,7 @@ static void write_switch(struct code *c) {
   with(c, BPF_MOV, R8, R0);
   look_up_current(c, R7, NEXT);
   close_end(c, NEXT, 2);
+  count_outside(c, NEXT);
   mark(c, NEXT);
   load(c, R9, R6, 16);
   read_field(c, R9, offsets.pid, KEY);
@@ -725,6 +753,7 @@ static void add_call(struct call_count *to, const struct call_count *from) {
   to->bytes += from->bytes;
   to->errors += from->errors;
   to->repeats += from->repeats;
+  to->switched += from->switched;
 }
 
 /* Waits for ended threads to be gone from their CPUs, since a process is reaped before; not for those that go on. */

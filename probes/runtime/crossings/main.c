@@ -8,10 +8,12 @@
  * counting adds. The command reads nothing, and its output is discarded; where calls are not counted, the last line
  * of its standard error is part of the answer if it failed.
  */
+#define _GNU_SOURCE 1
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,9 +51,9 @@ static int errors = -1; /* a file in memory for the command's standard error */
 /* ---- the command ---- */
 
 /* What a loop took by itself, without the start and the end of its process. In memory that the child shares. */
-static struct { uint64_t ns, faults; } * loop;
+static struct { _Atomic uint64_t ns, faults; } * loop;
 
-/* Several stretches add up. */
+/* Several stretches add up, and processes. */
 static void begin_loop(void) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
@@ -146,12 +148,35 @@ static void fork_with_pages(size_t processes) {
   }
 }
 
+/* Passes a byte back and forth between two processes on one CPU: both wait in each round. */
+static void switch_processes(size_t rounds) {
+  int there[2], back[2];
+  char byte = 0;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET((size_t)sched_getcpu(), &own);
+  if (sched_setaffinity(0, sizeof own, &own) != 0 || pipe(there) != 0 || pipe(back) != 0) _exit(1);
+  const pid_t child = fork();
+  if (child < 0) _exit(1);
+  const int from = child ? back[0] : there[0], to = child ? there[1] : back[1];
+  begin_loop();
+  for (size_t i = 0; i < rounds; i++)
+    if ((child && write(to, &byte, 1) != 1) || read(from, &byte, 1) != 1 || (!child && write(to, &byte, 1) != 1))
+      _exit(1);
+  end_loop();
+  if (child) waitpid(child, NULL, 0);
+}
+
 static const struct {
   const char *name;
   void (*run)(size_t times);
-} loops[] = {{"-calls-", make_calls},      {"-stores-", store_to_pages},
-             {"-loads-", load_file_pages}, {"-copies-", store_to_shared_pages},
-             {"-spawns-", spawn},          {"-forks-", fork_with_pages}};
+} loops[] = {{"-calls-", make_calls},
+             {"-stores-", store_to_pages},
+             {"-loads-", load_file_pages},
+             {"-copies-", store_to_shared_pages},
+             {"-spawns-", spawn},
+             {"-forks-", fork_with_pages},
+             {"-switches-", switch_processes}};
 
 static int become(void *argument) {
   const struct command *command = argument;
@@ -305,8 +330,9 @@ static void put_calls(FILE *to, const struct counts *counts) {
       if (!call->count) continue;
       fprintf(to, "%s{\"number\":%u,\"is_32\":%s,\"name\":\"%s\",\"size\":%u,\"count\":%" PRIu64, before,
               i % CALLS_OF_ABI, i < CALLS_OF_ABI ? "false" : "true", name ? name : "", size, call->count);
-      fprintf(to, ",\"ns\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"repeats\":%" PRIu64 "}", call->ns,
+      fprintf(to, ",\"ns\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"errors\":%" PRIu64 ",\"repeats\":%" PRIu64, call->ns,
               call->bytes, call->errors, call->repeats);
+      fprintf(to, ",\"switched\":%" PRIu64 "}", call->switched);
       before = ",";
     }
   fprintf(to, "]");

@@ -12,7 +12,9 @@ from tollmeter.bill.crossings import Crossings, Runner, Way, crossings
 from tollmeter.model import Record
 from tollmeter.targets.timer import Words
 
-_CALLS, _PAGES, _SPAWNS = 200_000, 4_096, 50
+_CALLS, _PAGES, _SPAWNS, _ROUNDS = 200_000, 4_096, 50, 4_000
+_TIMES = 3
+"""Measurements of a switch in a trial: a core that is contended in one of its two loops makes it half or twice."""
 FORKS = ("fork", "clone", "clone3")
 
 
@@ -20,8 +22,10 @@ class Calibration(Record, frozen=True):
     """CPU times, ns. toll_ns: the shortest system call (getppid) without counting; store_ns, load_ns, copy_ns: a page
     fault at the first store to an anonymous page, at a load of a mapped file whose pages are in memory, and at a store
     to a page of it. Where calls are timed, else 0: spawn_ns, what vfork costs the process that calls it; given_back,
-    what a forked process pays to give its copied page tables back, as a share of what the copy costs;
-    window_ns, the window of getppid; scale, what a window is multiplied with for the usual state of the core."""
+    what a forked process pays to give its copied page tables back, as a share of what the copy costs; switch_ns, what a
+    switch costs outside of windows: the return to user mode with the registers of the FPU, and all of a switch on the
+    way back from a call; window_ns, the window of getppid; scale, what a window is multiplied with for the usual state
+    of the core."""
 
     toll_ns: float
     store_ns: float
@@ -29,13 +33,15 @@ class Calibration(Record, frozen=True):
     copy_ns: float
     spawn_ns: float = 0.0
     given_back: float = 0.0
+    switch_ns: float = 0.0
     window_ns: float = 0.0
     scale: float = 1.0
 
-    def cost_ns(self, count: int, windows_ns: float) -> float:
+    def cost_ns(self, count: int, windows_ns: float, switched: int = 0) -> float:
         """What calls cost that are not counted, from the sum of their windows. Both ends of a window lie inside the
         tracepoints: their distance for getppid says how much of the entry they miss and how much of the counting they
-        contain."""
+        contain. switched: as in CallCount."""
+        windows_ns += switched * self.switch_ns
         return max(0.0, self.scale * windows_ns + count * (self.toll_ns - self.window_ns))
 
 
@@ -53,12 +59,26 @@ def calibrated(runner: Runner, way: Way, *, forks: bool = True) -> Calibration:
     toll_ns = _loop(runner, "usage", "calls", _CALLS).loop_ns / _CALLS
     faults = (_loop(runner, "usage", what, _PAGES) for what in ("stores", "loads", "copies"))
     store_ns, load_ns, copy_ns = (of_kind.loop_ns / max(1, of_kind.loop_faults) for of_kind in faults)
-    if way != "kernel" or not forks:
+    if way != "kernel":
         return Calibration(toll_ns, store_ns, load_ns, copy_ns)
+    switch_ns = median(_switch_ns(runner, toll_ns) for _ in range(_TIMES))
+    if not forks:
+        return Calibration(toll_ns, store_ns, load_ns, copy_ns, switch_ns=switch_ns)
     spawns, copies = (_loop(runner, way, what, _SPAWNS) for what in ("spawns", "forks"))
     spawn_ns, copied_ns = _window(spawns, "vfork"), _window(copies, *FORKS)
     given_back = (_window(copies, "exit_group") - _window(spawns, "exit_group")) / max(1.0, copied_ns - spawn_ns)
-    return Calibration(toll_ns, store_ns, load_ns, copy_ns, spawn_ns, max(0.0, given_back))
+    return Calibration(toll_ns, store_ns, load_ns, copy_ns, spawn_ns, max(0.0, given_back), switch_ns)
+
+
+def _switch_ns(runner: Runner, toll_ns: float) -> float:
+    """CPU time of a switch outside of windows, from the same loop without counting and counted."""
+    counted = _loop(runner, "kernel", "switches", _ROUNDS)
+    own = Calibration(toll_ns, 0.0, 0.0, 0.0, window_ns=counted.window_ns)
+    calls = [call for call in counted.calls if call.name in ("read", "write")]
+    known_ns = own.cost_ns(sum(call.count for call in calls), sum(call.ns for call in calls))
+    switched = sum(call.switched for call in calls)
+    clean_ns = _loop(runner, "usage", "switches", _ROUNDS).loop_ns
+    return max(0.0, clean_ns - known_ns) / max(1, switched)
 
 
 def _window(counted: Crossings, *names: str) -> float:

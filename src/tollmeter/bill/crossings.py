@@ -27,7 +27,8 @@ SIZES = ("none", "below 64 B", "below 4 KiB", "below 64 KiB", "64 KiB and more")
 class CallCount(Record, frozen=True):
     """A system call of one size class. ns: of all of them, from entry to return, less the time switched out; 0 where
     calls are not timed. size: place in SIZES. is_32: of the kernel's 32-bit ABI. repeats: calls about a path that
-    the process had asked the same about; 0 where that is not seen."""
+    the process had asked the same about; 0 where that is not seen. switched: calls in which the thread was switched
+    out, and switches after such a call, before the next; 0 where calls are not timed."""
 
     number: int
     is_32: bool
@@ -38,6 +39,7 @@ class CallCount(Record, frozen=True):
     bytes: int
     errors: int
     repeats: int = 0
+    switched: int = 0
 
 
 class Crossings(Record, frozen=True):

@@ -81,7 +81,8 @@ def _call_items(counted: Crossings, way: Way, calibration: Calibration) -> Itera
     for name, calls in by_name.items():
         count, windows = sum(call.count for call in calls), sum(call.ns for call in calls)
         boundary = count * calibration.toll_ns
-        spent = calibration.cost_ns(count, windows) if way == "kernel" else boundary
+        switched = sum(call.switched for call in calls)
+        spent = calibration.cost_ns(count, windows, switched) if way == "kernel" else boundary
         known = sum(call.bytes for call in calls) if way == "kernel" and calls[0].name in TRANSFERS else None
         yield Charge(
             name, count, spent, min(boundary, spent), known, sum(call.errors for call in calls),

@@ -58,7 +58,8 @@ def _small_transfers(bill: Bill, counted: Crossings) -> Iterator[Saving]:
     after = sum(ceil(moved / PAGE) for moved in of_verb.values())
     if before > after:
         toll, gone = bill.calibration.toll_ns, before - after
-        each = bill.calibration.cost_ns(before, windows) / before if windows else toll
+        switched = sum(call.switched for call in small)
+        each = bill.calibration.cost_ns(before, windows, switched) / before if windows else toll
         what = f"{' and '.join(verb for verb, moved in of_verb.items() if moved)} {PAGE >> 10} KiB at a time"
         text = f"({before:,} - {after:,}) x {each:.0f} ns, {toll:.0f} ns of it boundary"
         yield Saving(what, before, after, gone * each, gone * min(toll, each), text)
