@@ -56,7 +56,7 @@ def test_work_differs_with_what_a_visit_chose(tmp_path: Path, has_chosen: bool, 
         for visit in visits(told) if has_chosen else ():
             if visit[0]["parameters"] == own["parameters"]:
                 visit[0]["chosen"] = {name: choices[visit[0] is own]}
-        own["work"]["bus_bytes"] += 4096.0
+        own["work"] |= {"bytes": 4096.0, "bus_bytes": 8192.0}
 
     assert len(opened(tmp_path, "01", plant).index.run.contradictions) == rules
 
@@ -341,11 +341,10 @@ def in_metrics(**fields: Any) -> Plant:
     return lambda told: [metric.update(fields) for probe in of("probe", told[0]) for metric in probe["metrics"]]
 
 
-def counted_again(told: list[Stream]) -> None:
-    """In the first visit of each point, and in the third of one."""
+def counted_but_once(told: list[Stream]) -> None:
+    """In the first visit of each point but one."""
     points = {json.dumps(one[0]["parameters"]) + one[0]["probe"]: one for one in visits(told)[::-1]}
-    own = [one for one in visits(told) if one[0]["parameters"] == visits(told)[5][0]["parameters"]]
-    for stream in [*points.values(), own[2]]:
+    for stream in [*points.values()][1:]:
         stream.insert(-2, {"k": "count", "iterations": 4})
 
 
@@ -360,6 +359,11 @@ def with_events(told: list[Stream]) -> None:
 def with_ladder(told: list[Stream]) -> None:
     in_probe(pauses=True)(told)
     counted(ladder=[[704, 50_000, 51_000], [176, 12_000, 12_100]])(told)
+
+
+def unrated(told: list[Stream]) -> None:
+    in_machine(core_clock_hz=None)(told)
+    told[0][:] = [record for record in told[0] if record["k"] != "control"]
 
 
 def faults(told: list[Stream]) -> None:
@@ -561,7 +565,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
             for stream in visits(told)[5:6]
             for first in [next(of("sample", stream))["at_ns"]]
             for record in of("sample", stream)
-        ], "two loops run between",
+        ], "loops of 10 us run between",
     ),
     "additions of another core": (in_visit("control", adds=1), "rate of a core"),
     "threads of a core that are no CPUs": (in_machine(cores=[[0, 97]]), "threads of a core"),
@@ -581,7 +585,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     ),
     "no executable": (unbuilt, "of an executable"),
     "two executables": (built_twice, "one executable for an ABI"),
-    "an executable for another CPU": (built_for_another, "built for the same CPUs"),
+    "an executable for another CPU": (built_for_another, "built alike, for the same CPUs"),
     "time that is better when more": (worse_when_less, "better where it is less"),
     "companions of a probe without": (
         lambda told: [in_probe(roles=[])(told), in_visit("sample", lanes=[[8, 500]])(told)], "companions where"),
@@ -726,7 +730,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a probe that is described twice": (
         lambda told: told[0].insert(3, copy.deepcopy(next(of("probe", told[0])))), "describe a probe once",
     ),
-    "work that is counted again": (counted_again, "in a point's first visit"),
+    "work that is not counted": (counted_but_once, "in a point's first visit"),
     "fewer calls of more iterations": (counted(calls=[8, 4]), "no fewer system calls"),
     "pages beyond a chase": (counted(chase_bytes=4096, buffer_bytes=4096, chase_pages=99), "in its buffer"),
     "batches of an hour while work is counted": (
@@ -737,6 +741,26 @@ PLANTS: dict[str, tuple[Plant, str]] = {
     "a ladder of other samples": (counted(ladder=[[96, 50_000, 51_000], [24, 9_000, 9_100]]), "as long as the samples"),
     "a ladder of a probe that stops the clock": (with_ladder, "all of a body is timed"),
     "more faults in a batch than in its sample": (with_events, "some of those beside it"),
+    "no rate before the run": (unrated, "measured before the run where it is in it"),
+    "no seed": (in_visit("visit", seed=0), "a layout where"),
+    "no time of a sample": (in_visit("sample", at_ns=0), "it reports beside all"),
+    "an executable by another compiler": (in_build(compiler="clang 3.4"), "built alike"),
+    "companions that are timed though they run in turn": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
+                      in_visit("sample", lanes=[[8, 500]])(told)], "are timed themselves",
+    ),
+    "a timed worker on another CPU": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "lockstep"}])(told),
+                      [one[0].update(workers=[0, 1], cpus=[0, 1]) for one in visits(told)
+                       if one[0]["probe"] == visits(told)[5][0]["probe"]]], "on the first CPU",
+    ),
+    "traffic of ten times the bytes": (
+        lambda told: [one[0]["work"].update(bytes=64.0, bus_bytes=640.0) for one in visits(told)], "each byte moves",
+    ),
+    "bytes below 0": (
+        lambda told: [one[0]["work"].update(bytes=-64.0) for one in visits(told)], "work is not negative",
+    ),
+    "faults that no probe declares": (in_probe(faults=False), "declares the faults"),
 }  # fmt: skip
 
 
@@ -772,6 +796,14 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a wider core": (
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
                       for record in of("witness", visits(told)[5])], "adds as much in a cycle",
+    ),
+    "a wait without a switch": (
+        in_one("witness", of_probe("kernel.function_call"),
+               lambda number, record: record.update(voluntary=0, involuntary=0, delay_ns=9_000 * (number == 3))),
+        "has left its CPU",
+    ),
+    "a count of twenty times the samples' time": (
+        counted(ladder=[[704, 12_000_000, 12_100_000], [176, 3_000_000, 3_000_001]]), "beside the count of its work",
     ),
     "half of the rate after a visit": (
         lambda told: [*of("control", visits(told)[5])][1].update(adds=41_000), "as fast as beside",

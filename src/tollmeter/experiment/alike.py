@@ -30,13 +30,14 @@ _OF_CLOCK: Sequence[tuple[float, Callable[[ClockReading], float]]] = (
 LEAST_TURN_CYCLES = 0.25
 """Of a loop that counts down: a core completes one addition a cycle of a chain, and some drop an addition of one."""
 EVIDENCE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns", "cpu_before",
-            "control_hz", "width_hz", "width_between_hz", "frequency_khz")  # fmt: skip
+            "control_hz", "width_hz", "width_between_hz", "frequency_khz", "at_ns")  # fmt: skip
 MET: Sequence[tuple[tuple[str, ...], bool, bool]] = (
     (("voluntary", "involuntary"), True, False), (("minor_faults",), True, True), (("voluntary",), False, True),
     (("major_faults",), False, True),
 )  # fmt: skip
 """What lies beside a sample; whether one visit must not lack it, and whether it must not have more: a neighbour takes
 the CPU from a worker as often as it likes."""
+FAULTS = 1
 MOST_MET = 2.0
 """Times what any sample of another visit meets."""
 WAITS = "a worker waits, or faults, in all samples of a visit only where it does in some of its point's other visits"
@@ -61,7 +62,7 @@ def evidence_of(places: Sequence[int], taken: Taken) -> Iterator[VisitEvidence]:
     met = [sum(np.maximum(taken.column(name), 0.0) for name in names) for names, _, _ in MET]
     least, most = (zip(*(of.reduceat(column, first).tolist() for column in met), strict=True)
                    for of in (np.minimum, np.maximum))  # fmt: skip
-    reported = [np.maximum.reduceat(taken.column(name), first) >= ("z" in name) for name in EVIDENCE]
+    reported = [np.maximum.reduceat(taken.column(name), first) >= (name.endswith(("hz", "at_ns"))) for name in EVIDENCE]
     turns = np.where(taken.column("control_iterations") > 0, taken.column("control_iterations"),
                      taken.column("iterations"))  # fmt: skip
     control = np.minimum.reduceat(taken.column("control_2n") / (2 * turns), first)
@@ -84,10 +85,24 @@ def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
         yield from _of_point(several)
     for several in of_abis.values():
         yield from _of_abi(several, recorded)
+    yield from _undeclared(recorded, visits)
     for visit in visits:
         rate = max(recorded.outcomes[visit.place].controls, default=0.0)
         if 0 < visit.control_ns * rate < LEAST_TURN_CYCLES * 1e9:
             yield visit.place, f"a turn of the control takes {LEAST_TURN_CYCLES:g} cycles"
+
+
+def _undeclared(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
+    """Samples that a fault disturbs are few, where faults are not what is measured."""
+    of_probe = defaultdict[Hashable, list[VisitEvidence]](list)
+    for visit in visits:
+        point = recorded.outcomes[visit.place].point
+        probe = recorded.probes.get(point.probe)
+        if probe and not probe.faults:
+            of_probe[point.probe, point.abi].append(visit)
+    for several in of_probe.values():
+        if len(several) >= LEAST_ALIKE and all(visit.least[FAULTS] > 0 for visit in several):
+            yield from ((visit.place, "a probe declares the faults of all its samples") for visit in several)
 
 
 def _of_point(several: Sequence[VisitEvidence]) -> Places:
@@ -230,20 +245,16 @@ OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
 
 
 def _first_counted(recorded: Recorded) -> Places:
-    """Work is counted in a point's first visit, and in no other: of each session, on systems where it can be."""
+    """On systems where it can be: most first visits have a count. A bundle also counts in later ones."""
     if recorded.asked.reused or recorded.lost or recorded.begins:
         return
     first = dict[Hashable, int]()
-    later = list[int]()
     for place, visit in enumerate(recorded.outcomes):
         if visit.status == "ok" and is_timed(visit) and len(visit.samples):
-            if visit.point not in first:
-                first[visit.point] = place
-            elif visit.counted:
-                later.append(place)
+            first.setdefault(visit.point, place)
     lacking = [place for place in first.values() if not recorded.outcomes[place].counted]
     if len(lacking) <= MOST_ODD * len(first):
-        yield from ((place, FIRST_COUNTED) for place in [*lacking, *later])
+        yield from ((place, FIRST_COUNTED) for place in lacking)
 
 
 def _accounted(recorded: Recorded) -> Places:

@@ -35,12 +35,14 @@ from tollmeter.experiment.precision import middles_of
 from tollmeter.experiment.run_record import OF_VISITS_ASKED, of_run
 from tollmeter.experiment.sampled import (
     AS_BEFORE,
+    AS_COUNTED,
     AS_LONG,
     AS_MANY,
     AS_WIDE,
     LEAST_STEPS,
     VisitLengths,
     as_before,
+    as_counted,
     as_long,
     as_many,
     irregular,
@@ -92,8 +94,8 @@ LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
 """Of a page fault or a context switch."""
-LEAST_BURSTS_NS = 15_000
-"""Between two samples: two loops of 10 us run there."""
+LEAST_BURSTS_NS, LEAST_THREE_NS = 15_000, 28_000
+"""Between two samples: two loops of 10 us run there, or three."""
 WARMED = 1 / 8
 """Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
@@ -105,13 +107,16 @@ LEAST_BROKEN = 2
 """Visits of a point."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
+PREEMPTED, DELAYED = (
+    "a worker that another takes the CPU from waits to run", "a worker that waits to run has left its CPU",
+)  # fmt: skip
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE, AS_LONG, AS_MANY,
-            AS_WIDE)  # fmt: skip
+            AS_WIDE, DELAYED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -160,6 +165,8 @@ def _clock(recorded: Recorded) -> Iterator[str]:
     if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
         yield why
     timed = [visit for visit in recorded.outcomes if is_timed(visit)]
+    if rate is None and len(timed) >= LEAST_BURSTS and all(visit.controls for visit in timed):
+        yield "the core's rate is measured before the run where it is in it"
     if clock and clock.kind == "hardware" and len(timed) >= LEAST_BURSTS:
         usual = median(_reading_ns(visit.clock) for visit in timed)
         if not usual <= MOST_READING * _reading_ns(clock) <= MOST_READING**2 * usual:
@@ -293,6 +300,7 @@ def _of_samples(recorded: Recorded) -> Places:
     yield from unlike(recorded, likes)
     yield from irregular(lengths)
     yield from as_before(recorded, lengths)
+    yield from as_counted(recorded, costs)
     yield from as_many(recorded, lengths, (*(at - 1 for at in recorded.begins), len(recorded.outcomes) - 1))
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
@@ -374,17 +382,21 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(cpus.astype(float))
     rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
+    least = np.where(taken.column("width_between_hz") > 0, LEAST_THREE_NS, LEAST_BURSTS_NS)
     known = (gap != NO_GAP) & (at > 0)
-    moved, waited = (np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("involuntary", "delay_ns"))
+    moved, slept, waited = (
+        np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("involuntary", "voluntary", "delay_ns")
+    )
     clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
         (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
         ((taken.spread(lost) > whole) & known, "samples lost no more time than went by"),
-        (taken.spread((moved > 0) & (waited == 0)), "a worker that another takes the CPU from waits to run"),
+        (taken.spread((moved > 0) & (waited == 0)), PREEMPTED),
+        (taken.spread((moved == 0) & (slept == 0) & (waited > 0)), DELAYED),
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
-        ((gap - timed < LEAST_BURSTS_NS) & (timed <= gap) & known & has_loops, "two loops run between two samples"),
+        ((gap - timed < least) & (timed <= gap) & known & has_loops, "loops of 10 us run between two samples"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
         yield from _where(places, taken.of_visits(odd), why)

@@ -30,6 +30,7 @@ from tollmeter.model.topology import RELATION
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
 OTHER_MACHINE = "ssh:"
+MOST_TRAFFIC = 3.0
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -173,18 +174,25 @@ def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bo
 
 
 def _built(recorded: Recorded) -> Places:
-    """One executable of a probe for an ABI, and all of an ABI for the same CPUs."""
-    builds = {(build.probe, build.abi, build.sha256, build.flags) for build in recorded.builds}
-    several = Counter((probe, abi) for probe, abi, _, _ in builds)
-    targets = defaultdict[tuple[str, bool], Counter[object]](Counter)
-    for probe, abi, _, flags in sorted(builds):
-        targets[abi, probe.startswith(COMMANDS)][_made_for(flags)] += 1
-    others = {(probe, abi) for probe, abi, _, flags in builds
-              if _made_for(flags) != targets[abi, probe.startswith(COMMANDS)].most_common(1)[0][0]}  # fmt: skip
+    """One executable of a probe for an ABI, and all of an ABI by one compiler for the same CPUs."""
+    several = Counter((build.probe, build.abi) for build in {*recorded.builds})
+    made = defaultdict[object, Counter[object]](Counter)
+    for build in recorded.builds:
+        made[_group(build)][_made_for(build)] += 1
+    others = {(build.probe, build.abi) for build in recorded.builds
+              if _made_for(build) != made[_group(build)].most_common(1)[0][0]}  # fmt: skip
     odd = others | {key for key, count in several.items() if count > 1} | _no_executables(recorded.builds)
     for place, visit in enumerate(recorded.outcomes):
         if (visit.point.probe, visit.point.abi) in odd:
-            yield place, "a probe has one executable for an ABI, and all of an ABI are built for the same CPUs"
+            yield place, "a probe has one executable for an ABI, and all of an ABI are built alike, for the same CPUs"
+
+
+def _group(build: Build) -> object:
+    return build.abi, build.probe.startswith(COMMANDS)
+
+
+def _made_for(build: Build) -> object:
+    return build.compiler, *(word for word in build.flags.split() if word.startswith(("-m", "-O")))
 
 
 def _no_executables(builds: Sequence[Build]) -> set[tuple[str, str]]:
@@ -197,10 +205,6 @@ def _no_executables(builds: Sequence[Build]) -> set[tuple[str, str]]:
         if (are_read[0] and (not DIGEST.fullmatch(build.sha256) or digests[build.sha256] > 1))
         or (are_read[1] and not LEAST_EXECUTABLE <= build.size_bytes <= MOST_EXECUTABLE)
     }
-
-
-def _made_for(flags: str) -> tuple[str, ...]:
-    return tuple(word for word in flags.split() if word.startswith(("-m", "-O")))
 
 
 def _meant(recorded: Recorded) -> Places:
@@ -262,6 +266,32 @@ def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
     return bool(visit.samples) and bool(units & {unit for unit, each in needs if not each})
 
 
+def _moves_other_bytes(_: Probe, visit: Outcome) -> bool:
+    """A write may fetch its line first, so that a copy moves each byte three times. What a visit touches lies in its
+    buffer, where that is known."""
+    work = visit.work
+    buffer = visit.counted.buffer_bytes if visit.counted else 0
+    return (
+        min(work.bytes, work.flops, work.bus_bytes, work.operations, work.footprint_bytes) < 0
+        or bool(work.bus_bytes and not work.bytes <= work.bus_bytes <= MOST_TRAFFIC * work.bytes)
+        or bool(buffer and work.footprint_bytes > buffer)
+    )
+
+
+def _has_other_lanes(probe: Probe, visit: Outcome) -> bool:
+    paces = {role.pace for role in probe.roles}
+    if not paces or not visit.samples or not (paces == {"lockstep"} or (paces == {"background"} and visit.workers)):
+        return False
+    has_lanes = Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes
+    return bool(has_lanes) == (paces == {"lockstep"})
+
+
+def _works_elsewhere(_: Probe, visit: Outcome) -> bool:
+    return not {*visit.workers} <= {*visit.cpus} or bool(
+        visit.workers and visit.samples and visit.samples[0].witness.cpu_before not in (-1, visit.workers[0])
+    )
+
+
 def _is_not_alone(probe: Probe, visit: Outcome) -> bool:
     has_lanes = bool(visit.samples) and Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes
     return not probe.roles and bool(has_lanes or (visit.workers and not probe.spreads))
@@ -280,6 +310,9 @@ def _stops_its_ladder(probe: Probe, visit: Outcome) -> bool:
 OF_VISITS_MEANT: Sequence[tuple[Callable[[Probe, Outcome], bool], str]] = (
     (_does_no_such_work, WORK_IS_MEANT),
     (_is_not_alone, "a visit has companions where its probe has"),
+    (_has_other_lanes, "companions that run all the time, and no others, are timed themselves"),
+    (_works_elsewhere, "the timed worker is on the first CPU of a visit's workers, which are on its CPUs"),
+    (_moves_other_bytes, "work is not negative, each byte moves once to three times, and lies in the buffer"),
     (_reports_what_is_timed, "a value that a probe reports itself is none that is timed"),
     (_stops_its_ladder, "batches are timed while work is counted where all of a body is timed"),
 )  # fmt: skip

@@ -210,7 +210,7 @@ def ordered(recorded: Recorded) -> Places:
     made = [(place, visit) for place, visit in enumerate(recorded.outcomes) if visit.cpus and len(visit.samples)]
     bounds = [0, *(sum(place < begin for place, _ in made) for begin in recorded.begins), len(made)]
     columns: tuple[Callable[[Outcome], int], ...] = (
-        lambda visit: visit.visit, lambda visit: visit.round, lambda visit: visit.at_ns if is_timed(visit) else 0,
+        lambda visit: visit.visit, lambda visit: visit.round, lambda visit: visit.at_ns if is_timed(visit) and visit.at_ns else -1,
     )  # fmt: skip
     odd = {made[begin + at][0] for begin, end in pairwise(bounds) for column in columns
            for at in _falling([column(visit) for _, visit in made[begin:end]])}  # fmt: skip
@@ -220,11 +220,12 @@ def ordered(recorded: Recorded) -> Places:
 
 
 def _falling(values: Sequence[int]) -> Iterator[int]:
-    """Places of values that are less than one before them; of one that is more than all after it, that one."""
+    """Places of values that are less than one before them, and of one that is more than all after it. Less than 0 is
+    unknown."""
     latest = 0
     for at, value in enumerate(values):
-        after = min((one for one in values[at + 1 : at + 1 + LOOKED_AHEAD] if one), default=value)
-        if 0 < value < latest or latest <= after < value:
+        after = min((one for one in values[at + 1 : at + 1 + LOOKED_AHEAD] if one >= 0), default=value)
+        if 0 <= value < latest or latest <= after < value:
             yield at
         else:
             latest = max(latest, value)

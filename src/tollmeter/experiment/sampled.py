@@ -27,14 +27,18 @@ BESIDE_SAMPLE_NS = 500_000
 """What lies beside the batches of a sample at most, by the bound on the time of all."""
 LEAST_WHOLE = 0.95
 """Times what an uncontended core adds that one in use adds at least; a contended one less."""
-LEAST_STEPS = 50_000
+LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
 """Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
-time."""
+time. And where one follows the other by the same step, or none, in most of a visit: 14,000 of a clock of 24 MHz may."""
 LEAST_SPACED = 6
 """Samples of a visit whose times are looked at one after the other."""
 USUALLY_WHOLE = 0.9
 """Share of a run's visits whose core adds no more than an uncontended one."""
 SAME_LENGTHS = "a sample has the iterations of the first, or half as its number says"
+MOST_COUNTED = 8.0
+"""Times the longest batch beside the count that one in a sample takes, or a part of it: six were seen beside
+neighbours."""
+AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
 AS_BEFORE = "a visit has the iterations of its point's visit before"
 AS_LONG = "a batch is about as long as was requested"
 SPACED = "the times of a visit's samples are not evenly spaced"
@@ -157,6 +161,16 @@ def as_before(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
             yield one.place, "the longest batch that was timed while work was counted is as long as the samples"
 
 
+def as_counted(recorded: Recorded, costs: Iterable[tuple[int, float]]) -> Places:
+    """costs: of each visit the least ns of two iterations, in its samples."""
+    for place, each in costs:
+        counts = recorded.outcomes[place].counted
+        if counts and counts.ladder and len(counts.ladder[0]) > 1 and each > 0:
+            ladder = 2 * min(counts.ladder[0][1:]) / counts.ladder[0][0]
+            if not each <= MOST_COUNTED * ladder <= MOST_COUNTED**2 * each:
+                yield place, AS_COUNTED
+
+
 def irregular(visits: Sequence[VisitLengths]) -> Places:
     """Where most are so, another runtime made the journal."""
     odd = [one.place for one in visits if not one.is_regular]
@@ -175,6 +189,6 @@ def spaced(places: Sequence[int], taken: Taken, steps_ns: Floats) -> Places:
         order = np.lexsort((apart, owner))
         again = (np.diff(apart[order]) == 0) & (np.diff(owner[order]) == 0)
         equal = np.bincount(owner[order][1:][again], minlength=len(taken.counts))
-        coarse = taken.of_visits(times < LEAST_STEPS * steps_ns)
+        coarse = taken.of_visits(times < LEAST_SPACED_STEPS * steps_ns)
         odd = (taken.counts >= LEAST_SPACED) & (2 * equal >= taken.counts - 1) & (coarse == 0)
         yield from ((place, SPACED) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)

@@ -35,6 +35,7 @@ OF_PROBE: Sequence[Facet] = (
     Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a probe",
            lambda visit: (visit.pinned, len(visit.cpus))),
     Facet("a probe's visits have one priority", lambda visit: visit.priority),
+    Facet("a visit has a layout where the probe's others have", lambda visit: visit.seed > 0),
     Facet("a probe's visits time batches of one length", lambda visit: visit.asked_ns),
     Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
 )  # fmt: skip
