@@ -27,12 +27,12 @@ struct code {
 };
 
 #if defined(__x86_64__)
-enum { CODE_NOP = 1, CODE_JUMP = 5, CODE_COUNT = 4 };
+enum { CODE_NOP = 1, CODE_JUMP = 5, CODE_COUNT = 4, CODE_LONGEST = 16 };
 #elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4 };
+enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4, CODE_LONGEST = 16 };
 #else
 #define CODE_UNSUPPORTED
-enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4 };
+enum { CODE_NOP = 4, CODE_JUMP = 4, CODE_COUNT = 4, CODE_LONGEST = 16 };
 #endif
 
 /* ---- instructions ------------------------------------------------------------------------------------------------ */
@@ -88,6 +88,41 @@ static inline void code_end(struct code *c, const uint8_t *first) {
   CODE(c, 0x48, 0x01, 0xD0, 0xC3);
 }
 
+/* mov %r8d, %r9d, with a prefix that means nothing for registers, so that 16 of them fill a line. */
+static inline void code_move(struct code *c) {
+  CODE(c, 0x3E, 0x45, 0x89, 0xC1);
+}
+
+enum { CODE_FILL_MIX, CODE_FILL_ADD, CODE_FILL_LOAD, CODE_FILL_STORE };
+
+/* Both cursors from the argument into r10 and r11; a pointer has the width of the ABI's. */
+static inline void code_take_cursors(struct code *c) {
+  const uint8_t wide = sizeof(void *) == 8 ? 0x4C : 0x44;
+  CODE(c, wide, 0x8B, 0x16);
+  CODE(c, wide, 0x8B, 0x5E, sizeof(void *));
+}
+
+static inline void code_leave_cursors(struct code *c) {
+  const uint8_t wide = sizeof(void *) == 8 ? 0x4C : 0x44;
+  CODE(c, wide, 0x89, 0x16);
+  CODE(c, wide, 0x89, 0x5E, sizeof(void *));
+}
+
+/* mov (%r10), %r10, or of r11 */
+static inline void code_follow(struct code *c, unsigned cursor) {
+  CODE(c, sizeof(void *) == 8 ? 0x4D : 0x45, 0x8B, cursor ? 0x1B : 0x12);
+}
+
+/* lea 1(%rsi), %r8d and pshufd $0, %xmm0, %xmm1, one after the other; lea 1(%r10), %r8d, which waits for the cursor's load; mov 16(%rsi), %r8d; mov %r8d, 16(%rsi) */
+static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
+  const uint8_t word = 2 * sizeof(void *);
+  if (filler == CODE_FILL_MIX && number % 2) CODE(c, 0x66, 0x0F, 0x70, 0xC8, 0);
+  if (filler == CODE_FILL_MIX && number % 2 == 0) CODE(c, 0x44, 0x8D, 0x46, 1);
+  if (filler == CODE_FILL_ADD) CODE(c, 0x45, 0x8D, cursor ? 0x43 : 0x42, 1);
+  if (filler == CODE_FILL_LOAD) CODE(c, 0x44, 0x8B, 0x46, word);
+  if (filler == CODE_FILL_STORE) CODE(c, 0x44, 0x89, 0x46, word);
+}
+
 /* mov $value, %eax; ret */
 static inline void code_return(struct code *c, uint16_t value) {
   CODE(c, 0xB8, (uint8_t)value, (uint8_t)(value >> 8), 0, 0, 0xC3);
@@ -132,6 +167,34 @@ static inline void code_end(struct code *c, const uint8_t *first) {
   code_word(c, 0xD65F03C0);
 }
 
+enum { CODE_FILL_MIX, CODE_FILL_ADD, CODE_FILL_LOAD, CODE_FILL_STORE };
+
+/* ldp x10, x11, [x1], and stp */
+static inline void code_take_cursors(struct code *c) {
+  code_word(c, 0xA9402C2A);
+}
+
+static inline void code_leave_cursors(struct code *c) {
+  code_word(c, 0xA9002C2A);
+}
+
+/* ldr x10, [x10], or of x11 */
+static inline void code_follow(struct code *c, unsigned cursor) {
+  code_word(c, cursor ? 0xF940016B : 0xF940014A);
+}
+
+/* add w8, w1, #1 and add v1.4s, v0.4s, v0.4s, one after the other; add w8, w10, #1, which waits for the cursor's load; ldr w8, [x1, #16]; str w8, [x1, #16] */
+static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
+  const uint32_t forms[] = {number % 2 ? 0x4EA08401 : 0x11000428, cursor ? 0x11000568 : 0x11000548, 0xB9401028,
+                            0xB9001028};
+  code_word(c, forms[filler]);
+}
+
+/* mov w9, w8 */
+static inline void code_move(struct code *c) {
+  code_word(c, 0x2A0803E9);
+}
+
 static inline void code_return(struct code *c, uint16_t value) {
   code_word(c, 0x52800000 | (uint32_t)value << 5);
   code_word(c, 0xD65F03C0);
@@ -160,6 +223,21 @@ static inline void code_begin(struct code *c) {
 }
 static inline void code_end(struct code *c, const uint8_t *first) {
   (void)c, (void)first;
+}
+static inline void code_move(struct code *c) {
+  (void)c;
+}
+static inline void code_take_cursors(struct code *c) {
+  (void)c;
+}
+static inline void code_leave_cursors(struct code *c) {
+  (void)c;
+}
+static inline void code_follow(struct code *c, unsigned cursor) {
+  (void)c, (void)cursor;
+}
+static inline void code_filler(struct code *c, unsigned filler, unsigned cursor, uint64_t number) {
+  (void)c, (void)filler, (void)cursor, (void)number;
 }
 static inline void code_return(struct code *c, uint16_t value) {
   (void)c, (void)value;

@@ -22,6 +22,9 @@ POINTS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("indirect", {"targets": 1024, "order": "random"}),
     ("jumps", {"jumps": 64, "spacing": 16}),
     ("jumps", {"jumps": 4096, "spacing": 64}),
+    *(("fetch", {"size": 8192, "code": code}) for code in ("moves", "nops", "jumps")),
+    ("itlb", {"pages": 80}),
+    *(("window", {"fillers": 33, "filler": filler, "size": 65536}) for filler in ("mix", "add", "load", "store")),
 )
 BREAKS = [
     ("cpu/branch.c", "add $1, %0\\n", "nop\\n"),
@@ -29,6 +32,9 @@ BREAKS = [
     ("cpu/code.h", "b->entry(passes, argument);", "b->entry(passes > 1 ? passes - 1 : 1, argument);"),
     ("cpu/indirect.c", "first + calls; i++)", "first + calls; i += 2)"),
     ("cpu/jumps.c", "", ""),
+    ("cpu/fetch.c", "", ""),
+    ("cpu/itlb.c", "", ""),
+    ("cpu/window.c", "    code_follow(c, i);\n", "    if (i) code_follow(c, i);\n"),
 ]
 
 

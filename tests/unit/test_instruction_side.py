@@ -16,7 +16,7 @@ from tollmeter.report.instruction_side import instruction_table
 
 PROBES = {
     f"any.{means}": probe(metric(unit="cycle", means=means), name=f"any.{means}")
-    for means in ("jump-of-chain", "mispredicted-branch")
+    for means in ("jump-of-chain", "mispredicted-branch", "cost-of-fillers", "code-of-size")
 }
 
 
@@ -53,6 +53,30 @@ def test_a_rise_between_distant_numbers_has_no_number() -> None:
     assert all(one.value is None and one.reason for one in held.values())
 
 
+def test_one_instruction_names_one_structure() -> None:
+    rows = [
+        row(
+            100.0 if count <= holds else 200.0,
+            of="any.cost-of-fillers",
+            parameters={"fillers": count, "filler": filler},
+        )
+        for filler, holds in (("mix", 320), ("store", 64), ("other", 100))
+        for count in grid(16, 1024, 16)
+    ]
+    held = {one.name: one.value for one in instruction_side(rows, PROBES)}
+    assert held == {"reorder buffer": 320.0, "store queue": 64.0}
+
+
+def test_the_op_cache_is_counted_in_instructions_and_the_first_cache_in_bytes() -> None:
+    rows = [
+        row(2.7 if size <= 16384 else 4.0, of="any.code-of-size", unit="cycle", parameters={"size": size, "code": code})
+        for code in ("moves", "nops", "jumps")
+        for size in grid(4096, 131072, 16)
+    ]
+    held = {one.name: (one.value, one.unit) for one in instruction_side(rows, PROBES)}
+    assert held == {"op cache": (4096.0, "count"), "L1I": (16384.0, "B")}
+
+
 def test_the_table_has_what_was_published_of_this_core() -> None:
     rows = [
         row(two_levels(count), of="any.jump-of-chain", unit="cycle", parameters={"jumps": count, "spacing": 16})
@@ -66,5 +90,5 @@ def test_the_table_has_what_was_published_of_this_core() -> None:
     assert table is not None
     lines = {str(line.cells[0]): (str(line.cells[1]), line.cells[2]) for line in table.rows}
     assert lines["mispredicted branch"][0].startswith("19")
-    assert lines["L2 BTB, jumps 16 B apart"] == ("8,192 ±6 %", "7,168")
+    assert lines["L2 BTB, jumps 16 B apart"] == ("8,192 ±6 %", "7k")
     assert instruction_table(empty()) is None

@@ -29,24 +29,42 @@ CLEAR = 1.25
 
 
 class SweptCurve(NamedTuple):
-    """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. where: the other
-    parameters, in words."""
+    """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. only: the value
+    of another parameter, for whose rows alone this is true. where: the other parameters, in words. each: by how much
+    the axis counts one of what is held."""
 
     means: str
     axis: str
     unit: str
     structures: tuple[str, ...]
+    only: tuple[str, str] | None = None
     where: str = ""
+    each: int = 1
 
 
-CURVES = (SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), ", jumps {spacing} B apart"),)
+BYTES_OF_MOVE = 4
+CURVES = (
+    SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart"),
+    SweptCurve("code-of-size", "size", "count", ("op cache",), ("code", "moves"), each=BYTES_OF_MOVE),
+    SweptCurve("code-of-size", "size", "B", ("L1I",), ("code", "nops")),
+    SweptCurve("jump-of-pages", "pages", "count", ("L1 ITLB", "L2 ITLB")),
+    SweptCurve("cost-of-fillers", "fillers", "count", ("reorder buffer",), ("filler", "mix")),
+    SweptCurve("cost-of-fillers", "fillers", "count", ("integer scheduler",), ("filler", "add")),
+    SweptCurve("cost-of-fillers", "fillers", "count", ("load queue",), ("filler", "load")),
+    SweptCurve("cost-of-fillers", "fillers", "count", ("store queue",), ("filler", "store")),
+)
 
 
 def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
     """What each structure holds, from rows of one ABI and target."""
     for curve in CURVES:
-        for others, points in series(with_meaning(rows, probes, curve.means), curve.axis).items():
+        own = [row for row in with_meaning(rows, probes, curve.means) if _is_of(curve, row)]
+        for others, points in series(own, curve.axis).items():
             yield from _of_curve(curve, others, points)
+
+
+def _is_of(curve: SweptCurve, row: Row) -> bool:
+    return curve.only is None or row.parameters.get(curve.only[0]) == curve.only[1]
 
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
@@ -59,7 +77,7 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
             rises = f"rises {len(ends)} times" if ends else "does not rise"
             held = InferredNumber(why=f"the cost {rises} up to {number(points[-1], curve.axis):,} {curve.axis}")
         else:
-            held = _held(points, curve.axis, ends[place])
+            held = _held(points, curve, ends[place])
         parameters = dict(others) | {"structure": structure}
         name = structure + curve.where.format(**parameters)
         yield of_number(name, "held", held, curve.unit, parameters=parameters)
@@ -79,10 +97,11 @@ def _ends(steps: Sequence[Jump], points: Sequence[Row], axis: str) -> list[Jump]
     return [steps[0], *sorted(beyond, key=lambda step: step.before - step.after)[:1]]
 
 
-def _held(points: Sequence[Row], axis: str, step: Jump) -> InferredNumber:
+def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
     """The last number before the step; low: one that certainly fits, high: the last that may."""
-    low, value, high = (number(points[at - 1], axis) for at in (step.low, step.at, step.high))
-    beyond = number(points[step.high], axis)
+    low, value = (number(points[at - 1], curve.axis) for at in (step.low, step.at))
+    beyond = number(points[step.high], curve.axis)
     if beyond > CLEAR * low:
-        return InferredNumber(why=f"the cost rises somewhere from {low:,} to {beyond:,} {axis}")
-    return InferredNumber(value=float(value), low=float(low), high=float(max(high, beyond - 1)))
+        return InferredNumber(why=f"the cost rises somewhere from {low:,} to {beyond:,} {curve.axis}")
+    each = curve.each
+    return InferredNumber(value=value / each, low=low / each, high=(beyond - 1) / each)

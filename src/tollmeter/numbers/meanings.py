@@ -20,6 +20,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
     "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
+    "code-of-size": ("size",), "jump-of-pages": ("pages",), "cost-of-fillers": ("fillers",),
 }  # fmt: skip
 """The numbers that a meaning rests on, by the names of parameters."""
 

@@ -29,9 +29,11 @@ _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14
 first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
 
 _PUBLISHED_SIZES = {
-    "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6,656"},
-    "Zen 4": {"L1 BTB": "1,536 of 1 or 2 jumps", "L2 BTB": "7,168"},
-}
+    "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6.5k", "op cache": "4k", "L1I": "32 KiB", "reorder buffer": "256",
+              "store queue": "64"},
+    "Zen 4": {"L1 BTB": "1.5k, of 1 or 2 jumps", "L2 BTB": "7k", "op cache": "6.75k", "L1I": "32 KiB",
+              "reorder buffer": "320", "load queue": "136"},
+}  # fmt: skip
 """Of a core whose sibling hyperthread is idle. Sources, each in docs/instruction-side.md."""
 
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far a core looks ahead, by Henry Wong's method (Measuring Reorder Buffer Capacity, 2013). Two loads that miss every
+ * cache stand with N other instructions between them. While the core takes in all of them, both misses are under way at
+ * once and a pair takes as long as one miss; as soon as a structure that the instructions in between fill is full, the
+ * second load waits for the first, and a pair takes as long as two.
+ *
+ * The instruction in between names the structure: additions that wait for the load take an entry of a scheduler, loads
+ * one of the load queue and stores one of the store queue. All of them are executed at once or with the first miss, so
+ * that none of their own time counts. `mix`, an addition to a general register and then one instruction on a vector
+ * register, takes nothing but entries of the reorder buffer for as long as both files of registers have more entries than
+ * half of it. Wong's nops do not: Zen 4 takes in 640 nops, or as many moves, with 320 entries, since it joins two in one.
+ *
+ * Each load is a step of a walk of its own through half of the buffer, which is much larger than all caches. Pages are
+ * huge where the system gives them: a walk of the page tables would take a place among the misses.
+ */
+#include "code.h"
+#include "walk.h"
+
+enum { WALKS = 2, LINE = 64, MOST = 1024 };
+
+struct window {
+  struct code code;
+  code_entry entry;
+  struct walk walk[WALKS];
+  uintptr_t at[WALKS + 1]; /* what the code reads and writes: both cursors, and a word for loads and stores */
+  uint64_t blocks, expected;
+};
+
+static void write_code(struct window *w, unsigned filler, uint64_t fillers) {
+  struct code *c = &w->code;
+  code_begin(c);
+  code_take_cursors(c);
+  const uint8_t *first = c->at;
+  for (unsigned i = 0; i < WALKS; i++) {
+    code_follow(c, i);
+    code_count(c, i);
+    for (uint64_t left = fillers; left; left--) code_filler(c, filler, i, left);
+  }
+  code_leave_cursors(c);
+  code_end(c, first);
+  w->entry = (code_entry)(uintptr_t)c->base;
+}
+
+static enum toll_status prepare(struct toll_run *r) {
+  struct window *w = r->state;
+  const uint64_t fillers = toll_number(r, "fillers");
+  size_t size;
+  if (fillers > MOST) return toll_fail(r, "at most %d instructions are put between two loads", MOST);
+  if (asked(r, "size", &size) != TOLL_OK) return toll_refused(r);
+  if (code_open(r, &w->code, (size_t)(fillers + 16) * 2 * CODE_LONGEST, false) != TOLL_OK) return toll_refused(r);
+  write_code(w, toll_choice(r, "filler"), fillers);
+  if (code_seal(r, &w->code) != TOLL_OK) return toll_refused(r);
+  const size_t part = size / WALKS / LINE * LINE;
+  char *buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = part * WALKS, .pages = TOLL_PAGES_LARGE});
+  if (!buffer) return toll_refused(r);
+  struct toll_run own = *r;
+  for (unsigned i = 0; i < WALKS; i++) {
+    own.seed = toll_random(&own.seed);
+    if (walk_lay_part(&own, &w->walk[i], buffer + i * part, part, LINE, TOLL_ORDER_RANDOM, size) != TOLL_OK)
+      return toll_refused(r);
+  }
+  return TOLL_OK;
+}
+
+static void load_pairs(struct toll_run *r) {
+  struct window *w = r->state;
+  for (unsigned i = 0; i < WALKS; i++) w->at[i] = (uintptr_t)w->walk[i].cursor.at;
+  w->blocks += w->entry(r->iterations, w->at);
+  w->expected += WALKS * r->iterations;
+  for (unsigned i = 0; i < WALKS; i++) {
+    w->walk[i].cursor.at = (void **)w->at[i];
+    w->walk[i].cursor.steps += r->iterations;
+  }
+}
+
+static enum toll_status check(struct toll_run *r) {
+  struct window *w = r->state;
+  const struct toll_cursors both = {
+      .first = &w->walk[0].cursor, .count = WALKS, .stride = sizeof(struct walk), .loads = 1};
+  if (toll_check_loads(r, load_pairs, both) != TOLL_OK) return toll_refused(r);
+  for (unsigned i = 0; i < WALKS; i++)
+    if (walk_check_place(r, &w->walk[i]) != TOLL_OK) return toll_refused(r);
+  if (w->blocks == w->expected) return TOLL_OK;
+  return toll_wrong(r, "%llu loads were counted, and not %llu", (unsigned long long)w->blocks,
+                    (unsigned long long)w->expected);
+}
+
+static const char *const fillers_[] = {"mix", "add", "load", "store", NULL};
+static const struct toll_parameter parameters[] = {
+    {.name = "fillers",
+     .kind = TOLL_COUNT,
+     .summary = "instructions between the two loads",
+     .from = 16,
+     .to = MOST,
+     .per_octave = 16,
+     .typical = "64",
+     .refine = true},
+    {.name = "filler", .kind = TOLL_CHOICE, .summary = "which instruction", .choices = fillers_},
+    {.name = "size",
+     .kind = TOLL_SIZE,
+     .summary = "bytes that both loads together go through",
+     .from = 65536,
+     .to = 4,
+     .to_scale = TOLL_TIMES_LAST_CACHE,
+     .per_octave = 1,
+     .typical = "134217728"},
+    {0}};
+static const struct toll_metric metrics[] = {{.name = "pair",
+                                              .unit = "ns",
+                                              .summary = "two loads with so many instructions between them",
+                                              .means = "cost-of-fillers"},
+                                             {0}};
+
+const struct toll_probe toll_probe = {
+    .question = "How many instructions does a core take in while it waits for a load?",
+    .metrics = metrics,
+    .parameters = parameters,
+    .state_bytes = sizeof(struct window),
+    .prepare = prepare,
+    .body = load_pairs,
+    .check = check,
+    .revision = 1,
+};
