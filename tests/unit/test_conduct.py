@@ -319,6 +319,20 @@ def test_a_short_budget_adds_no_more_points_than_a_small_share_of_it_pays(rig: R
     assert 0 < len(added(rig, plan)) <= 2
 
 
+@pytest.mark.parametrize(("size", "is_added"), [(96 << 20, True), (256 << 20, False)])
+def test_a_large_size_beyond_a_sweep_has_a_small_share_of_the_budget_alone(
+    rig: Rig, size: int, *, is_added: bool
+) -> None:
+    """Between planned sizes it may place the end of a cache."""
+    plan = rig.plan(Select(probe="memory.latency", parameters={"pages": "huge", "size": "1KiB..128MiB"}), budget=9)
+    (curve,) = plan.curves()
+    further = msgspec.structs.replace(curve, grid=(*curve.grid, 256 << 20))
+    entry = msgspec.structs.replace(plan.entries[0], curves=(further,))
+    rig.wished = {0: [size]}
+    rig.go(msgspec.structs.replace(plan, entries=(entry,)))
+    assert bool(added(rig, plan)) == is_added
+
+
 def test_a_curve_that_is_refused_is_measured_in_another_way(rig: Rig) -> None:
     select = Select(probe="memory.latency", parameters={"pages": "huge"}, refused={"pages": "small"})
     plan = rig.plan(select)

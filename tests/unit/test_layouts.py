@@ -123,6 +123,16 @@ def test_where_no_process_stays_a_layout_serves_one_visit_and_costs_all_of_its_s
     assert costs.of(first.point, USUAL) == shared_by_several, "it stayed after all"
 
 
+def test_the_largest_layout_of_a_probe_says_what_a_larger_one_takes(rig: Rig) -> None:
+    """In a guest a walk of 1 GiB took 5 s to set up, where a byte of a small one takes 1 ns."""
+    rig.go(rig.plan(select_of(64 * MIB, 256 * MIB)))
+    costs = Costs(catalog().probes())
+    of_size = {visit.point.values()["size"]: visit for visit in rig.visits}
+    before_s = costs.first(of_size[256 * MIB].point, USUAL)
+    costs.learn(of_size[64 * MIB], USUAL, 1.0, is_first=True, stays=True)
+    assert before_s < 0.5 and costs.first(of_size[256 * MIB].point, USUAL) == pytest.approx(4.0, rel=0.1)
+
+
 def test_the_process_of_a_layout_that_ended_is_replaced_by_one_of_another_layout(rig: Rig) -> None:
     """As where others needed its memory."""
     rig.visits_to_settle = LEAST_LAYOUTS

@@ -16,7 +16,7 @@ from tollmeter.experiment.pairs import LEAST_BLOCKS
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
-from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, groups, is_of_level, is_shown, visit_order
+from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, SweepCurve, groups, is_of_level, is_shown, visit_order
 from tollmeter.plan.effort import EFFORTS, Effort, Wish, fitting, next_visits, visits_wanted
 from tollmeter.plan.points import HERE, UNCLAIMED, claim_rank
 
@@ -369,7 +369,8 @@ class Schedule:
     def refine(self, left_s: float) -> None:
         """Adds the points that curves lack to the next round, the cheapest of each curve first, as long as all wanted
         visits still fit, or the added ones take only a small share of the budget together. The place of a cache
-        boundary matters more than the precision of each point, so the least effort suffices to make room."""
+        boundary matters more than the precision of each point, so the least effort suffices to make room. What lies
+        beyond a planned sweep has that share alone: each such size takes twice as long as the one before."""
         spare = left_s - sum(self._missing_s(point) for point in self.points if not self.is_done(point))
         for curve in self._plan.curves():
             added = {
@@ -378,11 +379,21 @@ class Schedule:
                 if point not in self.points
             }
             for point, cost in sorted(added.items(), key=lambda item: item[1]):
-                if cost > max(spare, self._for_knees):
+                if cost > (self._for_knees if _is_beyond(curve, point) else max(spare, self._for_knees)):
                     break
                 spare, self._for_knees = spare - cost, self._for_knees - cost
                 self.points[point] = None
 
     def _missing_s(self, point: Point, effort: Effort | None = None) -> float:
-        """Wall time of the visits that a point still wants: at least one, since it has not converged."""
-        return max(1, visits_wanted(point) - self._count(point)) * self._seconds_of([point], effort)
+        """Wall time of the visits that a point still wants: at least one, since it has not converged; of a large one on
+        the first screen those of an interval have a layout each."""
+        seen = self._count(point)
+        layouts = LEAST_VISITS - seen if self._costs.is_large(point) and is_shown(self._plan, point) else 0
+        visits_s = max(1, visits_wanted(point) - seen) * self._seconds_of([point], effort)
+        return max(visits_s, layouts * self._first_s(point))
+
+
+def _is_beyond(curve: SweepCurve, point: Point) -> bool:
+    """Whether the point's value is larger than all planned ones."""
+    value = point.values()[curve.parameter]
+    return isinstance(value, int) and value > max(curve.begun, default=0)
