@@ -210,7 +210,8 @@ def ordered(recorded: Recorded) -> Places:
     made = [(place, visit) for place, visit in enumerate(recorded.outcomes) if visit.cpus and len(visit.samples)]
     bounds = [0, *(sum(place < begin for place, _ in made) for begin in recorded.begins), len(made)]
     columns: tuple[Callable[[Outcome], int], ...] = (
-        lambda visit: visit.visit, lambda visit: visit.round, lambda visit: visit.at_ns if is_timed(visit) and visit.at_ns else -1,
+        lambda visit: visit.visit, lambda visit: visit.round,
+        lambda visit: visit.at_ns if is_timed(visit) and visit.at_ns else -1,
     )  # fmt: skip
     odd = {made[begin + at][0] for begin, end in pairwise(bounds) for column in columns
            for at in _falling([column(visit) for _, visit in made[begin:end]])}  # fmt: skip
