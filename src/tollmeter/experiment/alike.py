@@ -17,7 +17,7 @@ from tollmeter.experiment.taken import Taken
 from tollmeter.model import ClockReading, Counted, Outcome, Samples
 
 LEAST_ALIKE, MOST_ALIKE = 3, 8
-"""Visits of a point, and of an ABI, that are compared with each other."""
+"""Visits of a point, and of an ABI, that are compared with each other; and samples of one that is."""
 MOST_ODD = 0.1
 """Share of visits that are unlike the others: of more it is not known which are odd."""
 MOST_LIKE, MOST_BELOW = 6.0, 16.0
@@ -82,7 +82,7 @@ def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
         of_points[outcome.point].append(visit)
         of_abis[outcome.point.abi].append(visit)
     for several in of_points.values():
-        yield from _of_point(several)
+        yield from _of_point([visit for visit in several if visit.samples >= MOST_ALIKE])
     for several in of_abis.values():
         yield from _of_abi(several, recorded)
     yield from _undeclared(recorded, visits)
@@ -106,8 +106,9 @@ def _undeclared(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
 
 
 def _of_point(several: Sequence[VisitEvidence]) -> Places:
-    """One visit, each sample of which meets less than each of all others, or more."""
-    if len(several) < LEAST_ALIKE:
+    """One visit, each sample of which meets less than each of all others, or more. Few short visits that wait for a
+    companion differ so by chance."""
+    if len(several) <= LEAST_ALIKE:
         return
     for what, (_, has_all, has_no_more) in enumerate(MET):
         least = min(several, key=lambda visit: visit.most[what])
@@ -116,11 +117,7 @@ def _of_point(several: Sequence[VisitEvidence]) -> Places:
         if has_all and least.most[what] == 0 < min(visit.least[what] for visit in others):
             yield least.place, LIKE_OTHERS
         others = [visit for visit in several if visit is not most]
-        if (
-            has_no_more
-            and most.samples > LEAST_ALIKE
-            and most.least[what] > MOST_MET * max(visit.most[what] for visit in others)
-        ):
+        if has_no_more and most.least[what] > MOST_MET * max(visit.most[what] for visit in others):
             yield most.place, WAITS
 
 
