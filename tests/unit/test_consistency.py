@@ -327,10 +327,6 @@ def in_notes(**fields: Any) -> Plant:
     return lambda told: [stream[0]["surroundings"].update(fields) for stream in told if stream[0]["k"] == "run"]
 
 
-def last_visits_left_out(told: list[Stream]) -> None:
-    renumbered(told, visits(told)[-25:])
-
-
 def in_build(**fields: Any) -> Plant:
     """Of the fifth visit's probe."""
     return lambda told: [build.update(fields) for build in of("build", told[0])
@@ -716,7 +712,13 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda told: [stream for stream in told if stream[0]["k"] == "run"][-1][0].update(surroundings=None),
         "noted to its end",
     ),
-    "the last visits are gone": (last_visits_left_out, "first visit to its last"),
+    "a run in half of its time": (
+        lambda told: [stream[0].update(seconds=stream[0]["seconds"] / 2) for stream in told if stream[0]["k"] == "run"],
+        "first visit to its last",
+    ),
+    "visits two minutes after a budget of one": (
+        lambda told: [shifted(120 * 10**9, place)(told) for place in range(40, len(visits(told)))], "after its budget",
+    ),
     "an executable of 12 bytes": (in_build(size_bytes=12), "one executable for an ABI"),
     "a short digest": (in_build(sha256="abc"), "one executable for an ABI"),
     "an executable without optimisation": (in_build(flags="-O0 -m64 -march=x86-64"), "one executable for an ABI"),
@@ -805,9 +807,6 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a count of twenty times the samples' time": (
         counted(ladder=[[704, 12_000_000, 12_100_000], [176, 3_000_000, 3_000_001]]), "beside the count of its work",
     ),
-    "half of the rate after a visit": (
-        lambda told: [*of("control", visits(told)[5])][1].update(adds=41_000), "as fast as beside",
-    ),
 }  # fmt: skip
 
 
@@ -820,7 +819,6 @@ def test_a_visit_that_a_neighbour_may_have_disturbed_is_withheld(tmp_path: Path,
 
 REQUESTS: dict[str, tuple[dict[str, Any], str]] = {
     "no time": ({"started": "yesterday"}, "begins at a time"),
-    "a budget of a hundredth": ({"budget_seconds": 0.001, "format": 2}, "after its budget"),
     "larger data than a cache": ({"private_bytes": 1 << 40}, "private caches"),
     "words of another probe": ({"words": ("float.dot",)}, "its suite or its probes"),
     "a core of 99 additions a cycle": ({"widths": {"local": {"x86_64": 99.0}}}, "additions a cycle"),

@@ -83,8 +83,6 @@ LONGEST_NS = 2.0**62
 MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
-MOST_DRIFT = 1.9
-"""Times the rate on one side of a visit that the rate on the other is; each is the fastest of several."""
 MOST_APART_USUALLY = 1.2
 """The same, in the median of a run."""
 MOST_REST = 10.0
@@ -522,8 +520,7 @@ def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     least, most = around.T
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
     steady = several & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
-    drifts = (least > 0) & (most > MOST_DRIFT * least)
-    yield from _where(places, (apart & steady) | drifts, LOOPS_AGREE)
+    yield from _where(places, apart & steady, LOOPS_AGREE)
 
 
 OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (

@@ -16,13 +16,8 @@ from tollmeter.model import Outcome, Select, Surroundings
 LEAST_BETWEEN = 4
 """Visits between two notes."""
 SLACK_S = 0.2
-LEAST_SPANNED = 8
-"""Timed visits of a run."""
-MOST_GAPS, MOST_AFTER = 2.0, 0.02
-"""Times the longest from one visit to the next, and share of the run, that lie before the first visit and after the
-last: two were under way, and the run is judged; half of that was seen."""
-LATE_S = 1.0
-"""After its budget a run begins no visit; a busy machine wakes the host late."""
+LATE_S = 10.0
+"""After its budget a run begins no visit; but a program of a higher real-time priority may keep it from its CPU."""
 MOST_INTERRUPTS = 1e7
 """A second on a CPU: each takes hundreds of cycles."""
 MOST_EVENTS = 1e8
@@ -68,14 +63,11 @@ def _timed(recorded: Recorded) -> Iterator[str]:
 
 
 def _spanned(recorded: Recorded) -> Iterator[str]:
-    """From its first visit to its last a run takes most of its time, in one session."""
+    """From its first visit to its last, in one session. The host may be kept from its note for long."""
     timed = [visit for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and len(visit.samples)]
-    if len(timed) < LEAST_SPANNED or recorded.begins or recorded.asked.reused or not recorded.seconds:
+    if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
-    begins = [visit.at_ns for visit in timed]
-    between = max(after - before for before, after in pairwise(begins)) / 1e9
-    whole = (timed[-1].samples[-1].at_ns - begins[0]) / 1e9
-    if not whole - SLACK_S <= recorded.seconds <= whole + SLACK_S + MOST_GAPS * between + MOST_AFTER * recorded.seconds:
+    if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * (recorded.seconds + SLACK_S):
         yield "a run takes as long as from its first visit to its last"
 
 
