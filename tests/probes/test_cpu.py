@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 
 from probes.visiting import executable, visit
 from tollmeter.model import Value
+from tollmeter.protocol import outcome
 from tollmeter.toolchain.disassemble import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
 X86_64 = platform.machine() == "x86_64"
+PR_SET_MDWE, MDWE_REFUSE_EXEC_GAIN, LACKS = 65, 1, 77
 POINTS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("branch", {}),
     ("indirect", {"targets": 16, "order": "cycle"}),
@@ -24,6 +28,10 @@ POINTS: tuple[tuple[str, dict[str, Value]], ...] = (
     ("jumps", {"jumps": 4096, "spacing": 64}),
     *(("fetch", {"size": 8192, "code": code}) for code in ("moves", "nops", "jumps")),
     ("itlb", {"pages": 80}),
+    *(
+        ("forward", {"load": load})
+        for load in ("same", "narrow", "inside", "wide", "partial", "line", "page", "alias", "apart")
+    ),
     *(("window", {"fillers": 33, "filler": filler, "size": 65536}) for filler in ("mix", "add", "load", "store")),
 )
 BREAKS = [
@@ -33,6 +41,7 @@ BREAKS = [
     ("cpu/indirect.c", "first + calls; i++)", "first + calls; i += 2)"),
     ("cpu/jumps.c", "", ""),
     ("cpu/fetch.c", "", ""),
+    ("cpu/forward.c", "for (; steps; steps--)", "for (; steps > 1; steps--)"),
     ("cpu/itlb.c", "", ""),
     ("cpu/window.c", "    code_follow(c, i);\n", "    if (i) code_follow(c, i);\n"),
 ]
@@ -56,6 +65,20 @@ def test_broken_work_has_no_number(broken: Path, own_abi_name: str, name: str) -
     assert done.status == "wrong_answer", done
 
 
+@pytest.mark.skipif(not X86_64, reason="only code that is written for this machine is made executable")
+def test_a_system_that_refuses_written_code_has_a_reason() -> None:
+    def deny() -> None:
+        if ctypes.CDLL(None).prctl(PR_SET_MDWE, MDWE_REFUSE_EXEC_GAIN, 0, 0, 0):
+            os._exit(LACKS)
+
+    words = [executable("x86_64", "cpu.jumps"), "--samples=1", "jumps=64"]
+    done = subprocess.run(words, preexec_fn=deny, capture_output=True, check=False)
+    if done.returncode == LACKS:
+        pytest.skip("this kernel cannot deny a process memory of that kind")
+    told = outcome(done.stdout)
+    assert told.status == "unsupported" and "refuses to execute memory" in str(told.reason)
+
+
 @pytest.mark.parametrize(("name", "where"), POINTS[:3])
 def test_body_and_control_execute_as_many_instructions(own_abi_name: str, name: str, where: dict[str, Value]) -> None:
     counts = visit(own_abi_name, f"cpu.{name}", samples=1, **where).counted
@@ -74,6 +97,23 @@ def test_the_branches_that_are_timed_are_branches() -> None:
     calls = instructions(executable("x86_64", "cpu.indirect"), "call_listed")
     assert sum(one.mnemonic == "call" and "[" in one.operands for one in calls) == 1
     assert sum(one.mnemonic == "je" for one in calls) >= 10
+
+
+@pytest.mark.skipif(not X86_64, reason="reads x86-64's instructions")
+@pytest.mark.parametrize(
+    ("name", "stored", "loaded"), [("same", "[", "["), ("inside", "[", "+ 1]"), ("wide", "[", "[")]
+)
+def test_a_step_stores_and_loads_by_two_registers(name: str, stored: str, loaded: str) -> None:
+    code = instructions(executable("x86_64", "cpu.forward"), f"steps_{name}")
+    ends = [one for one in code if one.target is not None and code[0].address < one.target <= one.address]
+    assert len(ends) == 1
+    touching = [
+        one.operands for one in code if "[" in one.operands and ends[0].target <= one.address <= ends[0].address
+    ]
+    assert len(touching) == 2 and touching[0].split(",")[0].count("[") and stored in touching[0]
+    assert loaded in touching[1].split(",")[1]
+    registers = [operands.split("[")[1].split("]")[0].split(" ")[0] for operands in touching]
+    assert registers[0] != registers[1]
 
 
 @pytest.mark.skipif(not X86_64, reason="reads x86-64's instructions")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of the instruction side: what a misprediction costs and what each structure holds, with what was published
-of this core."""
+"""The table of the instruction side: what a misprediction and a load after a store cost, and what each structure holds,
+with what was published of this core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tollmeter.report.microarchitecture import microarchitecture, published_size
 from tollmeter.report.numbers import Figure, count, of_row, plus_minus, size
 from tollmeter.report.tables import Cell, Column, Line, Table
 
-COSTS = {"mispredicted-branch": "mispredicted branch"}
+COSTS = {"mispredicted-branch": "mispredicted branch", "load-after-store": "load after store, {load}"}
 UNRESOLVED = "not resolved"
 
 
@@ -19,7 +19,7 @@ def instruction_table(results: Results) -> Table | None:
     index = results.index
     own = native(index.rows, index.machine.architecture)
     lines = [
-        Line((words, of_row(row), published_size(index.machine.facts, words)))
+        Line((words.format(**row.parameters), of_row(row), ""))
         for means, words in COSTS.items()
         for row in with_meaning(own, results.probes, means)
     ]
