@@ -318,12 +318,11 @@ struct code_chain {
   size_t spacing, page, line;
 };
 
-/* Where block i lies. Blocks a page or more apart move on by a line each, or all of them would lie in the few sets that
- * share their low address bits, and conflicts there would be taken for the end of a buffer. */
+/* Where block i lies, behind the first line. Blocks a page apart move on by a line each, or all of them would lie in the
+ * few sets that share their low address bits, and conflicts there would be taken for the end of a buffer. */
 static inline uint8_t *code_place(const struct code_chain *j, uint64_t i) {
-  const size_t room = j->page - 2 * CODE_FIRST_BLOCK;
-  const size_t moved = j->spacing < j->page ? 0 : i * j->line % room / j->line * j->line;
-  return j->code.base + CODE_FIRST_BLOCK + i * j->spacing + moved;
+  const size_t moved = j->spacing < j->page ? CODE_FIRST_BLOCK : (i + 1) * j->line % j->page;
+  return j->code.base + i * j->spacing + moved;
 }
 
 /* Writes the chain: forward, or in one random cycle (Sattolo 1986) that begins at block 0. */

@@ -42,6 +42,14 @@ def test_both_levels_end_at_the_last_number_that_fits() -> None:
         assert one.low is not None and one.high is not None and one.low <= float(one.value or 0) <= one.high
 
 
+def test_steps_within_a_doubling_are_one_rise() -> None:
+    def cost(count: int) -> float:
+        return 1.19 if count <= 1024 else 1.55 if count <= 1152 else 2.0 if count <= 8192 else 12.0
+
+    held = jumps(cost)
+    assert {name: one.value for name, one in held.items()} == {"L1 BTB": 1024.0, "L2 BTB": 8192.0}
+
+
 @pytest.mark.parametrize("cost", [lambda _: 1.0, lambda count: 1.0 if count <= 4096 else 12.0])
 def test_fewer_rises_than_structures_name_none(cost: Callable[[int], float]) -> None:
     held = jumps(cost)

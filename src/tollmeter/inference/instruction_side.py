@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much the structures that feed a core with instructions hold: each is where a curve of costs over a number rises.
 
-A structure that overflows multiplies the cost of what it holds. So steps are looked for in logarithms, and one counts
-if it is as high as from one level to the next. Of two structures the first ends at the first step, and the last at the
-highest of the others: between them is the rest of the first one's rise, where a share of it still hits. The number
-before a step is what still fits. Where there are fewer steps than structures, or the place of a step is less certain
-than `CLEAR`, there is no number."""
+A structure that overflows multiplies the cost of what it holds. So steps are looked for in logarithms. Those within a
+doubling are one rise, which counts if it is as high as from one level to the next. Of two structures the first ends at
+the first rise, and the last at the highest of the others: between them may be the rest of the first one's, where a
+share of it still hits. The number before a rise's highest step is what still fits. Where there are fewer rises than structures,
+or the place of a step is less certain than `CLEAR`, there is no number."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
-    steps = _steps(points) if len(points) >= LEAST_POINTS else []
-    ends = _ends(steps, points, curve.axis)[: len(curve.structures)]
+    rises = _rises(points, curve.axis) if len(points) >= LEAST_POINTS else []
+    ends = _ends(rises)[: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_POINTS:
             held = InferredNumber(why=f"only {len(points)} numbers of {curve.axis} were timed")
         elif len(ends) < len(curve.structures):
-            rises = f"rises {len(ends)} times" if ends else "does not rise"
-            held = InferredNumber(why=f"the cost {rises} up to {number(points[-1], curve.axis):,} {curve.axis}")
+            times = f"rises {len(ends)} times" if ends else "does not rise"
+            held = InferredNumber(why=f"the cost {times} up to {number(points[-1], curve.axis):,} {curve.axis}")
         else:
             held = _held(points, curve, ends[place])
         parameters = dict(others) | {"structure": structure}
@@ -83,18 +83,28 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
         yield of_number(name, "held", held, curve.unit, parameters=parameters)
 
 
-def _steps(points: Sequence[Row]) -> list[Jump]:
+def _rises(points: Sequence[Row], axis: str) -> list[list[Jump]]:
+    """Steps that begin within a doubling are one rise."""
     levels = [log(middle(row)) for row in points]
     errors = [max(relative_error(row), MISFIT) for row in points]
-    return [step for step in jumps(levels, errors, MOST_STEPS) if step.after - step.before >= log(LEAST_RATIO)]
+    rises: list[list[Jump]] = []
+    for step in jumps(levels, errors, MOST_STEPS):
+        first = number(points[rises[-1][0].at], axis) if rises else 0
+        if number(points[step.at], axis) < ONE_RISE * first:
+            rises[-1].append(step)
+        else:
+            rises.append([step])
+    return [rise for rise in rises if _height(rise) >= log(LEAST_RATIO)]
 
 
-def _ends(steps: Sequence[Jump], points: Sequence[Row], axis: str) -> list[Jump]:
-    """The first step, and the highest of those at twice its number or more."""
-    if not steps:
-        return []
-    beyond = [step for step in steps if number(points[step.at], axis) >= ONE_RISE * number(points[steps[0].at], axis)]
-    return [steps[0], *sorted(beyond, key=lambda step: step.before - step.after)[:1]]
+def _height(rise: Sequence[Jump]) -> float:
+    return rise[-1].after - rise[0].before
+
+
+def _ends(rises: Sequence[Sequence[Jump]]) -> list[Jump]:
+    """The highest step of the first rise, and that of the highest of the others."""
+    others = sorted(rises[1:], key=_height)[-1:]
+    return [max(rise, key=lambda step: step.after - step.before) for rise in (*rises[:1], *others)]
 
 
 def _held(points: Sequence[Row], curve: SweptCurve, step: Jump) -> InferredNumber:
