@@ -794,7 +794,7 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a fiftieth of each time": (
         in_samples(lambda _, record: record.update(body=[ns // 50 for ns in record["body"]])), "as was requested",
     ),
-    "many times the samples": (in_visit("visit", samples=3), "as many samples as"),
+    "many times the samples": (in_visit("visit", samples=3), "twice the samples"),
     "a wider core": (
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
                       for record in of("witness", visits(told)[5])], "adds as much in a cycle",

@@ -299,7 +299,7 @@ def _of_samples(recorded: Recorded) -> Places:
     yield from irregular(lengths)
     yield from as_before(recorded, lengths)
     yield from as_counted(recorded, costs)
-    yield from as_many(recorded, lengths, (*(at - 1 for at in recorded.begins), len(recorded.outcomes) - 1))
+    yield from as_many(recorded, lengths)
     broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
     if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
         yield from broken

@@ -23,10 +23,6 @@ LEAST_LONG, MOST_LONG, LEAST_ITERATIONS = 1 / 8, 8.0, 8
 four times, and a neighbour comes and goes meanwhile."""
 MOST_SAMPLES = 2
 """Times those requested."""
-BESIDE_SAMPLE_NS = 500_000
-"""What lies beside the batches of a sample at most, by the bound on the time of all."""
-LEAST_WHOLE = 0.95
-"""Times what an uncontended core adds that one in use adds at least; a contended one less."""
 LEAST_STEPS, LEAST_SPACED_STEPS = 50_000, 20_000
 """Of the clock, in a batch whose times differ between samples: of fewer a loop on a quiet core may take as many each
 time. And where one follows the other by the same step, or none, in most of a visit: 14,000 of a clock of 24 MHz may."""
@@ -45,19 +41,18 @@ SPACED = "the times of a visit's samples are not evenly spaced"
 MOST_WIDER = 1.4
 """Times the usual: 1.2 were seen of a core whose clock steps."""
 AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
-AS_MANY = "a visit has as many samples as were requested, but beside a neighbour or when its time is over"
+AS_MANY = "a visit has at most twice the samples that were requested"
 
 
 class VisitLengths(NamedTuple):
     """Of one visit: iterations of its first sample, of body and control; whether all have the lengths that they should;
-    the most that its core added, in a cycle; the least."""
+    the most that its core added, in a cycle."""
 
     place: int
     body: int
     control: int
     is_regular: bool
     widest: float
-    narrowest: float
 
 
 def lengths_of(places: Sequence[int], taken: Taken) -> Iterable[VisitLengths]:
@@ -69,27 +64,22 @@ def lengths_of(places: Sequence[int], taken: Taken) -> Iterable[VisitLengths]:
         length = taken.column(name)
         whole = taken.spread(length[first])
         odd |= (length != whole) & ~(is_half & (2 * length <= whole) & (LEAST_OF_HALF * length >= whole))
-    chain = taken.column("control_hz")
-    widest, narrowest = _widths(taken, chain)
     return map(
         VisitLengths, places, taken.column("iterations")[first].astype(np.int64).tolist(),
         taken.column("control_iterations")[first].astype(np.int64).tolist(), (taken.of_visits(odd) == 0).tolist(),
-        widest, narrowest,
+        _widest(taken),
     )  # fmt: skip
 
 
-def _widths(taken: Taken, chain: Floats) -> tuple[list[float], list[float]]:
-    """The most is of the greatest readings: an interrupt can lengthen one of a pair."""
-    first, known = taken.starts[:-1], chain > 0
-    most = np.zeros(len(first))
-    least = np.full(len(taken), np.inf)
-    for name in ("width_hz", "width_between_hz", "width_before_hz"):
-        width = taken.column(name)
-        most = np.maximum(most, np.maximum.reduceat(width, first))
-        least = np.minimum(least, np.where(known & (width > 0), width / np.where(known, chain, 1), np.inf))
-    fastest = np.maximum.reduceat(chain, first)
-    widest = np.where(fastest > 0, most / np.where(fastest > 0, fastest, 1), 0.0)
-    return widest.tolist(), np.minimum.reduceat(least, first).tolist()
+def _widest(taken: Taken) -> list[float]:
+    """Of the greatest readings: an interrupt can lengthen one of a pair."""
+    names = "width_hz", "width_between_hz", "width_before_hz"
+    most, fastest = (
+        np.maximum.reduceat(np.maximum.reduce([taken.column(name) for name in several]), taken.starts[:-1])
+        for several in (names, ("control_hz",))
+    )
+    widest: list[float] = np.where(fastest > 0, most / np.where(fastest > 0, fastest, 1), 0.0).tolist()
+    return widest
 
 
 def as_long(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
@@ -116,15 +106,12 @@ def _longest_ns(visit: Outcome) -> float:
     return max(visit.asked_ns, LEAST_READINGS * max(visit.clock.cost_ns, visit.clock.resolution_ns))
 
 
-def as_many(recorded: Recorded, visits: Sequence[VisitLengths], last: Iterable[int]) -> Places:
-    """last: places of the visits before which a run may have been stopped."""
+def as_many(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
+    """Fewer are taken beside a neighbour, or when the time of a visit is over."""
     full = _usual_width(visits)
-    stopped = {*last}
     for one in visits:
         visit = recorded.outcomes[one.place]
-        asked, taken = visit.asked_samples, len(visit.samples)
-        is_short = taken < asked and one.place not in stopped and one.narrowest > LEAST_WHOLE * full
-        if asked and (taken > MOST_SAMPLES * asked or (is_short and not _is_over(visit))):
+        if 0 < MOST_SAMPLES * visit.asked_samples < len(visit.samples):
             yield one.place, AS_MANY
         if one.widest > MOST_WIDER * full:
             yield one.place, AS_WIDE
@@ -134,15 +121,6 @@ def _usual_width(visits: Sequence[VisitLengths]) -> float:
     """What an uncontended core adds in a cycle."""
     widest = sorted(one.widest for one in visits if one.widest > 0)
     return widest[int(USUALLY_WHOLE * (len(widest) - 1))] if widest else np.inf
-
-
-def _is_over(visit: Outcome) -> bool:
-    """Whether a visit took as long as it may; of companions that are timed one after the other it is not known."""
-    first, last = visit.samples[0], visit.samples[-1]
-    timed = sum(last.body) + sum(last.control or ())
-    batches = 4 * (1 + (last.control is not None))
-    enough = 2 * visit.asked_samples * (batches * visit.asked_ns + BESIDE_SAMPLE_NS)
-    return bool(visit.workers) or not first.at_ns or last.at_ns + timed - first.at_ns >= enough
 
 
 def as_before(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
