@@ -4,8 +4,8 @@
 A structure that overflows multiplies the cost of what it holds. So steps are looked for in logarithms. Those within a
 doubling are one rise, which counts if it is as high as from one level to the next. Of two structures the first ends at
 the first rise, and the last at the highest of the others: between them may be the rest of the first one's, where a
-share of it still hits. The number before a rise's highest step is what still fits. Where there are fewer rises than structures,
-or the place of a step is less certain than `CLEAR`, there is no number."""
+share of it still hits. The number before a rise's highest step is what still fits. Where there are fewer rises than
+structures, or the place of a step is less certain than `CLEAR`, there is no number."""
 
 from __future__ import annotations
 
