@@ -98,5 +98,5 @@ def test_the_table_has_what_was_published_of_this_core() -> None:
     assert table is not None
     lines = {str(line.cells[0]): (str(line.cells[1]), line.cells[2]) for line in table.rows}
     assert lines["mispredicted branch"][0].startswith("19")
-    assert lines["L2 BTB, jumps 16 B apart"] == ("8,192 ±6 %", "7k")
+    assert lines["L2 BTB, jumps 16 B apart"] == ("8,192 ±6 %", "2 x 7k")
     assert instruction_table(empty()) is None

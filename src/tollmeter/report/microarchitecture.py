@@ -31,7 +31,7 @@ first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 20
 _PUBLISHED_SIZES = {
     "Zen 3": {"L1 BTB": "1,024", "L2 BTB": "6.5k", "op cache": "4k", "L1I": "32 KiB", "reorder buffer": "256",
               "store queue": "64"},
-    "Zen 4": {"L1 BTB": "1.5k, of 1 or 2 jumps", "L2 BTB": "7k", "op cache": "6.75k", "L1I": "32 KiB",
+    "Zen 4": {"L1 BTB": "2 x 1.5k", "L2 BTB": "2 x 7k", "op cache": "6.75k", "L1I": "32 KiB",
               "reorder buffer": "320", "load queue": "136"},
 }  # fmt: skip
 """Of a core whose sibling hyperthread is idle. Sources, each in docs/instruction-side.md."""
