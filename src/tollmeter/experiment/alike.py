@@ -219,8 +219,9 @@ def _is_outside(counts: Counted, _: Outcome) -> bool:
 
 
 def _counts_fall(counts: Counted, _: Outcome) -> bool:
+    """Of calls that each iteration makes: one that takes new memory now and then may make them in either batch."""
     pairs = counts.calls, counts.instructions, counts.control_calls, counts.control_instructions
-    return any(pair is not None and not 0 <= pair[0] <= pair[1] for pair in pairs)
+    return any(pair is not None and pair[1] < pair[0] >= counts.iterations for pair in pairs)
 
 
 def _took_longer(counts: Counted, visit: Outcome) -> bool:

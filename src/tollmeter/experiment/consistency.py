@@ -489,8 +489,11 @@ def _differ(places: Sequence[int], taken: Taken, is_fine: Mask) -> Places:
 
 
 def _longer(_: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    """Of samples that nothing disturbed. A neighbour on the core may lengthen one batch, and not the next."""
-    calm = (taken.column("delay_ns") <= 0) & (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
+    """Of samples that nothing disturbed, and that did not wait: a CPU that is woken may have gone idle or not. A
+    neighbour on the core may lengthen one batch, and not the next."""
+    calm = np.ones(len(taken), dtype=bool)
+    for name in ("delay_ns", "voluntary", "involuntary", "steal_ticks"):
+        calm &= taken.column(name) <= 0
     short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
     odd = (taken.of_visits(short & calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
     yield from _where(places, odd, TAKES_LONGER)

@@ -37,7 +37,7 @@ neighbours."""
 AS_COUNTED = "a batch takes as long in samples as beside the count of its work"
 AS_BEFORE = "a visit has the iterations of its point's visit before"
 AS_LONG = "a batch is about as long as was requested"
-SPACED = "the times of a visit's samples are not evenly spaced"
+SPACED = "the samples of a visit do not begin evenly spaced"
 MOST_WIDER = 1.4
 """Times the usual: 1.2 were seen of a core whose clock steps."""
 AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
@@ -157,16 +157,15 @@ def irregular(visits: Sequence[VisitLengths]) -> Places:
 
 
 def spaced(places: Sequence[int], taken: Taken, steps_ns: Floats) -> Places:
-    """Of times of many steps of the clock. steps_ns: of each sample's."""
+    """Of the times at which samples begin, in many steps of the clock. On a quiet core their batches may take the same
+    time. steps_ns: of each sample's clock."""
     follows = np.ones(len(taken), dtype=bool)
     follows[taken.starts[:-1]] = False
     owner = np.repeat(np.arange(len(taken.counts)), taken.counts)[follows]
-    for name in ("body_n", "body_2n", "control_n", "control_2n", "at_ns"):
-        times = taken.whole((name,))[name].astype(np.int64)
-        apart = np.diff(times, prepend=0)[follows]
-        order = np.lexsort((apart, owner))
-        again = (np.diff(apart[order]) == 0) & (np.diff(owner[order]) == 0)
-        equal = np.bincount(owner[order][1:][again], minlength=len(taken.counts))
-        coarse = taken.of_visits(times < LEAST_SPACED_STEPS * steps_ns)
-        odd = (taken.counts >= LEAST_SPACED) & (2 * equal >= taken.counts - 1) & (coarse == 0)
-        yield from ((place, SPACED) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
+    apart = np.diff(taken.whole(("at_ns",))["at_ns"].astype(np.float64), prepend=0.0)[follows]
+    order = np.lexsort((apart, owner))
+    again = (np.diff(apart[order]) == 0) & (np.diff(owner[order]) == 0)
+    equal = np.bincount(owner[order][1:][again], minlength=len(taken.counts))
+    coarse = np.bincount(owner[apart < LEAST_SPACED_STEPS * steps_ns[follows]], minlength=len(taken.counts))
+    odd = (taken.counts >= LEAST_SPACED) & (2 * equal >= taken.counts - 1) & (coarse == 0)
+    yield from ((place, SPACED) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
