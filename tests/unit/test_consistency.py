@@ -479,21 +479,13 @@ def in_large_pages(told: list[Stream]) -> None:
         stream.insert(-2, {"k": "count", "iterations": 4})
 
 
-def in_exact_steps(told: list[Stream]) -> None:
-    """A quiet core's batches take 10 ns more or less than each other."""
-    for stream in visits(told)[::3]:
-        for number, record in enumerate(of("sample", stream)):
-            record["body"] = [ns // 1000 * 1000 + 10 * (number % 3) for ns in record["body"]]
-
-
 def with_calls_now_and_then(told: list[Stream]) -> None:
     """A body takes new memory once for many iterations."""
-    for record in (record for stream in visits(told) for record in of("count", stream)):
-        record["calls"] = [2, 0]
+    for stream in visits(told):
+        stream.insert(-2, {"k": "count", "iterations": 128, "calls": [2, 0]})
 
 
 SOUND: dict[str, Plant] = {
-    "a quiet core whose batches differ by a few steps": in_exact_steps,
     "calls that a body makes now and then": with_calls_now_and_then,
     "a machine with pages of 64 KiB": in_large_pages,
     "killed between two notes": killed,
