@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all visits of a probe, or of a point, have alike, as a table of columns: one executable makes them on one
-machine, so that a visit whose column differs from most of the others was not made as they were."""
+"""What all visits of a point have alike, as a table of columns: one executable makes them on one machine, so that a
+visit whose column differs from most of the others was not made as they were. Points of one probe may differ: pairs of
+many CPUs have short batches, and a matrix has points of one CPU and of two."""
 
 from __future__ import annotations
 
@@ -31,15 +32,13 @@ def _lanes(visit: Outcome) -> Hashable:
     return len(visit.samples[0].lanes) if samples.columns.has_lanes else 0
 
 
-OF_PROBE: Sequence[Facet] = (
-    Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a probe",
-           lambda visit: (visit.pinned, len(visit.cpus))),
-    Facet("a probe's visits have one priority", lambda visit: visit.priority),
-    Facet("a visit has a layout where the probe's others have", lambda visit: visit.seed > 0),
-    Facet("a probe's visits time batches of one length", lambda visit: visit.asked_ns),
-    Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
-)  # fmt: skip
 OF_POINT: Sequence[Facet] = (
+    Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a point",
+           lambda visit: (visit.pinned, len(visit.cpus))),
+    Facet("a point's visits have one priority", lambda visit: visit.priority),
+    Facet("a visit has a layout where the point's others have", lambda visit: visit.seed > 0),
+    Facet("a point's visits time batches of one length", lambda visit: visit.asked_ns),
+    Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
     Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), _lanes(visit))),
     Facet("a point's visits choose the same parameters", lambda visit: tuple(sorted(visit.chosen))),
     Facet("a point's visits report the same values", lambda visit: tuple(sorted(visit.gauges))),
@@ -49,26 +48,17 @@ OF_POINT: Sequence[Facet] = (
 
 def uniform(recorded: Recorded, sessions: Sequence[int]) -> Places:
     """sessions: in which each visit was made: what a process may do can change between two."""
-    for columns, group_of in ((OF_PROBE, _probe), (OF_POINT, _point)):
-        groups = defaultdict[Hashable, list[int]](list)
-        for place, visit in enumerate(recorded.outcomes):
-            if visit.status == "ok" and len(visit.samples):
-                groups[sessions[place], group_of(visit)].append(place)
-        for places in groups.values():
-            if len(places) >= LEAST_UNIFORM:
-                yield from _odd(recorded.outcomes, places, columns)
+    groups = defaultdict[Hashable, list[int]](list)
+    for place, visit in enumerate(recorded.outcomes):
+        if visit.status == "ok" and len(visit.samples):
+            groups[sessions[place], visit.point].append(place)
+    for places in groups.values():
+        if len(places) >= LEAST_UNIFORM:
+            yield from _odd(recorded.outcomes, places)
 
 
-def _probe(visit: Outcome) -> Hashable:
-    return visit.point.probe, visit.point.abi, visit.point.target
-
-
-def _point(visit: Outcome) -> Hashable:
-    return visit.point
-
-
-def _odd(outcomes: Sequence[Outcome], places: Sequence[int], columns: Sequence[Facet]) -> Places:
-    for says, of in columns:
+def _odd(outcomes: Sequence[Outcome], places: Sequence[int]) -> Places:
+    for says, of in OF_POINT:
         values = [of(outcomes[place]) for place in places]
         if values.count(values[0]) < len(values):
             ((usual, count),) = Counter(values).most_common(1)
