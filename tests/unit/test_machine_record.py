@@ -82,7 +82,6 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     ),
     "more processes run than there are": (stated(load_average="0.9 0.7 0.3 9/3 12"), "no more processes"),
     "a package less": (arranged(packages=("0-1",)), "of all CPUs that are online"),
-    "a core of a CPU that is not there": (arranged(cores=("0,2", "1,3", "9")), "of all CPUs that are online"),
     "a node without some CPUs": (
         arranged(nodes=(MemoryNode(node=0, cpus="0", distances=(10,)),)), "of all CPUs that are online",
     ),
@@ -96,7 +95,6 @@ BROKEN: dict[str, tuple[Machine, str]] = {
     "a table of other nodes": (
         arranged(nodes=(MemoryNode(node=0, cpus="0-3", distances=(10, 20)),)), "the nearest of all nodes",
     ),
-    "no node that may be used": (arranged(allowed_nodes=""), "may use some"),
     "a huge page of one page": (arranged(huge_page_bytes=4096), "holds pages"),
     "a huge page of a larger page's table": (arranged(huge_page_bytes=512 << 20), "holds pages"),
     "huge pages of one size twice": (arranged(hugetlb=TOPOLOGY.hugetlb * 2), "holds pages"),

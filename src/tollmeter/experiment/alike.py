@@ -20,9 +20,9 @@ LEAST_ALIKE, MOST_ALIKE = 3, 8
 """Visits of a point, and of an ABI, that are compared with each other; and samples of one that is."""
 MOST_ODD = 0.1
 """Share of visits that are unlike the others: of more it is not known which are odd."""
-MOST_LIKE, MOST_BELOW = 6.0, 16.0
-"""Times the median of a run that a clock's resolution is, and a reading's cost: each is the least of several, which no
-interrupt lengthens; 2.5 were seen. And the other way, where steps of 41 ns hide a reading."""
+MOST_LIKE, MOST_BELOW = 30.0, 30.0
+"""Times the median of a run that a clock's resolution is, and a reading's cost, and the other way: each is the least of
+several. A core that wakes at 400 MHz of 4.7 GHz reads it in 11 times the time, and steps of 41 ns hide a reading."""
 _OF_CLOCK: Sequence[tuple[float, Callable[[ClockReading], float]]] = (
     (MOST_LIKE, lambda clock: clock.resolution_ns),
     (MOST_LIKE, lambda clock: max(clock.cost_ns, clock.resolution_ns / MOST_LIKE)),
@@ -85,24 +85,10 @@ def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
         yield from _of_point([visit for visit in several if visit.samples >= MOST_ALIKE])
     for several in of_abis.values():
         yield from _of_abi(several, recorded)
-    yield from _undeclared(recorded, visits)
     for visit in visits:
         rate = max(recorded.outcomes[visit.place].controls, default=0.0)
         if 0 < visit.control_ns * rate < LEAST_TURN_CYCLES * 1e9:
             yield visit.place, f"a turn of the control takes {LEAST_TURN_CYCLES:g} cycles"
-
-
-def _undeclared(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
-    """Samples that a fault disturbs are few, where faults are not what is measured."""
-    of_probe = defaultdict[Hashable, list[VisitEvidence]](list)
-    for visit in visits:
-        point = recorded.outcomes[visit.place].point
-        probe = recorded.probes.get(point.probe)
-        if probe and not probe.faults:
-            of_probe[point.probe, point.abi].append(visit)
-    for several in of_probe.values():
-        if len(several) >= LEAST_ALIKE and all(visit.least[FAULTS] > 0 for visit in several):
-            yield from ((visit.place, "a probe declares the faults of all its samples") for visit in several)
 
 
 def _of_point(several: Sequence[VisitEvidence]) -> Places:
@@ -204,18 +190,9 @@ def _rungs_rise(counts: Counted, _: Outcome) -> bool:
     )
 
 
-def _trials_are_equal(counts: Counted, _: Outcome) -> bool:
-    rungs = [rung for rung in counts.ladder if len(rung) > 1]
-    return bool(rungs) and len({*rungs[0][1:]}) == 1 < len(rungs[0]) - 1
-
-
 def _is_outside(counts: Counted, _: Outcome) -> bool:
     pages = counts.chase_bytes // max(1, counts.page_bytes) + 2
-    return (
-        max(counts.chase_bytes, counts.chase_stride) > counts.buffer_bytes
-        or counts.chase_pages > min(FIRST_STEPS, pages)
-        or (counts.hugetlb_bytes > 0 and counts.buffer_bytes == 0)
-    )
+    return counts.chase_pages > min(FIRST_STEPS, pages)
 
 
 def _counts_fall(counts: Counted, _: Outcome) -> bool:
@@ -232,8 +209,7 @@ def _took_longer(counts: Counted, visit: Outcome) -> bool:
 
 OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
     (_rungs_rise, True, "a longer batch takes longer"),
-    (_trials_are_equal, True, "the times of one batch differ between trials"),
-    (_is_outside, True, "a chase lies in its buffer"),
+    (_is_outside, True, "the first steps of a chase enter as many pages at most"),
     (lambda counts, _: bool(counts.entered and counts.entered[1] > counts.entered[2]), True,
      "twice the iterations enter no fewer pages"),
     (_counts_fall, False, "twice the iterations make no fewer system calls and instructions"),

@@ -31,7 +31,6 @@ from tollmeter.experiment.described import (
 )
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
-from tollmeter.experiment.precision import middles_of
 from tollmeter.experiment.run_record import OF_VISITS_ASKED, of_run
 from tollmeter.experiment.sampled import (
     AS_BEFORE,
@@ -61,12 +60,13 @@ MOST_STEPS = 10
 """Times the least by which two times of a run differ, or the cost of a reading, that the clock's steps are long."""
 SLOWEST_CORE_HZ, FASTEST_CORE_HZ = 1e6, 1e10
 MOST_BOOST = 1.5
-"""Times the fastest rate of a whole run that the rate before it may be."""
+"""Of CPUs of one kind, times the fastest rate of a whole run that the rate before it may be."""
 LEAST_BURSTS = 8
 """Visits whose rates are known, before the rate before the run is held against theirs."""
-MOST_READING = 5.0
-"""Times a reading of the clock before the run that one in it takes, and the other way; 1.5 were seen."""
-MOST_OVER_REPORTED = 3.0
+MOST_READING = 30.0
+"""Times a reading of the clock before the run that one in it takes, and the other way: before it the core is at its
+lowest frequency, and another ABI may have no vDSO."""
+MOST_OVER_REPORTED = 6.0
 """Times the frequency that the system reports the core's rate is, or a part of it: some report what was asked of it."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
@@ -98,6 +98,9 @@ WARMED = 1 / 8
 """Of the shorter batch, which runs untimed before it (probes/runtime/sample.c)."""
 LEAST_CALM = 3
 """Such times of a visit, of which the least is what is left when nothing disturbs."""
+LONGEST_READING_NS = 300.0
+"""Of the clock, for which loops of 10 us beside samples show the core's rate: a reading of an HPET is a large part of
+them."""
 MOST_FASTER = 64
 """Times a visit is as fast as the fastest other of its point: a line that no other CPU takes meanwhile is 30 times as
 near."""
@@ -114,7 +117,7 @@ TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading 
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
 OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE, AS_LONG, AS_MANY,
-            AS_WIDE, DELAYED, AS_COUNTED)  # fmt: skip
+            AS_WIDE, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -175,6 +178,7 @@ def _clock(recorded: Recorded) -> Iterator[str]:
         and len(fastest) >= LEAST_BURSTS
         and rate > MOST_BOOST * max(fastest)
         and not _is_translated(recorded.machine)
+        and len(recorded.machine.kinds) < 2
     ):
         yield "the core's rate before the run is one that it reaches in it"
 
@@ -205,7 +209,8 @@ def _paced(recorded: Recorded) -> Iterator[str]:
     if _is_translated(recorded.machine):
         return
     apart, widths, reported = list[float](), list[float](), list[float]()
-    for some in parts([visit for visit in recorded.outcomes if is_timed(visit) and visit.samples and visit.controls]):
+    paced = (visit for visit in recorded.outcomes if is_timed(visit) and visit.samples and visit.controls)
+    for some in parts([visit for visit in paced if _reading_ns(visit.clock) <= LONGEST_READING_NS]):
         taken = Taken([visit.samples for visit in some])
         fastest, widest = (
             np.maximum.reduceat(taken.column(name), taken.starts[:-1]) for name in ("control_hz", "width_hz")
@@ -382,9 +387,12 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     least = np.where(taken.column("width_between_hz") > 0, LEAST_THREE_NS, LEAST_BURSTS_NS)
     known = (gap != NO_GAP) & (at > 0)
-    moved, slept, waited = (
-        np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("involuntary", "voluntary", "delay_ns")
-    )
+    slept, waited = (np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("voluntary", "delay_ns"))
+    preempted = np.array(taken.column("involuntary"))
+    # The first look at the evidence reads switches before waits: one between the two is in no sample's wait.
+    first_moved = preempted[taken.starts[:-1]] > 0
+    preempted[taken.starts[:-1]] = 0
+    moved = np.add.reduceat(preempted, taken.starts[:-1])
     clocks = [recorded.outcomes[place].clock for place in places]
     steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
     for odd, why in (
@@ -392,7 +400,7 @@ def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
         ((taken.spread(lost) > whole) & known, "samples lost no more time than went by"),
         (taken.spread((moved > 0) & (waited == 0)), PREEMPTED),
-        (taken.spread((moved == 0) & (slept == 0) & (waited > 0)), DELAYED),
+        (taken.spread((moved == 0) & ~first_moved & (slept == 0) & (waited > 0)), DELAYED),
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
         ((gap - timed < least) & (timed <= gap) & known & has_loops, "loops of 10 us run between two samples"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
@@ -480,11 +488,8 @@ def _step_ns(recorded: Recorded, places: Sequence[int]) -> float:
 
 
 def _differ(places: Sequence[int], taken: Taken, is_fine: Mask) -> Places:
-    """Times of many steps of the clock are not equal in half of a visit's samples."""
-    short, long = taken.column("body_n"), taken.column("body_2n")
-    odd = 2 * _distinct(short * 2**20 + long, taken) <= taken.counts
-    ratio = taken.spread(middles_of(long / np.maximum(short, 1), taken.counts))
-    odd |= 2 * taken.of_visits(np.abs(long - ratio * short) <= ROUNDED_NS) > taken.counts
+    """Times of many steps of the clock are not equal in all of a visit's samples. On a quiet core few differ."""
+    odd = _distinct(taken.column("body_n") * 2**20 + taken.column("body_2n"), taken) == 1
     yield from _where(places, odd & is_fine & (taken.counts >= LEAST_EQUAL), "the times of a visit's samples differ")
 
 
@@ -523,7 +528,8 @@ def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
     least, most = around.T
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
     steady = several & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
-    yield from _where(places, apart & steady, LOOPS_AGREE)
+    quick = np.array([_reading_ns(recorded.outcomes[place].clock) <= LONGEST_READING_NS for place in places])
+    yield from _where(places, apart & steady & quick, LOOPS_AGREE)
 
 
 OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (

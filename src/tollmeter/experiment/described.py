@@ -4,7 +4,6 @@ rule is a sentence that holds of every honest run (docs/measuring.md lists them)
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -30,12 +29,9 @@ from tollmeter.model.topology import RELATION
 HERE = "local"
 LINUX_CLOCK = "monotonic_raw"
 OTHER_MACHINE = "ssh:"
-MOST_TRAFFIC = 3.0
+MOST_TRAFFIC = 1024.0
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
-DIGEST = re.compile("[0-9a-f]{64}")
-LEAST_EXECUTABLE, MOST_EXECUTABLE = 84, 1 << 32
-"""Bytes: an ELF header and one program header, of 32 bits."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
 SEEDED = "a layout is of the run's seed"
 MOST_UNDER_WAY = 2
@@ -174,17 +170,18 @@ def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bo
 
 
 def _built(recorded: Recorded) -> Places:
-    """One executable of a probe for an ABI, and all of an ABI by one compiler for the same CPUs."""
+    """One executable of a probe for an ABI, and all of an ABI for the same CPUs. They may be of several compilers: a
+    package brings some, and the machine's compiler builds others."""
     several = Counter((build.probe, build.abi) for build in {*recorded.builds})
     made = defaultdict[object, Counter[object]](Counter)
     for build in recorded.builds:
         made[_group(build)][_made_for(build)] += 1
     others = {(build.probe, build.abi) for build in recorded.builds
               if _made_for(build) != made[_group(build)].most_common(1)[0][0]}  # fmt: skip
-    odd = others | {key for key, count in several.items() if count > 1} | _no_executables(recorded.builds)
+    odd = others | {key for key, count in several.items() if count > 1}
     for place, visit in enumerate(recorded.outcomes):
         if (visit.point.probe, visit.point.abi) in odd:
-            yield place, "a probe has one executable for an ABI, and all of an ABI are built alike, for the same CPUs"
+            yield place, "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
 
 
 def _group(build: Build) -> object:
@@ -192,19 +189,7 @@ def _group(build: Build) -> object:
 
 
 def _made_for(build: Build) -> object:
-    return build.compiler, *(word for word in build.flags.split() if word.startswith(("-m", "-O")))
-
-
-def _no_executables(builds: Sequence[Build]) -> set[tuple[str, str]]:
-    """The host reads all of them, or none."""
-    digests = Counter(build.sha256 for build in {(build.probe, build.abi): build for build in builds}.values())
-    are_read = any(build.sha256 for build in builds), any(build.size_bytes for build in builds)
-    return {
-        (build.probe, build.abi)
-        for build in builds
-        if (are_read[0] and (not DIGEST.fullmatch(build.sha256) or digests[build.sha256] > 1))
-        or (are_read[1] and not LEAST_EXECUTABLE <= build.size_bytes <= MOST_EXECUTABLE)
-    }
+    return tuple(word for word in build.flags.split() if word.startswith("-march="))
 
 
 def _meant(recorded: Recorded) -> Places:
@@ -267,14 +252,10 @@ def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
 
 
 def _moves_other_bytes(_: Probe, visit: Outcome) -> bool:
-    """A write may fetch its line first, so that a copy moves each byte three times. What a visit touches lies in its
-    buffer, where that is known."""
+    """A write may fetch its line first, and an access that is strided moves a line for each."""
     work = visit.work
-    buffer = visit.counted.buffer_bytes if visit.counted else 0
-    return (
-        min(work.bytes, work.flops, work.bus_bytes, work.operations, work.footprint_bytes) < 0
-        or bool(work.bus_bytes and not work.bytes <= work.bus_bytes <= MOST_TRAFFIC * work.bytes)
-        or bool(buffer and work.footprint_bytes > buffer)
+    return min(work.bytes, work.flops, work.bus_bytes, work.operations, work.footprint_bytes) < 0 or bool(
+        work.bus_bytes and not work.bytes <= work.bus_bytes <= MOST_TRAFFIC * work.bytes
     )
 
 
@@ -425,13 +406,14 @@ def _executed(recorded: Recorded) -> Places:
 
 def _sized(recorded: Recorded) -> Places:
     """Buffers and lines are those of the machine."""
-    lines = {cache.line_bytes for cache in recorded.machine.caches if cache.line_bytes}
+    kinds = (cache for kind in recorded.machine.kinds for cache in kind.caches)
+    lines = {cache.line_bytes for cache in (*recorded.machine.caches, *kinds) if cache.line_bytes}
     for place, visit in enumerate(recorded.outcomes):
         counts = visit.counted
         if not is_here(visit) or visit.status != "ok":
             continue
         held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
-        if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes:
+        if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes > 0:
             yield place, "a buffer is no larger than memory"
         elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
             yield place, "a visit's cache line is the machine's"

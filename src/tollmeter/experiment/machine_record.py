@@ -28,8 +28,9 @@ MOST_KHZ = 20_000_000
 MOST_OVER_NAMED = 6.0
 """Times the highest frequency that the system names is the core's rate: acpi-cpufreq names 1.0 GHz of a core that
 reaches 3.9 by its turbo."""
-LEAST_OF_HUGE, ENTRY_BYTES = 16, 8
-"""Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most."""
+LEAST_OF_HUGE, ENTRY_BYTES = 16, 4
+"""Base pages of a transparent huge page, and bytes of an entry of a page table, which fills a page at most: 4 on i686
+without PAE."""
 _LOAD = re.compile(r"[0-9.]+ [0-9.]+ [0-9.]+ ([0-9]+)/([0-9]+) [0-9]+")
 
 Cpus = set[int]
@@ -166,7 +167,7 @@ def _nodes_are_odd(_: Machine, topology: Topology) -> bool:
 
 def _uses_other_nodes(_: Machine, topology: Topology) -> bool:
     allowed = {*numbers(topology.allowed_nodes)}
-    return bool(topology.nodes) and not (allowed and allowed <= {node.node for node in topology.nodes})
+    return bool(allowed and topology.nodes) and not allowed <= {node.node for node in topology.nodes}
 
 
 def _huge_pages_are_odd(machine: Machine, topology: Topology) -> bool:
@@ -214,13 +215,12 @@ OF_TOPOLOGY: Sequence[tuple[Callable[[Machine, Topology], bool], str]] = (
 Parts = Mapping[str, Sequence[Cpus]]
 
 
-def _are_not_all(_: Machine, topology: Topology, parts: Parts, online: Cpus) -> bool:
-    """Some cores of a hybrid lack the last level of cache, systems report clusters of some cores alone, and packages of
-    s390x have CPUs that are offline."""
+def _are_not_all(_: Machine, __: Topology, parts: Parts, online: Cpus) -> bool:
+    """Some cores of a hybrid lack the last level of cache, and systems report clusters of some cores alone. Parts may
+    have more: packages of s390x have offline CPUs, and lxcfs shows a container its own CPUs online and the packages of
+    the whole machine."""
     members = {name: {*chain(*sets)} for name, sets in parts.items() if sets}
-    known = online | {*numbers(topology.offline)}
-    return any(not cpus <= known or (name not in ("clusters", "last_caches") and not online <= cpus)
-               for name, cpus in members.items())  # fmt: skip
+    return any(name not in ("clusters", "last_caches") and not online <= cpus for name, cpus in members.items())
 
 
 def _are_not_nested(_: Machine, __: Topology, parts: Parts, ___: Cpus) -> bool:

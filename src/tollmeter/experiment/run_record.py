@@ -15,7 +15,8 @@ from tollmeter.model import Outcome, Select, Surroundings
 
 LEAST_BETWEEN = 4
 """Visits between two notes."""
-SLACK_S = 0.2
+SLACK_S, SLEWED = 0.2, 0.1
+"""Of a time, the latter its share: NTP may slew the clock of notes by a twelfth, and not that of visits."""
 LATE_S = 10.0
 """After its budget a run begins no visit; but a program of a higher real-time priority may keep it from its CPU."""
 MOST_INTERRUPTS = 1e7
@@ -26,8 +27,6 @@ LEAST_QUOTA = 1e-3
 """CPUs: Linux grants a millisecond of each second at least."""
 WIDTHS = 0.5, 16.0
 """Additions in a cycle of an uncontended core."""
-NODE_SHARE = 1.1
-"""Of the machine's memory: nodes count what the kernel keeps for itself."""
 MOST_DEVIATION = 10.0
 """Of the logarithm of a row between runs."""
 LOOKED_AHEAD = 3
@@ -58,7 +57,8 @@ def _timed(recorded: Recorded) -> Iterator[str]:
             earlier = list(filter(None, times[: max(0, first - MOST_UNDER_WAY)]))
             later = next(filter(None, times[end + MOST_UNDER_WAY :]), inf)
             most = later - earlier[-1] if earlier else inf
-            if not inside[-2] - inside[1] - SLACK_S <= after_s - before_s <= most + SLACK_S:
+            least, own_s = inside[-2] - inside[1], after_s - before_s
+            if not (1 - SLEWED) * least - SLACK_S <= own_s <= (1 + SLEWED) * most + SLACK_S:
                 yield f"the {after_s - before_s:.1f} s between two notes are those of the visits between them"
 
 
@@ -67,7 +67,7 @@ def _spanned(recorded: Recorded) -> Iterator[str]:
     timed = [visit for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and len(visit.samples)]
     if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
-    if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * (recorded.seconds + SLACK_S):
+    if timed[-1].samples[-1].at_ns - timed[0].at_ns > 1e9 * ((1 + SLEWED) * recorded.seconds + SLACK_S):
         yield "a run takes as long as from its first visit to its last"
 
 
@@ -108,14 +108,6 @@ def _is_limited_to_less(recorded: Recorded) -> bool:
     return bool(limits) and min(limits) < max(held, default=0)
 
 
-def _holds_more_than_there_is(recorded: Recorded) -> bool:
-    """A container sees the memory that it may use, and the nodes of the whole machine."""
-    machine, topology = recorded.machine, recorded.machine.topology
-    is_whole = any(seen.memory_limit is None for _, seen in _seen(recorded))
-    held = sum(node.memory_bytes for node in topology.nodes) if topology else 0
-    return is_whole and held > NODE_SHARE * machine.memory_bytes > 0
-
-
 OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
     (lambda recorded: any(seconds < 0 for seconds, _, _ in recorded.notes), "a run takes time"),
     (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
@@ -127,7 +119,6 @@ OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
     (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
      "what is noted around a run is noted to its end"),
     (_has_more_events, "the system's events take time"),
-    (_holds_more_than_there_is, "memory nodes hold the machine's memory"),
     (_is_limited_to_less, "a run's memory is as much as its visits fill"),
 )  # fmt: skip
 

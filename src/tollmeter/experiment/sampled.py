@@ -94,9 +94,9 @@ def as_long(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
         took = np.where((length == taken.spread(length[first])) & (times >= 0), times, np.nan)
         most, least = (of(took, first) for of in (np.fmax.reduceat, np.fmin.reduceat))
         can_halve = taken.of_visits(length < taken.spread(length[first])) > 0
-        odd |= (length[first] >= LEAST_ITERATIONS) & (
-            (most < LEAST_LONG * asked) | (can_halve & (least > MOST_LONG * most_asked))
-        )
+        # A control may have the iterations of a body that takes far longer.
+        is_short = (most < LEAST_LONG * asked) & (name == "body_n")
+        odd |= (length[first] >= LEAST_ITERATIONS) & (is_short | (can_halve & (least > MOST_LONG * most_asked)))
     odd &= asked > 0
     yield from ((place, AS_LONG) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
 
