@@ -847,3 +847,11 @@ def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:
         tmp_path, msgspec.structs.replace(request, suite=msgspec.structs.replace(request.suite, select=selects))
     )
     assert any("its suite selects" in sentence for sentence in open_run(tmp_path).index.run.contradictions)
+
+
+@pytest.mark.parametrize(("reused", "rules"), [("12 visits are of an earlier run", 0), ("", 1)])
+def test_visits_that_are_used_again_may_have_had_longer_batches(tmp_path: Path, reused: str, rules: int) -> None:
+    opened(tmp_path, "01", in_visit("visit", sample_ns=200_000))
+    write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), reused=reused))
+    contradictions = open_run(tmp_path).index.run.contradictions
+    assert sum("batches of one length" in sentence for sentence in contradictions) == rules

@@ -47,7 +47,10 @@ OF_POINT: Sequence[Facet] = (
 
 
 def uniform(recorded: Recorded, sessions: Sequence[int]) -> Places:
-    """sessions: in which each visit was made: what a process may do can change between two."""
+    """sessions: in which each visit was made: what a process may do can change between two. Visits that are used again
+    are of another run, which may have had longer batches."""
+    if recorded.asked.reused:
+        return
     groups = defaultdict[Hashable, list[int]](list)
     for place, visit in enumerate(recorded.outcomes):
         if visit.status == "ok" and len(visit.samples):
