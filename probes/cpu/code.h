@@ -318,7 +318,7 @@ struct code_chain {
   size_t spacing, page, line;
 };
 
-/* Where block i lies, behind the first line. Blocks a page apart move on by a line each, or all of them would lie in the
+/* Where block i lies, after the first line. Blocks a page apart move on by a line each, or all of them would lie in the
  * few sets that share their low address bits, and conflicts there would be taken for the end of a buffer. */
 static inline uint8_t *code_place(const struct code_chain *j, uint64_t i) {
   const size_t moved = j->spacing < j->page ? CODE_FIRST_BLOCK : (i + 1) * j->line % j->page;

@@ -176,3 +176,9 @@ def test_what_is_behind_a_wide_boundary_is_behind_each_cache_in_it() -> None:
         for ns in [1.4 if size < MIB else 150.0]
     ]
     assert [level.level for level in hierarchy(walked, PROBES, _machine(ZEN_3))] == ["L1d", "L3 or memory"]
+
+
+def test_no_level_is_numbered_beyond_the_caches_of_the_system() -> None:
+    """A part of a Zen 4's last cache has a boundary of its own, and the sweep ends within that cache: it was "L4"."""
+    found = levels("../few_visits/ends_within_the_last_cache", "", (32 * KIB, MIB, 32 * MIB))
+    assert [*found] == ["L1d", "L2", "L3", "L3 or memory"]

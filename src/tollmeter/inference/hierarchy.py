@@ -235,8 +235,8 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
 
     The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
-    the last boundary of the curve, where this is the last reported cache's. Of a sweep that ended before,
-    other workloads may have used all of the last-level cache: it is one or the other."""
+    the last boundary of the curve, where this is the last reported cache's. Of a sweep that ended before, others may
+    have used all of the last-level cache, or all but a part with a boundary of its own: it is one or the other."""
     known = [*machine.data_sizes().values()]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
@@ -247,8 +247,9 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
     # A boundary of few visits may be that of any cache in its interval, and what follows lies beyond all of them.
     within = sum(size <= fit.knees[-1].high for size in known) if count else 0
     following = max(numbers[-1] + 2, min(within + 1, len(known))) if numbers else 1
-    name = "L1d" if following == 1 else f"L{following}"
-    return [*names, f"{name}{OR_MEMORY}" if known and 1 < following >= len(known) else name]
+    if known and 1 < following >= len(known):
+        return [*names, f"L{len(known)}{OR_MEMORY}"]
+    return [*names, "L1d" if following == 1 else f"L{following}"]
 
 
 def _with_first_cache(levels: tuple[Level, ...], sweep: Sequence[Row], machine: Machine) -> tuple[Level, ...]:
