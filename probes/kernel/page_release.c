@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Taking rights away from pages that are in use: munmap, mprotect and the copy at a store, alone and beside a thread.
+ * Taking rights away from pages that are in use: munmap, mprotect and the copy at a store, by the threads of the process
+ * that run meanwhile, each on a CPU of its own.
  *
  * Each must throw translations away, on every CPU that may hold them: where another thread of the process runs, by an
- * interrupt that is waited for, or by an instruction that reaches all CPUs (ARM's TLBI, AMD's INVLPGB). Pages are mapped
- * and touched while the clock is stopped.
+ * interrupt that is waited for, or by an instruction that reaches all CPUs (ARM's TLBI, AMD's INVLPGB). The other threads
+ * count in a register and take no lock, so that what a CPU adds is the interrupt to it. Pages are mapped and touched
+ * while the clock is stopped.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -15,19 +17,17 @@
 #include "toll.h"
 
 enum act { UNMAP, PROTECT, COPY };
-enum beside { ALONE, THREAD };
 enum { MARK = 0x5a };
 
 struct release {
   unsigned act;
   size_t bytes, page;
   int file;
-  volatile uint64_t spins;
   uint64_t failed;
 };
 
-static unsigned threads(const struct toll_run *r) {
-  return toll_choice(r, "beside") == THREAD;
+static unsigned other_threads(const struct toll_run *r) {
+  return (unsigned)toll_number(r, "threads") - 1;
 }
 
 static enum toll_status make_file(struct toll_run *r, struct release *release) {
@@ -47,8 +47,11 @@ static enum toll_status prepare(struct toll_run *r) {
   release->page = toll_page_bytes();
   release->bytes = ((size_t)toll_number(r, "size") + release->page - 1) / release->page * release->page;
   if (!release->bytes) return toll_skip(r, "nothing cannot be mapped");
-  if (threads(r) && r->cpu_count < 2)
-    return toll_skip(r, "needs a second CPU for the thread, and this run may use one");
+  const uint64_t threads = toll_number(r, "threads");
+  if (threads < 1) return toll_fail(r, "threads are 1 or more");
+  if (threads > r->cpu_count)
+    return toll_skip(r, "%llu threads need as many CPUs, and this run may use %u", (unsigned long long)threads,
+                     r->cpu_count);
   return release->act == COPY ? make_file(r, release) : TOLL_OK;
 }
 
@@ -106,8 +109,7 @@ static void control(struct toll_run *r) {
 }
 
 static void spin(struct toll_run *r) {
-  struct release *release = r->state;
-  for (uint64_t i = r->iterations; i; i--) release->spins++;
+  for (uint64_t i = r->iterations; i; i--) TOLL_OPAQUE(i);
 }
 
 /* Whether an act has its effect: the pages are gone or not, and the file holds what it held. */
@@ -128,32 +130,36 @@ static enum toll_status check(struct toll_run *r) {
   return TOLL_OK;
 }
 
-static const char *const acts[] = {"unmap", "protect", "copy", NULL}, *const besides[] = {"alone", "thread", NULL};
+static const char *const acts[] = {"unmap", "protect", "copy", NULL};
 static const uint64_t sizes[] = {65536, 1 << 20, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "act", .kind = TOLL_CHOICE, .summary = "how rights are taken away", .choices = acts},
     {.name = "size", .kind = TOLL_SIZE, .summary = "size of the map", .values = sizes, .typical = "65536"},
-    {.name = "beside",
-     .kind = TOLL_CHOICE,
-     .summary = "whether a thread of the process runs on another CPU",
-     .choices = besides},
+    {.name = "threads",
+     .kind = TOLL_COUNT,
+     .summary = "threads of the process that run, each on a CPU of its own",
+     .from = 1,
+     .to = 1,
+     .to_scale = TOLL_TIMES_CPUS,
+     .per_octave = 1},
     {0}};
 static const struct toll_metric metrics[] = {{.name = "release",
                                               .unit = "ns",
                                               .summary = "one act on a map whose pages are in use",
                                               .source = TOLL_DIFFERENCE,
-                                              .toll = "{act} 64 KiB in use, {beside}"},
+                                              .means = "release-of-threads",
+                                              .toll = "{act} 64 KiB in use, threads: {threads}"},
                                              {0}};
 static const struct toll_role roles[] = {{.name = "thread",
                                           .body = spin,
                                           .worker = TOLL_THREAD,
                                           .pace = TOLL_BACKGROUND,
-                                          .count = threads,
+                                          .count = other_threads,
                                           .background_iterations = 1000},
                                          {0}};
 
 const struct toll_probe toll_probe = {
-    .question = "What does it cost to take pages away that are in use, alone and beside a thread?",
+    .question = "What does it cost to take pages away that are in use, by the threads that run?",
     .metrics = metrics,
     .parameters = parameters,
     .state_bytes = sizeof(struct release),
@@ -165,5 +171,5 @@ const struct toll_probe toll_probe = {
     .faults = true,
     .pauses = true,
     .enters = true,
-    .revision = 1,
+    .revision = 2,
 };

@@ -57,6 +57,7 @@ PROBES = (
     "file_bandwidth",
     "mapping",
     "page_release",
+    "scaling",
     "process_end",
     "exec_program",
     "select",
@@ -183,6 +184,14 @@ static const struct toll_role roles[]""",
     ("kernel/mapping.c", "i += step)", "i += 2 * step)", {"act": "lmbench", "size": str(1 << 20)}),
     ("kernel/page_release.c", "munmap(memory, release->bytes) != 0; break;", "munmap(memory, 0) != 0; break;", {}),
     ("kernel/page_release.c", "start[i] = 1;", "start[i] = MARK;", {"act": "copy"}),
+    ("kernel/scaling.c", "own->parent = getppid();", "own->parent = own->parent;", {"of": "getppid"}),
+    ("kernel/scaling.c", "start[at] = 1;", "start[0] = 1;", {"of": "page_fault"}),
+    ("kernel/scaling.c", "munmap(start, own->region_bytes)", "munmap(start + 1, own->region_bytes)", {"of": "map"}),
+    ("kernel/scaling.c", "copy >= 0 && close(copy)", "copy >= 0 && close(copy + 1)", {"of": "dup"}),
+    ("kernel/scaling.c", "S_ISREG(status.st_mode)", "S_ISDIR(status.st_mode)", {"of": "stat_own"}),
+    ("kernel/scaling.c", "read(own->read_end, &got, 1)", "read(own->read_end, &got, 0)", {"of": "pipe"}),
+    ("kernel/scaling.c", "_exit(CHILD_STATUS);", "_exit(0);", {"of": "fork"}),
+    ("kernel/scaling.c", "i; i--) done += once(own);", "i > 1; i--) done += once(own);", {"of": "yield"}),
     (
         "kernel/process_end.c",
         "read(channel, &byte, 1) != 0) _exit(1);",
@@ -545,6 +554,26 @@ def test_a_map_costs_the_same_at_every_size_and_its_pages_do_not(abi: str) -> No
     assert grows("map", 16 << 20) < 3
     assert grows("map_and_touch", 1 << 20) > 10
     assert grows("protect", 1 << 20) > 2
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(len(visiting.cpus()) < 2, reason="needs two CPUs")
+def test_threads_wait_for_what_their_process_shares_and_processes_do_not(own_abi_name: str) -> None:
+    threads, processes = in_turns(
+        *(
+            partial(visit, own_abi_name, "kernel.scaling", of="membarrier", workers=2, share=share)
+            for share in ("threads", "processes")
+        )
+    )
+    assert cost(threads) > 2 * cost(processes)
+
+
+def test_a_cpu_that_is_missing_is_said(own_abi_name: str) -> None:
+    many = len(visiting.cpus()) + 1
+    for probe, point in (("kernel.scaling", {"workers": many}), ("kernel.page_release", {"threads": many})):
+        done = visit(own_abi_name, probe, samples=1, **point)
+        assert done.status == "unsupported"
+        assert "need as many CPUs" in (done.reason or "")
 
 
 @pytest.mark.machine

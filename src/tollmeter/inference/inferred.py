@@ -22,6 +22,7 @@ from tollmeter.inference.properties import (
     write_policies,
     yardsticks,
 )
+from tollmeter.inference.worker_scaling import worker_scaling
 from tollmeter.model import Inference, Level, Machine, Probe, Row
 from tollmeter.numbers.meanings import meaning, native
 
@@ -61,3 +62,4 @@ def _properties(
     yield from slowdown(rows, probes)
     yield from load_curves(rows, probes)
     yield from instruction_side(rows, probes)
+    yield from worker_scaling(rows, probes)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tollmeter.maths.distributions import NORMAL_REACH, student_reach
+
 Array = NDArray[np.float64]
 
 _EXACT = 1e-11
@@ -74,6 +76,21 @@ def nearest_rising(values: Sequence[float] | Array, weights: Sequence[float] | A
             total, count = own + total, several + count
         pools.append((mean, total, count))
     return np.repeat([mean for mean, _, _ in pools], [count for _, _, count in pools])
+
+
+def line_slope(places: Sequence[float], values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
+    """The slope of the straight line by weighted least squares, and half of its 95 % interval. errors: standard errors,
+    above zero. Where values lie further from the line than their errors, the interval is as much wider."""
+    x, y, weights = np.asarray(places, float), np.asarray(values, float), np.asarray(errors, float) ** -2
+    x = x - np.average(x, weights=weights)
+    spread = float((weights * x * x).sum())
+    rise = float((weights * x * y).sum()) / spread
+    freedom = len(x) - 2
+    if not freedom:
+        return rise, NORMAL_REACH * spread**-0.5
+    rest = y - np.average(y, weights=weights) - rise * x
+    misfit = max(1.0, float((weights * rest * rest).sum()) / freedom)
+    return rise, student_reach(freedom) * (misfit / spread) ** 0.5
 
 
 # ---- change points ---------------------------------------------------------------------------------------------------

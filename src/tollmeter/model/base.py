@@ -44,7 +44,7 @@ InferenceKind = Literal[
     "line", "ways", "translations", "translation_miss", "write_back", "write_allocate", "store_that_fits",
     "reload_after_store", "prefetched", "prefetch_gain", "yardstick", "reading_share", "efficiency", "slowdown",
     "idle_latency", "latency_at_share", "loaded_latency", "latency_rise", "most_traffic", "latency_knee",
-    "held",
+    "held", "worker_efficiency", "cost_of_worker",
 ]  # fmt: skip
 EventSource = Literal["pmu", "pmu in user mode", "account", "trace"]
 """What counted an event: the CPU, with the kernel's part or without; the kernel's accounts; a traced copy."""

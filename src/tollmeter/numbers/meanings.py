@@ -20,7 +20,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "translation-of-pages": ("count",), "latency-of-traffic": ("delay",), "traffic-beside": ("delay",),
     "bandwidth-of-instances": ("instances",), "latency-of-instances": ("instances",), "flops-of-n": ("n",),
     "operation-of-n": ("n",), "jump-of-chain": ("jumps", "spacing"),
-    "code-of-size": ("size",), "jump-of-pages": ("pages",), "cost-of-fillers": ("fillers",),
+    **dict.fromkeys(("throughput-of-workers", "operation-of-workers"), ("workers",)),
+    "release-of-threads": ("size", "threads"), "code-of-size": ("size",),
+    "jump-of-pages": ("pages",), "cost-of-fillers": ("fillers",),
 }  # fmt: skip
 """The numbers that a meaning rests on, by the names of parameters."""
 

@@ -31,6 +31,7 @@ from tollmeter.report.numbers import (
 )
 from tollmeter.report.shown import best_known
 from tollmeter.report.tables import Cell, Column, Line, Table
+from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.studies.attempts import outcomes_of
 
 CANNOT = "cannot tell"
@@ -38,7 +39,8 @@ PASSED_BY = 1.1
 OF_LOAD: tuple[InferenceKind, ...] = (
     "idle_latency", "latency_at_share", "loaded_latency", "latency_knee", "most_traffic",
 )  # fmt: skip
-BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", "held", *OF_LOAD)
+BEHIND = ("prefetched", "reading_share", "store_that_fits", "reload_after_store", "latency_rise", "held",
+          "worker_efficiency", "cost_of_worker", *OF_LOAD)  # fmt: skip
 """What a line of another kind rests on, and has no line of its own here."""
 
 
@@ -46,7 +48,7 @@ def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
     every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
-             inferred_table(results), instruction_table(results),
+             inferred_table(results), instruction_table(results), *scaling_tables(results),
              tables.toll_table(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [table for table in every if table is not None]
 

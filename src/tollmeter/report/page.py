@@ -40,11 +40,12 @@ from tollmeter.report.shown import own_groups
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
 from tollmeter.report.tolls import ladder
+from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import ROOT, typed
 from tollmeter.studies.attribution import largest
 
 TEMPLATES = Path(__file__).parent / "templates"
-BESIDE_MEMORY = ("latency", "bandwidth")
+BESIDE_MEMORY, BESIDE_SCALING = ("latency", "bandwidth"), ("scaling",)
 LADDER = "ladder"
 """Drawn by the page itself, as its table of tolls."""
 
@@ -125,7 +126,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
     index = results.index
     unfinished = "" if index.run.verdict == "interrupted" else tables.unfinished(results)
     folded = [chart for chart in drawn if chart.general and not chart.name.startswith(REDRAWN)
-              and chart.name not in (*BESIDE_MEMORY, *FEATURED)]  # fmt: skip
+              and chart.name not in (*BESIDE_MEMORY, *BESIDE_SCALING, *FEATURED)]  # fmt: skip
     verdict = run_verdict.verdict(results)
     worth = {
         "word": run_verdict.word(index.run) if verdict else "", "made_of": verdict.partition(": ")[2],
@@ -159,6 +160,8 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
         "instruction_side": instruction_table(results),
+        "scaling": scaling_tables(results),
+        "scaling_charts": [chart for chart in drawn if chart.name in BESIDE_SCALING],
         "ladder": ladder(results),
         "signs": tables.SIGNS,
         "findings": [

@@ -29,6 +29,7 @@ from tollmeter.report.studies import answers_of, claims_table, listings, remarks
 from tollmeter.report.tables import Block, Table
 from tollmeter.report.text_layout import INDENT, clean, out, print_table, width_of, with_command, wrap, wrapped
 from tollmeter.report.tolls import group_tables
+from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import typed
 from tollmeter.studies.attribution import Attribution, largest
 
@@ -119,12 +120,12 @@ def _opening(results: Results, console: Console) -> None:
 
 def _few_tables(results: Results) -> list[Table]:
     """A few rows are all shown as they are; a study has had its table already."""
-    bills = bill_tables(results.index.rows, results.probes)
+    bills, scaling = bill_tables(results.index.rows, results.probes), scaling_tables(results)
     if bills or (results.suite is not None and results.suite.published):
         chosen = None
     else:
         few = tables.brief(tables.toll_table(results, best_known(results)))
-        chosen = listing(results, FEW_ROWS) or few or listing(results)
+        chosen = listing(results, FEW_ROWS) or few or (None if scaling else listing(results))
     levels = tables.memory_table(results)
     load = None if levels else machine_tables.load_table(results)
     tolls: Sequence[Table | None] = group_tables(results) or [chosen]
@@ -133,6 +134,7 @@ def _few_tables(results: Results) -> list[Table]:
         levels,
         load,
         instruction_table(results),
+        *scaling,
         *tolls,
         *kind_tables(results, few=True),
         clocks_table(results),

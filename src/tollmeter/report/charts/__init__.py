@@ -15,7 +15,17 @@ from altair.utils.schemapi import debug_mode
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level, Machine, Results
 from tollmeter.numbers.meanings import part_of
-from tollmeter.report.charts import answer, arithmetic, cores, generic, kernel, memory, published_charts, steadiness
+from tollmeter.report.charts import (
+    answer,
+    arithmetic,
+    cores,
+    generic,
+    kernel,
+    memory,
+    published_charts,
+    steadiness,
+    worker_scaling,
+)
 from tollmeter.report.charts.chart import Bench, Chart, Datum, benches, pictures
 from tollmeter.report.compared_rows import revisions
 from tollmeter.report.numbers import in_a_sentence, of_level, percent, plain, reading_of_level, size, size_of_level
@@ -44,6 +54,7 @@ DRAWINGS: tuple[Callable[[Bench], Iterator[Chart]], ...] = (
     kernel.switches,
     kernel.traps,
     kernel.faults,
+    worker_scaling.speed_up,
     arithmetic.flops,
     arithmetic.speed_up,
     kernel.access,

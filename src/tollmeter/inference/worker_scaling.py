@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the kernel scales: what each of N workers does of what one does alone, and what a further CPU adds to an
+operation's cost.
+
+A lock that each operation holds for h ns makes N workers wait for N - 1 others: a line over N of slope h. An interrupt
+to each CPU that runs a thread of the process adds its cost as often. So both are fitted by a straight line; where the
+costs do not lie on one, its interval is wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tollmeter.inference.answers import (
+    InferredNumber,
+    absolute_error,
+    middle,
+    number,
+    of_number,
+    ratio,
+    rows_meaning,
+    series,
+)
+from tollmeter.maths.fits import line_slope
+from tollmeter.model import Inference, Probe, Row, Value
+from tollmeter.numbers.units import short
+
+ALONE = InferredNumber(why="only one worker was timed: how this scales needs a second CPU")
+COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
+"""Meanings of costs, and the parameter that says how many CPUs take part."""
+
+
+def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
+    """Of rows of one ABI and target: the efficiency of the most workers, and the cost of a further one."""
+    for others, points in series(rows_meaning(rows, probes, "throughput-of-workers"), "workers").items():
+        of, most = dict(others), number(points[-1], "workers")
+        name = f"{_where(of)}: {most} {of.get('share', 'workers')}, each against one"
+        yield of_number(name, "worker_efficiency", _efficiency(points), "ratio", parameters={**of, "workers": most})
+    for means, axis in COSTS.items():
+        for others, points in series(rows_meaning(rows, probes, means), axis).items():
+            of = dict(others)
+            name = f"{_where(of)}: what one more of the {of.get('share', axis)} adds"
+            yield of_number(name, "cost_of_worker", _further(points, axis), "ns", parameters=of)
+
+
+def _efficiency(points: Sequence[Row]) -> InferredNumber:
+    """T(N) / (N T(1)), T: operations a second of all."""
+    alone, most = points[0], number(points[-1], "workers")
+    if number(alone, "workers") != 1 or most == 1:
+        return ALONE
+    times = ratio(points[-1], alone)
+    return InferredNumber(value=times.value / most, low=times.low / most, high=times.high / most)
+
+
+def _further(points: Sequence[Row], axis: str) -> InferredNumber:
+    if len(points) == 1:
+        return ALONE
+    places = [number(row, axis) for row in points]
+    rise, error = line_slope(places, [*map(middle, points)], [*map(absolute_error, points)])
+    return InferredNumber(value=rise, low=rise - error, high=rise + error)
+
+
+def _where(of: Mapping[str, Value]) -> str:
+    size = int(of.get("size", 0))
+    words = str(of.get("of") or of.get("act") or "").replace("_", " ")
+    return ", ".join(filter(None, (words, short(size, "B") if size else "")))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of the kernel's scaling: what workers do together, and what pages in use cost beside running threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tollmeter.model import Inference, Results, Row, Value
+from tollmeter.numbers.meanings import native, sizes_of, whole_number, with_meaning
+from tollmeter.numbers.units import in_words
+from tollmeter.report.numbers import DASH, of_row, quantity, size
+from tollmeter.report.tables import Cell, Column, Line, Table
+
+
+def scaling_tables(results: Results) -> list[Table]:
+    """None of what was not measured."""
+    return [table for table in (_of_workers(results), _of_threads(results)) if table is not None]
+
+
+def _rows(results: Results, means: str) -> list[Row]:
+    index = results.index
+    return with_meaning(native(index.rows, index.machine.architecture), results.probes, means)
+
+
+# ---- operations -----------------------------------------------------------------------------------------------------
+
+
+def _of_workers(results: Results) -> Table | None:
+    """An operation a line, that whose threads scale worst first."""
+    rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
+    inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
+    known = {(one.kind, *_of(one, "of", "share")): one for one in inferred}
+    most = max((whole_number(row, "workers") for row in rows.values()), default=0)
+    if not most:
+        return None
+    columns = [Column("Kernel scaling"), Column("1 thread", True, 1)]
+    if most > 1:
+        columns += [Column(f"{most} threads", True), Column("efficiency", True), Column(f"{most} processes", True, 2),
+                    Column("as processes", True), Column("a thread adds", True)]  # fmt: skip
+
+    def cells(of: Value | None) -> list[Cell]:
+        made: list[Cell] = [in_words(of), _throughput(rows.get((of, "threads", 1)))]
+        for share in ("threads", "processes") if most > 1 else ():
+            made += [_throughput(rows.get((of, share, most))), _share(known.get(("worker_efficiency", of, share)))]
+        return [*made, *([_added(known.get(("cost_of_worker", of, "threads")))] if most > 1 else [])]
+
+    def rank(of: Value | None) -> float:
+        efficiency = known.get(("worker_efficiency", of, "threads"))
+        return float(efficiency.value) if efficiency and efficiency.value is not None else 1.0
+
+    ordered = sorted(dict.fromkeys(of for of, _, _ in rows), key=rank)
+    return _table(columns, [cells(of) for of in ordered], inferred if most == 1 else ())
+
+
+def _of(record: Row | Inference, *names: str) -> tuple[Value | None, ...]:
+    return tuple(record.parameters.get(name) for name in names)
+
+
+def _throughput(row: Row | None) -> Cell:
+    return of_row(row) if row else DASH
+
+
+def _share(efficiency: Inference | None) -> Cell:
+    if efficiency is None or efficiency.value is None:
+        return DASH
+    return quantity(float(efficiency.value), "", efficiency.low, efficiency.high)
+
+
+def _added(cost: Inference | None) -> Cell:
+    """What a further worker adds; where zero is within the interval, the most that it may be."""
+    if cost is None or cost.value is None or cost.low is None or cost.high is None:
+        return DASH
+    if cost.low > 0:
+        return quantity(float(cost.value), cost.unit or "", cost.low, cost.high)
+    return f"under {quantity(cost.high, cost.unit or '')}" if cost.high > 0 else "nothing"
+
+
+def _table(columns: Sequence[Column], lines: Sequence[Sequence[Cell]], alone: Sequence[Inference]) -> Table:
+    """alone: inferences of one worker, whose reason is said once."""
+    reason = next((one.reason for one in alone if one.reason), "")
+    last = len(lines) - 1
+    return Table(columns, [Line(tuple(cells), reason if place == last else "") for place, cells in enumerate(lines)])
+
+
+# ---- pages in use ---------------------------------------------------------------------------------------------------
+
+
+def _of_threads(results: Results) -> Table | None:
+    """What taking away a map costs alone and beside all threads, and what a further CPU adds."""
+    rows = _rows(results, "release-of-threads")
+    most = max((whole_number(row, "threads") for row in rows), default=0)
+    if not most:
+        return None
+    sizes = sizes_of(results.probes.get(rows[0].probe))
+    of_map = {(row.parameters.get("act"), whole_number(row, "size"), whole_number(row, "threads")): row for row in rows}
+    added = {
+        (one.parameters.get("act"), one.parameters.get("size")): one
+        for one in results.index.inferred if one.kind == "cost_of_worker"
+    }  # fmt: skip
+    columns = [Column("Pages in use"), Column("1 thread", True)]
+    columns += [Column(f"{most} threads", True), Column("a CPU adds", True)] if most > 1 else []
+    lines = []
+    for act, bytes_ in dict.fromkeys((act, bytes_) for act, bytes_, _ in of_map):
+        name = f"{act} {size(bytes_) if 'size' in sizes else bytes_}"
+        costs = [_throughput(of_map.get((act, bytes_, number))) for number in sorted({1, most})]
+        lines.append([name, *costs, *([_added(added.get((act, bytes_)))] if most > 1 else [])])
+    return _table(columns, lines, tuple(added.values()) if most == 1 else ())
