@@ -238,6 +238,13 @@ static void *sleep_for_ever(void *nothing) {
   return NULL;
 }
 
+static enum toll_status refuse(struct toll_run *r, int error) {
+  const char *const name = names[toll_choice(r, "of")];
+  if (error == EAGAIN)
+    return toll_skip(r, "no process or thread could be started for %s: ulimit -u or a control group (pids.max)", name);
+  return toll_skip(r, "the system refused %s: %s", name, strerror(error));
+}
+
 /* Signals are the timed worker's. The thread ends with the process. */
 static enum toll_status start_sleeper(struct toll_run *r) {
   sigset_t all, before;
@@ -246,7 +253,7 @@ static enum toll_status start_sleeper(struct toll_run *r) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = pthread_create(&thread, NULL, sleep_for_ever, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return error ? toll_skip(r, "no second thread could be started, which sleeps: %s", strerror(error)) : TOLL_OK;
+  return error ? refuse(r, error) : TOLL_OK;
 }
 
 /* For the tables that fork copies, alike in each worker: a process has those of its parent. */
@@ -283,13 +290,6 @@ static enum toll_status lay_out(struct toll_run *r, const struct operation *oper
     if (has_files) tree_path(&s->tree, operation->has_own_file ? i : 0, worker->path);
   }
   return TOLL_OK;
-}
-
-static enum toll_status refuse(struct toll_run *r, int error) {
-  const char *const name = names[toll_choice(r, "of")];
-  if (error == EAGAIN)
-    return toll_skip(r, "no process or thread could be started for %s: ulimit -u or a control group (pids.max)", name);
-  return toll_skip(r, "the system refused %s: %s", name, strerror(error));
 }
 
 static enum toll_status prepare(struct toll_run *r) {

@@ -144,6 +144,7 @@ def test_threads_that_do_less_than_processes_are_a_finding() -> None:
         results = of_run([*rows("dup", dup), *rows("stat_same", STAT)])
         return [one.claim for one in all_findings(results) if one.name == "kernel.threads_wait_for_each_other"]
 
-    assert found(DUP) == ["4 threads of a process do of what one does: dup 0.8 times (processes 3.8)"]
+    said = "4 threads of a process wait for each other, and do of what one does, times: dup 0.8 (processes 3.8)"
+    assert found(DUP) == [said]
     assert found({**DUP, "threads": {1: 10e6, 4: 30e6}}) == []
     assert found({**DUP, "processes": {1: 10e6, 4: 9e6}}) == []

@@ -25,11 +25,10 @@ def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
     if not pairs:
         return
     pairs.sort(key=lambda pair: _times(pair[0]) / _times(pair[1]))
-    said = [
-        f"{in_words(threads.parameters['of'])} {_times(threads):.2g} times (processes {_times(processes):.2g})"
-        for threads, processes in pairs[:MOST_NAMED]
-    ]
-    words = f"{pairs[0][0].parameters['workers']} threads of a process do of what one does: {', '.join(said)}"
+    said = [f"{in_words(threads.parameters['of'])} {_times(threads):.2g} (processes {_times(processes):.2g})"
+            for threads, processes in pairs[:MOST_NAMED]]  # fmt: skip
+    several = f"{pairs[0][0].parameters['workers']} threads of a process"
+    words = f"{several} wait for each other, and do of what one does, times: {', '.join(said)}"
     yield FindingText(words, [ratio(one.name, float(one.value or 0)) for pair in pairs for one in pair])
 
 
