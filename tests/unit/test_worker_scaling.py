@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 import vl_convert
 
@@ -100,6 +101,12 @@ def test_one_worker_alone_has_a_reason_and_no_number() -> None:
     for one in worker_scaling([*rows("dup", alone), *releases([3000])], PROBES):
         assert one.value is None
         assert "second CPU" in (one.reason or "")
+
+
+def test_few_visits_have_no_efficiency_and_no_slope() -> None:
+    few = [msgspec.structs.replace(one, visits=2) for one in rows("dup", DUP)]
+    assert all(one.value is None and "visits" in (one.reason or "") for one in worker_scaling(few, PROBES))
+    assert chart(few) is None
 
 
 def test_the_table_has_the_worst_operation_first_and_says_what_a_thread_adds() -> None:

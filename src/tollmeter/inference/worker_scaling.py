@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.inference.answers import (
     InferredNumber,
     absolute_error,
@@ -25,6 +26,7 @@ from tollmeter.model import Inference, Probe, Row, Value
 from tollmeter.numbers.units import short
 
 ALONE = InferredNumber(why="only one worker was timed: how this scales needs a second CPU")
+TOO_FEW = InferredNumber(why=f"fewer than {LEAST_VISITS} visits have no interval")
 COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
 """Meanings of costs, and the parameter that says how many CPUs take part."""
 
@@ -47,6 +49,8 @@ def _efficiency(points: Sequence[Row]) -> InferredNumber:
     alone, most = points[0], number(points[-1], "workers")
     if number(alone, "workers") != 1 or most == 1:
         return ALONE
+    if min(alone.visits, points[-1].visits) < LEAST_VISITS:
+        return TOO_FEW
     times = ratio(points[-1], alone)
     return InferredNumber(value=times.value / most, low=times.low / most, high=times.high / most)
 
@@ -54,8 +58,10 @@ def _efficiency(points: Sequence[Row]) -> InferredNumber:
 def _further(points: Sequence[Row], axis: str) -> InferredNumber:
     if len(points) == 1:
         return ALONE
-    places = [number(row, axis) for row in points]
-    rise, error = line_slope(places, [*map(middle, points)], [*map(absolute_error, points)])
+    firm = [row for row in points if row.visits >= LEAST_VISITS]
+    if len(firm) == 1 or not firm:
+        return TOO_FEW
+    rise, error = line_slope([number(row, axis) for row in firm], [*map(middle, firm)], [*map(absolute_error, firm)])
     return InferredNumber(value=rise, low=rise - error, high=rise + error)
 
 

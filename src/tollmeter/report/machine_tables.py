@@ -48,8 +48,8 @@ def all_tables(results: Results, rows: Table | None = None) -> list[Table]:
     """Every table that the run has. rows: the listing of its rows, where it is printed too."""
     bills = bill_tables(results.index.rows, results.probes)
     every = (*bills, tables.memory_table(results), *node_tables(results), load_table(results),
-             inferred_table(results), instruction_table(results), *scaling_tables(results),
-             tables.toll_table(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
+             inferred_table(results), instruction_table(results), tables.toll_table(results),
+             *scaling_tables(results), *kind_tables(results), rows, clocks_table(results))  # fmt: skip
     return [table for table in every if table is not None]
 
 

@@ -134,8 +134,8 @@ def _few_tables(results: Results) -> list[Table]:
         levels,
         load,
         instruction_table(results),
-        *scaling,
         *tolls,
+        *scaling,
         *kind_tables(results, few=True),
         clocks_table(results),
     )

@@ -35,14 +35,17 @@ def _of_workers(results: Results) -> Table | None:
         return None
     columns = [Column("Kernel scaling"), Column("1 thread", True, 1)]
     if most > 1:
-        columns += [Column(f"{most} threads", True), Column("efficiency", True), Column(f"{most} processes", True, 2),
-                    Column("as processes", True), Column("a thread adds", True)]  # fmt: skip
+        columns += [
+            Column(name, True) for name in (f"{most} threads", "efficiency", "as processes", "a thread adds")
+        ]  # fmt: skip
 
     def cells(of: Value | None) -> list[Cell]:
-        made: list[Cell] = [in_words(of), _throughput(rows.get((of, "threads", 1)))]
-        for share in ("threads", "processes") if most > 1 else ():
-            made += [_throughput(rows.get((of, share, most))), _share(known.get(("worker_efficiency", of, share)))]
-        return [*made, *([_added(known.get(("cost_of_worker", of, "threads")))] if most > 1 else [])]
+        alone = [in_words(of), _throughput(rows.get((of, "threads", 1)))]
+        if most == 1:
+            return alone
+        shares = [_share(known.get(("worker_efficiency", of, share))) for share in ("threads", "processes")]
+        added = _added(known.get(("cost_of_worker", of, "threads")))
+        return [*alone, _throughput(rows.get((of, "threads", most))), *shares, added]
 
     def rank(of: Value | None) -> float:
         efficiency = known.get(("worker_efficiency", of, "threads"))

@@ -5,9 +5,9 @@ for processes, and the line of perfect scaling."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from tollmeter.inference.answers import ratio
+from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.stats import Estimate
@@ -21,11 +21,13 @@ SPEED_UP = Subject("scaling", "Throughput over workers", "What do N threads, or 
 PANELS = {"threads": "threads of one process", "processes": "processes"}
 LEGEND_COLUMNS = 5
 HEIGHT = 320
+HEADROOM = 1.2
+"""Above perfect scaling, which nothing exceeds but by noise."""
 
 
 def speed_up(bench: Bench) -> Iterator[Chart]:
-    """Nothing where one worker alone was timed."""
-    rows = bench.own(bench.meaning(*SPEED_UP.means))
+    """Nothing where one worker alone was timed. Ratios of rows without an interval are left out."""
+    rows = [row for row in bench.own(bench.meaning(*SPEED_UP.means)) if has_interval(row)]
     alone = {_line(row): row for row in rows if whole_number(row, "workers") == 1}
     data = [_point(row, alone[_line(row)]) for row in rows if _line(row) in alone]
     if max((datum["x"] for datum in data), default=1) > 1:
@@ -58,8 +60,16 @@ def _caption(data: Sequence[Datum]) -> str:
 
 
 def _spec(data: Sequence[Datum]) -> Spec:
-    x = _axis("x", "workers, each on a CPU of its own", values=sorted({datum["x"] for datum in data}))
-    y = _axis("y", "throughput, as a multiple of one worker's", tickCount=6)
+    several = sorted({datum["x"] for datum in data})
+    x = {
+        "field": "x", "type": "quantitative", "title": "workers, each on a CPU of its own",
+        "axis": {"values": several, "grid": False, "format": "d"},
+        "scale": {"zero": False, "nice": False, "padding": 12},
+    }  # fmt: skip
+    y = {
+        "field": "y", "type": "quantitative", "title": "throughput, as a multiple of one worker's",
+        "axis": {"tickCount": 6}, "scale": {"domain": [0, HEADROOM * several[-1]], "nice": False},
+    }  # fmt: skip
     names = tuple(dict.fromkeys(datum["series"] for datum in data))
     by = _series(names)
     tips = [
@@ -73,21 +83,21 @@ def _spec(data: Sequence[Datum]) -> Spec:
     ends = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
     layers = [
         {
-            "mark": {"type": "line", "style": "curve"},
+            "mark": {"type": "line", "style": "curve", "clip": True},
             "encoding": {"x": x, "y": y, "color": by["color"], "strokeDash": by["dash"], "opacity": faded},
             "params": [{"name": "alone_series", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}],
         },
         {"mark": {"type": "line", "style": "ideal"}, "encoding": {"x": x, "y": {**y, "field": "x"}}},
         {
-            "mark": {"type": "rule", "style": "whisker"},
+            "mark": {"type": "rule", "style": "whisker", "clip": True},
             "encoding": {"x": x, **ends, "color": by["color"], "detail": {"field": "series", "type": "nominal"}},
             "transform": [{"filter": alone}],
         },
         {
-            "mark": {"type": "point", "style": "dot"},
+            "mark": {"type": "point", "style": "dot", "clip": True},
             "encoding": {"x": x, "y": y, "color": by["color"], "shape": by["shape"], "opacity": faded},
         },
-        {"mark": {"type": "point", "style": "target"}, "encoding": {"x": x, "y": y, "tooltip": tips}},
+        {"mark": {"type": "point", "style": "target", "clip": True}, "encoding": {"x": x, "y": y, "tooltip": tips}},
     ]
     panels = [panel for panel in PANELS.values() if any(datum["panel"] == panel for datum in data)]
     return {
@@ -101,14 +111,6 @@ def _spec(data: Sequence[Datum]) -> Spec:
         "spacing": {"row": 44, "column": 22},
         "usermeta": {"panels": len(panels)},
     }
-
-
-def _axis(field: str, title: str, **more: Any) -> Spec:
-    """From zero, so that perfect scaling is the diagonal."""
-    return {
-        "field": field, "type": "quantitative", "title": title,
-        "axis": {"tickMinStep": 1, "grid": field == "y", **more}, "scale": {"domainMin": 0, "nice": False},
-    }  # fmt: skip
 
 
 def _series(names: Sequence[str]) -> Spec:
