@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Archive", "Bend", "Beside", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
     "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "EventCounts", "EventRate", "Evidence", "Failure",
     "Fall", "FigureLine",
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Former names of probes, parameters and choices: read in recorded runs, accepted in words, suites and `Run.row`."""
+"""Former names of probes, parameters and choices are read in recorded runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import tollmeter
-from tollmeter.library.command_words import parsed
 from tollmeter.model import Failure, Point, RowOf, Select
 from tollmeter.model.former_names import present_row_names
 
@@ -32,7 +31,7 @@ RECORDED = Path(__file__).resolve().parents[1] / "recordings/repeated/01"
         (("a.probe_of_a_user", {"map": "same", "apart": 64}), ("a.probe_of_a_user", {"map": "same", "apart": 64})),
     ],
 )
-def test_a_point_a_selection_and_words_with_former_names_hold_the_present_ones(
+def test_a_point_and_a_selection_with_former_names_hold_the_present_ones(
     former: tuple[str, dict[str, int | str]], present: tuple[str, dict[str, int | str]]
 ) -> None:
     (probe, values), (name, expected) = former, present
@@ -40,18 +39,13 @@ def test_a_point_a_selection_and_words_with_former_names_hold_the_present_ones(
     assert (point.probe, point.parameters) == (name, tuple(expected.items()))
     for selected in (Select(probe=probe, parameters=dict(values)), RowOf(probe=probe, parameters=values)):
         assert (selected.probe, selected.parameters) == (name, expected)
-    _, (word,) = parsed([probe, *(f"{key}={value}" for key, value in values.items())])
-    assert (word.name, word.settings) == (name, {key: (str(value),) for key, value in expected.items()})
 
 
-def test_a_parameter_of_a_glob_or_suite_or_of_all_words_may_have_its_former_name() -> None:
+def test_a_parameter_of_a_glob_may_have_its_former_name() -> None:
     assert Select(probe="kernel.*", parameters={"map": ("same", "other")}).parameters == {
         "address_space": ("same", "other")
     }
     assert Select(probe="kernel.*", parameters={"apart": 64}).parameters == {"apart": 64}
-    common, (word,) = parsed(["map=same", "default", "by=notice"])
-    assert (common, word.settings) == ({"address_space": ("same",)}, {"by": ("user_notification",)})
-    assert parsed(["map=same", "kernel.mapping"])[0] == {"map": ("same",)}
 
 
 def test_between_run_deviations_of_earlier_runs_are_found_by_the_present_names() -> None:
@@ -67,7 +61,7 @@ def test_between_run_deviations_of_earlier_runs_are_found_by_the_present_names()
     }
 
 
-def test_a_recorded_run_has_the_present_names_and_its_rows_are_found_by_both(tmp_path: Path) -> None:
+def test_a_recorded_run_has_the_present_names_and_its_rows_are_found_by_them(tmp_path: Path) -> None:
     shutil.copy(RECORDED / "run.toml", tmp_path)
     (tmp_path / "journal.jsonl").write_bytes(lzma.decompress((RECORDED / "journal.jsonl.xz").read_bytes()))
     run = tollmeter.derive(tmp_path)
@@ -75,10 +69,6 @@ def test_a_recorded_run_has_the_present_names_and_its_rows_are_found_by_both(tmp
     assert rows and all(row.parameters["address_space"] == "other" for row in rows)
     (probe,) = (probe for probe in run.results.probes.values() if probe.probe == "kernel.call_object")
     assert [parameter.name for parameter in probe.parameters] == ["channel", "placement", "address_space"]
-    former, present = (
-        run.row("kernel.call_object", "round_trip", channel="futex", **{name: "other"})
-        for name in ("map", "address_space")
-    )
-    assert former == present
-    with pytest.raises(Failure, match=r"there is no value 'same' for address_space of "):
+    assert run.row("kernel.call_object", "round_trip", channel="futex", address_space="other") in rows
+    with pytest.raises(Failure, match=r"there is no parameter 'map' of kernel\.call_object"):
         run.row("kernel.call_object", map="same")

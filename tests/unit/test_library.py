@@ -23,7 +23,7 @@ from tollmeter.report import page
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = {
-    "Archive", "Bend", "Beside", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
+    "Archive", "Bend", "Beside", "BreakEven", "Build", "Cache", "CacheModel", "Change", "Claim", "ClockReading",
     "Comparison", "CoreKind", "Counted", "Distances", "Estimate", "EventCounts", "EventRate", "Evidence", "Failure",
     "Fall", "FigureLine",
     "FigureMark", "Finding", "HugePages", "Index", "Inference", "Kind", "KindAnswer", "Lengths", "Level", "Listed",

@@ -14,7 +14,6 @@ import msgspec
 
 from tollmeter.catalog import Catalog, read_suite, unknown
 from tollmeter.model import Failure, Select, Suite, Value
-from tollmeter.model.former_names import present_parameters, present_probe
 from tollmeter.plan.points import accepts, chosen, refusal
 
 DEFAULT = "default"
@@ -46,23 +45,12 @@ def parsed(words: Sequence[str]) -> tuple[Settings, list[Word]]:
     for word in words:
         name, equals, written = word.partition("=")
         if not equals:
-            named.append(Word(present_probe(word), {}))
+            named.append(Word(word, {}))
             continue
         settings, of = (named[-1].settings, named[-1].name) if named else (common, "all")
         _check_new(name, settings, of)
         settings[name] = _values(name, written)
-    named = named or [Word(DEFAULT, {})]
-    probes = [_probes_of(word.name) for word in named]
-    for glob in probes:
-        common = present_parameters(glob, common)
-    return common, [
-        Word(word.name, present_parameters(glob, word.settings)) for word, glob in zip(named, probes, strict=True)
-    ]
-
-
-def _probes_of(name: str) -> str:
-    """The name of a probe or the glob itself; of a suite `*`, since it may select any probe."""
-    return "*" if name.endswith(".toml") or not {".", "*"}.intersection(name) else name
+    return common, named or [Word(DEFAULT, {})]
 
 
 def _check_new(name: str, settings: Settings, of: str) -> None:

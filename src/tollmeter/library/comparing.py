@@ -20,7 +20,6 @@ from tollmeter.library import places
 from tollmeter.library.derive import learned, open_run, open_several
 from tollmeter.library.row_words import probes_named, selected
 from tollmeter.model import LEAST_CHANGE, Failure, Index, Metric, Outcome, Point, Results, Row, Value
-from tollmeter.model.former_names import present_parameters
 from tollmeter.notices import notify
 from tollmeter.numbers.known import Known, machine_known
 from tollmeter.numbers.readings import RATES, as_unit
@@ -87,8 +86,6 @@ def _by(folders: Sequence[Path], by: str, least: float) -> Compared:
     if len(folders) != 1:
         raise Failure(f"--by {by} compares the rows of one run, but {len(folders)} runs are given")
     results = open_run(folders[0])
-    if not any(by in row.parameters for row in results.index.rows):
-        (by,) = present_parameters("*", {by: by})
     values = _values(results, by)
     if len(values) < 2:
         raise Failure(f"--by {by}: all rows of {folders[0]} have the same value, {values[0]}")

@@ -26,7 +26,6 @@ from tollmeter.library import places
 from tollmeter.library.derive import TABLES, derived_table, open_index, open_run, raw_samples, remembered
 from tollmeter.library.options import Options, budget_text, cpus_text, joined, path_of, text, texts
 from tollmeter.model import LEAST_CHANGE, Failure, Finding, Index, Level, Machine, Opposed, Results, Row, RunInfo, Value
-from tollmeter.model.former_names import present_metric, present_parameters, present_probe
 from tollmeter.report.numbers import count
 from tollmeter.root import typed
 from tollmeter.store.export import flat_parameters
@@ -84,11 +83,6 @@ class Run:
         """All of it: descriptions, builds, and every sample of every visit."""
         return open_run(self.folder)
 
-    @property
-    def book(self) -> Results:
-        """The former name of `results`, until the next minor version."""
-        return self.results
-
     def row(
         self, probe: str, metric: str | None = None, *, abi: str | None = None, place: str | None = None,
         **parameters: Value,
@@ -96,9 +90,7 @@ class Run:
         """The row of a probe at these parameters, of its first metric unless named. abi, place (the row's `target`):
         needed where the run has several. Raises Failure (2) where no row matches, with the nearest names, or several
         do."""
-        probe = present_probe(probe)
-        fields = {"metric": metric and present_metric(probe, metric), "abi": abi, "target": place}
-        return find_row(self.rows, probe, fields, present_parameters(probe, parameters))
+        return find_row(self.rows, probe, {"metric": metric, "abi": abi, "target": place}, parameters)
 
     def to_json(self) -> bytes:
         """What `toll show --format json` prints."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from tollmeter.catalog import read_suite, unknown
 from tollmeter.model import Select, Suite
-from tollmeter.model.former_names import present_probe
 from tollmeter.targets.ways import NATIVE
 
 _WORKLOAD = "workload."
@@ -67,7 +66,7 @@ def wanted(asked: ProbeRequest, sources: Libraries, named: Sequence[str], own: S
     Always with one probe of the native ABI, which describes the machine, and one of each ABI of workloads."""
     by_abi: dict[str, set[str]] = {abi: set() for abi in own[:1]}
     for select in asked.selects:
-        probes = {*_chosen(select, sources), *sources.keys() & {*map(present_probe, asked.against)}}
+        probes = {*_chosen(select, sources), *sources.keys() & {*asked.against}}
         for abi in _abis(named or select.abi, asked.against, own):
             if abi in own or abi in named:
                 by_abi.setdefault(abi, set()).update(probes)

@@ -16,7 +16,7 @@ from tollmeter.model.topology import *
 __all__ = [
     "BEST_KNOWN", "DISTORTING", "INDEX_FORMAT", "KERNEL", "LEAST_CHANGE", "PRECISION", "RANKS", "RATIO_PRECISION",
     "REAL_CLOCKS", "STOPPED", "UNITS",
-    "Abi", "Archive", "Bend", "Beside", "Better", "Book", "BreakEven", "Build", "Cache", "CacheModel", "Charge",
+    "Abi", "Archive", "Bend", "Beside", "Better", "BreakEven", "Build", "Cache", "CacheModel", "Charge",
     "Claim", "ClaimVerdict", "Clock", "ClockReading", "Columns", "Condition", "CoreKind", "Counted", "Distances",
     "EventCounts", "EventRate", "EventSource",
     "Evidence", "Failure", "Fall", "FigureLine", "FigureMark", "Finding", "HugePages", "Index", "Inference",

@@ -389,7 +389,3 @@ class Results(Record, frozen=True):
     distances: Sequence[Distances] = ()
     request: dict[str, Any] = {}
     suite: Suite | None = None
-
-
-Book = Results
-"""The former name of `Results`, until the next minor version."""

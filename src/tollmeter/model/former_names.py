@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that probes, parameters, choices and metrics had before version 0.3.
 
-A recorded run that holds them is read under the present names. On the command line, in suites and in `Run.row` they are
-accepted until version 0.4."""
+A recorded run that holds them is read under the present names. Nothing that a person types has them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,6 @@ from tollmeter.model import (
     Visit,
     layout_seed,
 )
-from tollmeter.model.former_names import present_parameters, present_probe
 from tollmeter.model.topology import is_here, numbers, other_kinds
 from tollmeter.plan import values
 from tollmeter.plan.effort import (
@@ -414,7 +413,6 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
     if equals:
         return _with_value(point, name, written, catalog, machine)
     probes = catalog.probes()
-    word = present_probe(word)
     if word in catalog.abis:
         other = msgspec.structs.replace(point, abi=word)
     elif word in probes:
@@ -430,7 +428,6 @@ def _changed(point: Point, word: str, catalog: Catalog, machine: Machine) -> Poi
 
 
 def _with_value(point: Point, name: str, written: str, catalog: Catalog, machine: Machine) -> Point:
-    ((name, written),) = present_parameters(point.probe, {name: written}).items()
     parameters = {parameter.name: parameter for parameter in catalog.probes()[point.probe].parameters}
     check_known("parameter", name, [*parameters], f"of {point.probe}")
     (value, *more) = values.read(parameters[name], written, machine)
