@@ -23,6 +23,8 @@ from tollmeter.experiment.precision import (
     estimate,
     hodges_lehmann,
     in_plain_numbers,
+    is_limited,
+    is_of_runs,
     log_half_width,
     middle_of,
     middle_of_pairs,
@@ -252,12 +254,22 @@ def test_wanted_visits_account_for_the_degrees_of_freedom_that_they_add() -> Non
     assert found == pytest.approx(3 * 9 * (2.179 / 3.182) ** 2, rel=0.02)
 
 
-def test_what_runs_differ_by_no_number_of_visits_mends() -> None:
+def test_visits_are_wanted_until_what_runs_differ_by_makes_up_the_interval() -> None:
+    """A system call whose runs differ by more than the precision was given up at three visits, at +-14 %."""
+    runs = log(1.03)
+    known = Scatter(freedom=1e6, runs_sd=runs / 1.959964)
+    assert is_limited(0.03, known)
+    wanted = visits_for(0.03, 5, 2 * runs, known)
+    left = runs * sqrt(1 + 3 * 5 / wanted)
+    assert is_of_runs(0.999 * left, known)
+    assert not is_of_runs(1.01 * left, known)
+
+
+def test_visits_wanted_beside_what_runs_differ_by() -> None:
     wanted = log(1.03)
-    assert visits_for(0.03, 5, 0.1, Scatter(runs_sd=wanted / 1.959964)) == inf
-    assert visits_for(0.03, 5, 0.1, Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)) == pytest.approx(
-        5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4
-    )
+    known = Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)
+    assert not is_limited(0.03, known)
+    assert visits_for(0.03, 5, 0.1, known) == pytest.approx(5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4)
 
 
 # ---- the middle of all pairs -----------------------------------------------------------------------------------------

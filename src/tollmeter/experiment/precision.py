@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from math import exp, inf, log, sqrt
+from math import exp, hypot, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,9 +68,6 @@ class Estimate(Record, frozen=True):
     def share_half_width(self) -> float:
         """Half of the interval as a share of the value; infinite where the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
-
-    half_width = share_half_width
-    """The former name, until the next minor version."""
 
 
 class Scatter(Record, frozen=True):
@@ -226,6 +223,19 @@ def in_plain_numbers(
     return Estimate(value=middle, low=middle - half, high=middle + half, freedom=freedom)
 
 
+def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
+    """The greatest value of all visits, each the greatest of its own, and where that of another run as long would lie.
+    It scatters as one visit does, however many there are: the greatest of many values follows an extreme-value law,
+    and the greatest of those the same law with another mean (max-stability: Coles 2001, section 3.1.3). Of logarithms,
+    since the tails of delays are heavy. values: positive."""
+    logs = np.log(np.asarray(values))
+    freedom = max(1.0, len(values) - 1.0)
+    spread = max(_FLOOR_SD, float(np.std(logs, ddof=1)) if len(values) > 1 else 0.0)
+    half = hypot(student_reach(freedom) * spread, NORMAL * runs_sd)
+    top = max(values)
+    return Estimate(value=top, low=top * exp(-half), high=top * exp(half), freedom=freedom)
+
+
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
     """The scatter that the points of one metric have in common. series: for each point the logs of its visits, and
     their layouts."""
@@ -275,13 +285,17 @@ def is_of_runs(half: float, scatter: Scatter) -> bool:
     return half <= _HARDLY_MORE * NORMAL * scatter.runs_sd
 
 
+def is_limited(precision: float, scatter: Scatter) -> bool:
+    """Whether the between-run variance alone is as wide as the precision."""
+    return NORMAL * scatter.runs_sd >= log(1 + precision)
+
+
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
-    """Visits that a point needs in all for a half-width, from its present half-width; infinite where the between-run
-    variance is wider. More visits also estimate their scatter better: Student's t of few visits would ask for twice too
-    many."""
-    target, runs = log(1 + precision) ** 2, (NORMAL * scatter.runs_sd) ** 2
-    if target <= runs:
-        return inf
+    """Visits that a point needs in all for a half-width, from its present half-width; where the between-run variance is
+    wider, those after which it makes up the interval. More visits also estimate their scatter better: Student's t of
+    few visits would ask for twice too many."""
+    runs = NORMAL * scatter.runs_sd
+    target, runs = max(log(1 + precision), _HARDLY_MORE * runs) ** 2, runs**2
     of_one = seen * max(0.0, half**2 - runs) / (target - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
     visits = float(LEAST_VISITS)
     for _ in range(_STEPS):

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tollmeter.experiment.core import clocks_of, contended_ns
-from tollmeter.experiment.precision import LEAST_VISITS, is_of_runs, visits_for
+from tollmeter.experiment.precision import LEAST_VISITS, is_limited, is_of_runs, visits_for
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.model import Metric, Outcome, Point, Probe, Row
 from tollmeter.numbers.counted import contradicted
 from tollmeter.numbers.known import Known
-from tollmeter.numbers.meanings import ACCOUNTS
+from tollmeter.numbers.meanings import ACCOUNTS, WORST
 from tollmeter.numbers.row_of import PointReadings, gauge_row, has_converged, metric_estimates
 from tollmeter.numbers.rows import usable_visits
 from tollmeter.numbers.series import Series
@@ -44,18 +44,17 @@ def visits_wanted(
     outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, by_scatter: bool = False
 ) -> float:
     """Visits that all of the point's metrics want: as many as there are where these suffice, or where a count
-    contradicts the declared work, which no visit mends; infinite where no number would. Of a metric that others are
-    derived from: the first, and each with a meaning or a line in the toll table; but not the system's accounts of the
-    process, which are shown beside a time and are as precise. by_scatter: by their scatter alone, which may be
-    promised; without, by what the next visits may show, which is nothing where between-run variance makes up the
-    interval."""
+    contradicts the declared work, which no visit mends. Of a metric that others are derived from: the first, and each
+    with a meaning or a line in the toll table; but not the system's accounts of the process, which are shown beside a
+    time and are as precise. by_scatter: what may be promised, infinite where no number of visits gives the precision;
+    without, by what the next visits may show, until between-run variance makes up the interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, PointReadings):
         return len(outcomes) + (0 if contradicted(outcomes, probe) else LEAST_VISITS)
     used = [
         metric
         for place, metric in enumerate(probe.metrics)
-        if not place or metric.toll or (metric.means and metric.means not in ACCOUNTS)
+        if not place or metric.toll or (metric.means and metric.means not in (*ACCOUNTS, WORST))
     ]
     return max((_visits_for_metric(visited, metric, known, by_scatter=by_scatter) for metric in used), default=0.0)
 
@@ -86,10 +85,13 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     half = log(high / low) / 2 if low > 0 else head.estimate.share_half_width()
     needed = visits_for(known.precision, seen, half, head.scatter)
     uncontended = _visits_for_uncontended(stated.series, visited)
+    limited = is_limited(known.precision, head.scatter)
+    if limited and (by_scatter or uncontended < inf):
+        needed = inf  # the cost on an uncontended core may have another limit
     if by_scatter:
         return max(visits + 1, min(visits / seen * needed, uncontended))
     enough = LEAST_FOR_SCATTER if uncontended == inf else MOST_FOR_UNCONTENDED
-    if needed == inf and seen >= enough and is_of_runs(half, head.scatter):
+    if limited and seen >= enough and is_of_runs(half, head.scatter):
         return visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
