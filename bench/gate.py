@@ -24,7 +24,8 @@ from tollmeter.judgement.gate import Decision, decide, of_change
 from tollmeter.library import places
 from tollmeter.library.comparing import VisitValues, visit_values
 from tollmeter.library.derive import open_run
-from tollmeter.library.gating import Limits, gated
+from tollmeter.library.gating import gated
+from tollmeter.library.limits import Limits
 from tollmeter.model import Failure, Results, Row
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report.compared_rows import full_name

@@ -45,6 +45,7 @@ class Rig:
         self.progress: list[tuple[float, float]] = []
         self.visits_to_settle = 3
         self.differs = ""
+        self.beyond, self.ends_at = "", -1
         self.interrupts = 0
         self.looks: list[int] = []
         self.asked = 0
@@ -116,6 +117,9 @@ class Rig:
 
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         return [point for point in seen if point.probe == self.differs]
+
+    def excess(self, outcome: Outcome) -> str:
+        return self.beyond if outcome.visit == self.ends_at else ""
 
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]:
         assert probe.probe == "memory.latency"

@@ -122,7 +122,7 @@ static const struct toll_metric metrics[] = {
      .summary = "of the distances, how many are that one",
      .source = TOLL_GAUGE,
      .means = "noise-regular"},
-    {.name = "longest", .unit = "ns", .summary = "the longest detour", .source = TOLL_GAUGE},
+    {.name = "longest", .unit = "ns", .summary = "the longest detour", .source = TOLL_GAUGE, .means = "worst"},
     BIN("at_1_us", "1 to 4 us"),
     BIN("at_4_us", "4 to 16 us"),
     BIN("at_16_us", "16 to 64 us"),
@@ -145,5 +145,5 @@ const struct toll_probe toll_probe = {
     .quantum = LOOKS,
     .switches = true,
     .faults = true,
-    .revision = 1,
+    .revision = 2,
 };

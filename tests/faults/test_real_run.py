@@ -61,6 +61,32 @@ def test_every_family_has_rows_and_most_have_numbers(told: Any) -> None:
     assert all(row["reason"] for row in index["rows"] if row["status"] != "ok")
 
 
+@pytest.mark.parametrize(
+    ("row", "answer"),
+    [
+        ("kernel.timer late_worst *", (3, "visit 0 ended the run: kernel.timer late_worst")),
+        ("kernel.timer late *", (3, "beyond its limit: kernel.timer late interval=1000")),
+        ("kernel.tmer *", (7, "no row matches 'kernel.tmer *'")),
+    ],
+)
+def test_absolute_limits_hold_for_a_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    row: str,
+    answer: tuple[int, str],
+) -> None:
+    code, sentence = answer
+    monkeypatch.setattr(places, "RUNS", tmp_path / "runs")
+    (tmp_path / "limits.toml").write_text(f'[[rows]]\nrow = "{row}"\nat_most = "1 ns"')
+    words = ["kernel.timer", "interval=1000", "slack=least", "--budget", "8s", "--precision", "90%"]
+    out = ["--out", str(tmp_path / "run"), "--limits", str(tmp_path / "limits.toml")]
+    assert main(["run", *words, *out]) == code
+    assert sentence in capfd.readouterr().err
+    timed = [outcome for outcome in read(tmp_path / "run").outcomes if outcome.samples]
+    assert (len(timed) == 1) == ("late_worst" in row)
+
+
 def test_the_machine_is_this_one(told: Any) -> None:
     _, _, index = told
     kernel = Path("/proc/sys/kernel/osrelease").read_text().strip()

@@ -52,6 +52,13 @@ def test_every_point_is_visited_until_it_converges(rig: Rig) -> None:
     assert [told.visit for told in read(rig.folder).outcomes] == list(range(len(rig.visits)))
 
 
+def test_a_visit_beyond_a_limit_ends_the_run(rig: Rig) -> None:
+    rig.beyond, rig.ends_at = "too late", 4
+    session = rig.go(rig.plan(LATENCY))
+    assert (session.status, session.reason) == ("beyond", "too late")
+    assert [visit.id for visit in rig.visits] == list(range(5))
+
+
 def test_a_matrix_of_cpus_is_complete_before_its_points_converge(rig: Rig) -> None:
     plan = rig.plan(Select(probe="memory.ping"), machine=two_packages())
     assert rig.go(plan).status == "settled"

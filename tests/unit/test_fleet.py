@@ -23,7 +23,7 @@ from tollmeter.cli.main import main
 from tollmeter.judgement.fleet import MEMORY, FleetRow, HardwareModel, JudgedNode, judged
 from tollmeter.library.derive import derived_table
 from tollmeter.library.fleet_collecting import judged_machines as report
-from tollmeter.library.gating import read_limits
+from tollmeter.library.limits import read_limits
 from tollmeter.model import Failure, Results
 from tollmeter.notices import listen
 from tollmeter.report.compared_rows import full_name

@@ -20,7 +20,8 @@ from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import of_rows
 from tollmeter.judgement.gate import Decision, GateRow, decide, of_change
-from tollmeter.library.gating import Limits, gated, read_limits
+from tollmeter.library.gating import gated
+from tollmeter.library.limits import Limits, read_limits
 from tollmeter.model import Failure, Row, Surroundings
 from tollmeter.numbers.rows import row_key
 from tollmeter.report.ci_formats import Annotation, Case, github, junit, ktap

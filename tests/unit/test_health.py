@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from example_runs import healthy, with_index
-from made import row
+from made import metric, outcome, probe, row
 from tollmeter.cli.main import main
 from tollmeter.library import health as judging
 from tollmeter.library.derive import derived_table
-from tollmeter.library.gating import Limits, read_limits
 from tollmeter.library.health import health, unlike_nodes
+from tollmeter.library.limits import Limits, WorstLimits, read_limits
 from tollmeter.model import Failure, Results, Row
 from tollmeter.report import health as report
 from tollmeter.report.compared_rows import full_name
@@ -72,11 +72,22 @@ def test_a_row_beyond_an_absolute_limit_is_named_and_one_whose_interval_reaches_
     assert not within.slower and not within.unmeasured
     visited = Limits(bounds=limits(tmp_path, f'{glob}at_most = "{one.low / 2:.9f} ns"').bounds)
     few = [replace(row, visits=2) for row in results.index.rows]
-    assert visited.broken(results.index) and not visited.broken(replace(results.index, rows=few))
+    assert visited.broken(results) and not visited.broken(replace(results, index=replace(results.index, rows=few)))
     misspelt = health(HERE, None, limits(tmp_path, '[[rows]]\nrow = "memory.latncy *"\nat_most = "3 ns"'))
     assert not misspelt.slower and "memory.latncy *" in misspelt.unmeasured[0]
     with pytest.raises(Failure, match="another unit"):
         health(HERE, None, limits(tmp_path, f'{glob}at_most = "3 GB/s"'))
+
+
+def test_one_visit_beyond_the_limit_of_a_worst_value_is_enough(tmp_path: Path) -> None:
+    described = probe(metric("late", source="gauge"), metric("late_worst", source="gauge", means="worst"))
+    held_to = limits(tmp_path, '[[rows]]\nrow = "any.probe late*"\nat_most = "100 us"')
+    worst = WorstLimits(held_to, {described.probe: described}, machine("n1").index.machine)
+    told = outcome(visit=7, gauges={"late": 2e5, "late_worst": 99e3})
+    assert worst.has(told.point) and not worst.excess(told), "others are judged by their interval, at the end"
+    late = replace(told, gauges={"late": 2e5, "late_worst": 101e3})
+    assert "visit 7" in worst.excess(late) and "at most 100 us" in worst.excess(late)
+    assert not WorstLimits(Limits(), {described.probe: described}, machine("n1").index.machine).has(told.point)
 
 
 @pytest.mark.parametrize("text", ['at_most = "fast"', "at_least = 3", 'at_mots = "3 ns"', ""])

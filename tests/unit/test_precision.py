@@ -21,6 +21,7 @@ from tollmeter.experiment.precision import (
     common_scatter,
     effective,
     estimate,
+    greatest,
     hodges_lehmann,
     in_plain_numbers,
     is_limited,
@@ -270,6 +271,20 @@ def test_visits_wanted_beside_what_runs_differ_by() -> None:
     known = Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)
     assert not is_limited(0.03, known)
     assert visits_for(0.03, 5, 0.1, known) == pytest.approx(5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4)
+
+
+@pytest.mark.parametrize("law", ["exponential", "heavy"])
+def test_the_greatest_of_another_run_is_within_that_of_this_one(law: str) -> None:
+    """As often as a 95 % interval holds, with a light and with a heavy tail; it does not narrow with the visits."""
+    chance = np.random.default_rng(20)
+    held = 0
+    for visits in (5, 40) * 200:
+        size = (2, visits, 1000)
+        values = chance.exponential(1.0, size) if law == "exponential" else chance.pareto(2.0, size) + 1
+        first, second = values.max(axis=2)
+        found = greatest(first, runs_sd=0.0)
+        held += found.low <= second.max() <= found.high
+    assert 0.85 < held / 400 < 0.995
 
 
 # ---- the middle of all pairs -----------------------------------------------------------------------------------------

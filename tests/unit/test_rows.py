@@ -18,6 +18,7 @@ from made import CLOCK_HZ, metric, outcome, probe, quiet, row, sample
 from pace import within_units
 from tollmeter.experiment.precision import quantiles_of
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
+from tollmeter.judgement.convergence import visits_wanted
 from tollmeter.model import Columns, Counted, Failure, Metric, Outcome, Probe, Row, Sample, State, Witness, Work
 from tollmeter.numbers.known import Known, Learned, row_name
 from tollmeter.numbers.plausible import judged
@@ -130,6 +131,21 @@ def test_a_gauge_is_what_the_probe_said() -> None:
     )
     assert (found.median, found.visits, found.status) == (pytest.approx(64 * (72 / 64) ** 0.25), 3, "ok")
     assert only([outcome(gauges={})], probe(one)).status == "unstable"
+
+
+def test_the_worst_value_is_the_greatest_of_all_visits_and_rare_events_have_their_mean_rate() -> None:
+    """The median of the visits' worst values was called the worst; and 0 a second, what half of the visits saw."""
+    gauges = (("late", "ns", None), ("late_worst", "ns", "worst"), ("rare", "op/s", None))
+    described = probe(*(metric(name, unit=unit, means=means, source="gauge") for name, unit, means in gauges))
+    values = [(80.0, 0.0), (900.0, 0.0), (70.0, 30.0), (75.0, 0.0)]
+    visits = [
+        outcome(gauges={"late": 50.0, "late_worst": worst, "rare": rare}, visit=visit)
+        for visit, (worst, rare) in enumerate(values)
+    ]
+    _, worst, rare = rows(visits, {described.probe: described})
+    assert (worst.median, worst.low, rare.median) == (900.0, 900.0, 7.5)
+    assert worst.high and worst.high > 2 * 900
+    assert visits_wanted(visits, described) == len(visits), "no number of visits narrows it"
 
 
 def test_a_gauge_has_what_it_differed_by_in_earlier_runs() -> None:

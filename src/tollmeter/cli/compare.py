@@ -143,7 +143,8 @@ def gate(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="file to write; by default standard output")] = None,
 ) -> None:
     check_known("format", form, GATE_FORMATS)
-    from tollmeter.library.gating import gated, gated_commands, read_limits, two_commands
+    from tollmeter.library.gating import gated, gated_commands, two_commands
+    from tollmeter.library.limits import read_limits
 
     if commands and (base or limits):
         raise Failure(

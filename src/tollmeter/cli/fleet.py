@@ -38,7 +38,7 @@ def report(
     drain: a line for each of these machines, its host name and a reason. The exit code is 3 if there are any."""
     check_known("format", form, FORMATS)
     from tollmeter.library.fleet_collecting import judged_machines
-    from tollmeter.library.gating import read_limits
+    from tollmeter.library.limits import read_limits
 
     models = judged_machines(runs, read_limits(None, limits).bounds)
     if form == "table" and out is None:

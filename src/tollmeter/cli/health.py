@@ -41,9 +41,9 @@ def health(
     it could not be measured. drain: one line, the reason."""
     check_known("format", form, FORMATS)
     from tollmeter.library import places
-    from tollmeter.library.gating import read_limits
     from tollmeter.library.health import PRECISION, SUITE, check_reference
     from tollmeter.library.health import health as health_of
+    from tollmeter.library.limits import read_limits
 
     allowed = read_limits(limit, limits)
     if reference is not None:

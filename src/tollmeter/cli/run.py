@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tollmeter.library.measure import MeasuredRun
     from tollmeter.plan import Plan
 
-DONE, FAILED, INFRASTRUCTURE, NOTHING, INTERRUPTED = 0, 1, 5, 6, 130
-GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, FAILED, NOTHING, DONE)
+DONE, FAILED, BROKEN, INFRASTRUCTURE, NOTHING, INCOMPLETE, INTERRUPTED = 0, 1, 3, 5, 6, 7, 130
+GRAVEST_FIRST = (INTERRUPTED, INFRASTRUCTURE, BROKEN, FAILED, NOTHING, INCOMPLETE, DONE)
 _MOST_CPUS = 8
 """Of one point in the list of `--dry-run`."""
 
@@ -66,13 +66,14 @@ def run(
     resume: Annotated[str | None, typer.Option(help="continue this run: measure only what is missing")] = None,
     beside: Annotated[bool, typer.Option("--beside", help="do not wait for another run on this machine")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
+    limits: Annotated[Path | None, typer.Option(help="a TOML file of absolute limits")] = None,
 ) -> int:
     check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, starting.began(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
-        tuple(trust or ()), counters,
+        tuple(trust or ()), counters, limits,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume, every=every)
@@ -85,11 +86,13 @@ def run(
 def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
     from tollmeter.cli.watching import watching
+    from tollmeter.library.limits import read_limits
     from tollmeter.library.measure import measured, resumed, unseen
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
 
     observing = unseen if options.quiet else watching
+    read_limits(None, options.limits)
     if resume is None:
         ready = prepared(options)
         return lambda stopping: measured(ready, options, observing, stopping)
@@ -186,10 +189,20 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     failures = [*_print_failures(results, options.form, folder), *_page_failures(results, folder)]
     if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
         print_notice(_why(results, code))
-    for failure in failures:
+    for failure in [*failures, *_limit_failures(results, options.limits)]:
         print_notice(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
+
+
+def _limit_failures(results: Results, limits: Path | None) -> Iterator[Failure]:
+    """The rows beyond their absolute limits, and the limits without a row."""
+    from tollmeter.library.limits import read_limits
+
+    held_to = read_limits(None, limits)
+    yield from (Failure(f"beyond its limit: {why}", BROKEN) for why in held_to.broken(results))
+    for glob in held_to.unmatched(results.index):
+        yield Failure(f"no row matches {glob!r}, which the limits name", INCOMPLETE)
 
 
 def _why(results: Results, code: int) -> str:

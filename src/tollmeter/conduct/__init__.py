@@ -48,6 +48,7 @@ class _Run:
         self._judging = Judging(plan, stage.judge, beside=stage.reviews_beside)
         built = [earlier for earlier in done if (earlier.point.probe, earlier.point.abi) in stage.executables]
         self._schedule = Schedule(plan, self._judging, self._has_ended, done, built)
+        self._excess = ""
         for earlier in done:
             self._keep(earlier)
 
@@ -61,8 +62,10 @@ class _Run:
         """Status and reason."""
         schedule, stopping = self._schedule, self._stage.stopping
         while self._begin():
-            while (visit := schedule.next(self._left())) and not stopping.asked:
+            while not self._excess and (visit := schedule.next(self._left())) and not stopping.asked:
                 self._make(visit)
+            if self._excess:
+                return "beyond", self._excess
             if stopping.asked:
                 return "interrupted", "the run was interrupted"
             if not schedule.is_cut:
@@ -105,6 +108,7 @@ class _Run:
         self._stage.journal.append(stream)
         visited = outcome(stream, self._reader)
         self._keep(visited)
+        self._excess = self._excess or self._stage.judge.excess(visited)
         self._stage.observer.outcome(visited)
         return visited
 

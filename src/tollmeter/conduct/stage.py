@@ -36,6 +36,9 @@ class Judge(Protocol):
     def differing(self, seen: Mapping[Point, Sequence[Outcome]]) -> Sequence[Point]:
         """Points that were measured in another state of the machine than the rest, and are to be visited again."""
 
+    def excess(self, outcome: Outcome) -> str:
+        """How a visit is beyond an absolute limit, which ends the run; empty where it is not."""
+
     def refine(self, curve: Mapping[int, Sequence[Outcome]], probe: Probe, grid: Sequence[int]) -> Sequence[int]: ...
 
 

@@ -28,7 +28,7 @@ from tollmeter.library import places
 from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
-from tollmeter.library.gating import Bound
+from tollmeter.library.limits import Bound
 from tollmeter.model import Failure, Machine
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of

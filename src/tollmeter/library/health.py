@@ -13,7 +13,8 @@ from pathlib import Path
 from tollmeter.judgement.fleet import LEAST_NODES, JudgedNode
 from tollmeter.library.derive import add_to_dataset, open_run
 from tollmeter.library.fleet_collecting import judged_machines
-from tollmeter.library.gating import Limits, gated
+from tollmeter.library.gating import gated
+from tollmeter.library.limits import Limits
 from tollmeter.library.places import find_run
 from tollmeter.model import Failure, Results, Row
 from tollmeter.numbers.each_cpu import MEANS as EACH_CPU
@@ -45,7 +46,7 @@ def health(folder: Path, reference: str | None, limits: Limits) -> Health:
     """Raises Failure: 2 where the reference is neither a run nor a dataset, or a limit's unit is not its row's."""
     results = open_run(folder)
     slow, contended = _unlike_cpus(results)
-    slower = [*limits.broken(results.index), *slow, *unlike_nodes(results.index.rows, limits.usual)]
+    slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
     unmeasured = [f"no row matches {glob!r}, which the limits name" for glob in limits.unmatched(results.index)]
     unmeasured += [*contended, *_without_interval(checked_rows(results))]
     if reference is not None:

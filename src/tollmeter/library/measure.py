@@ -24,6 +24,7 @@ from tollmeter.judgement.verdict import KERNEL, has_interval
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.known_before import tell_worst
+from tollmeter.library.limits import Limits, WorstLimits, read_limits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
 from tollmeter.library.resume import Interrupted, reused
@@ -101,7 +102,7 @@ def measured(
         )  # fmt: skip
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(work, request, journal, options, _Eyes(observing, stopping))
+        done = _go(work, request, journal, options, _Eyes(observing, stopping, read_limits(None, options.limits)))
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
 
@@ -121,7 +122,7 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
             half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
             half.session.seconds,
         )  # fmt: skip
-        return _go(work, half.request, journal, options, _Eyes(observing, stopping))
+        return _go(work, half.request, journal, options, _Eyes(observing, stopping, read_limits(None, options.limits)))
 
 
 class _Eyes(NamedTuple):
@@ -129,6 +130,7 @@ class _Eyes(NamedTuple):
 
     observing: Observing
     stopping: Stopping
+    limits: Limits
     watch: Watch | None = None
 
 
@@ -162,7 +164,9 @@ def _tell_conditions(watch: Watch, work: _Work) -> None:
 def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Session:
     """started: monotonic seconds from which the time for visits counts."""
     paths = {key: made.path for key, made in work.executables.items()}
-    judge = AnalysisJudge(work.plan.probes, work.learned, work.plan.precision, work.plan.suite)
+    plan = work.plan
+    worst = WorstLimits(eyes.limits, plan.probes, work.machine)
+    judge = AnalysisJudge(plan.probes, work.learned, plan.precision, plan.suite, worst)
     with (
         _targets(work.plan, paths, started) as targets,
         pinned_to(work.plan.host_cpu, notify),
@@ -274,8 +278,12 @@ def _served_address(host: str, process: commands.Popen[bytes]) -> str:
 class AnalysisJudge:
     """Implements conduct.Judge."""
 
-    def __init__(self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite) -> None:
+    def __init__(
+        self, probes: Mapping[str, Probe], learned: Learned, precision: float, suite: Suite,
+        worst: WorstLimits | None = None,
+    ) -> None:  # fmt: skip
         self._probes = probes
+        self._worst = worst
         self._suite = suite
         self._learned = learned
         self._known = Known(widths=learned.widths, learned=learned, precision=precision)
@@ -290,11 +298,15 @@ class AnalysisJudge:
         return 0.0 if place in known.alternating else known.widths.get(place, 0.0)
 
     def visits_wanted(self, outcomes: Sequence[Outcome], probe: Probe) -> float:
-        return (
-            0.0
-            if convergence.is_counted_out(outcomes, probe)
-            else convergence.visits_wanted(outcomes, probe, self._known)
-        )
+        """Of a point whose worst value has a limit: visits to the end of the budget."""
+        if convergence.is_counted_out(outcomes, probe):
+            return 0.0
+        if outcomes and self._worst and self._worst.has(outcomes[0].point):
+            return inf
+        return convergence.visits_wanted(outcomes, probe, self._known)
+
+    def excess(self, outcome: Outcome) -> str:
+        return self._worst.excess(outcome) if self._worst else ""
 
     def wide_pairs(self, outcomes: Sequence[Outcome], point: Point) -> Sequence[tuple[int, ...]]:
         return wide_pairs(outcomes, point, self._probes[point.probe], self._known)

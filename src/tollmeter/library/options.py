@@ -21,7 +21,8 @@ def usual_precision(against: Sequence[str]) -> float:
 
 class Options(NamedTuple):
     """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
-    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on."""
+    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on. limits: a
+    file of absolute limits."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -43,6 +44,7 @@ class Options(NamedTuple):
     all_points: bool = False
     trust: tuple[Path, ...] = ()
     counters: str | None = None
+    limits: Path | None = None
 
     @property
     def is_urgent(self) -> bool:

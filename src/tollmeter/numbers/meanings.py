@@ -33,6 +33,9 @@ CPU_TIME = "cpu-time"
 ACCOUNTS = (CPU_TIME, *BY_KERNEL, "footprint")
 """What the system accounts to a process, and what that depends on: shown beside a time."""
 
+WORST = "worst"
+"""The greatest value of a visit: its row is the greatest of all visits."""
+
 PROGRAM = "program"
 """The time of a whole program. A gauge that means it was timed around one run."""
 

@@ -20,12 +20,13 @@ from tollmeter.experiment.precision import (
     Estimate,
     Scatter,
     estimate,
+    greatest,
     in_plain_numbers,
     middle_of,
 )
 from tollmeter.model import REAL_CLOCKS, Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
-from tollmeter.numbers.meanings import BY_KERNEL
+from tollmeter.numbers.meanings import BY_KERNEL, WORST
 from tollmeter.numbers.readings import RATES, Overheads, Reading, as_unit, is_time, whole_cost
 from tollmeter.numbers.series import Part, Series
 from tollmeter.numbers.stats import bimodal_split, modes, quartiles
@@ -306,10 +307,11 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
         if first.clock.kind not in EMULATED:
             name = _name(visited, metric, "all" if is_of_core else None)
             differ = known.runs_sd(name) if is_time(metric.unit) else known.learned.runs_sd.get(name, 0.0)
-        estimate = _of_gauges(values, layouts, differ)
+        estimate = _of_gauges(values, layouts, differ, metric)
     estimate = _within_steps(estimate, values, metric)
+    low = estimate.value if metric.means == WORST else estimate.low  # the true worst is no less than what was seen
     row = bare(
-        first, visited.probe, metric, "ok", note, median=estimate.value, low=estimate.low, high=estimate.high,
+        first, visited.probe, metric, "ok", note, median=estimate.value, low=low, high=estimate.high,
         minimum=min(values), state="all" if is_of_core else None,
         error=estimate.own_error(differ), freedom=estimate.freedom, runs_sd=differ,
         quartiles=quartiles(values), modes=modes(np.array(values)[:, None]), visits=len(values),
@@ -336,13 +338,17 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
     return Estimate(value=estimate.value, low=low, high=high, freedom=estimate.freedom)
 
 
-def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float) -> Estimate:
+def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float, metric: Metric) -> Estimate:
     """A value that differs does not scatter with the clock, so that only its own visits show its scatter. One that
     never differs in one run may differ in the next: that is `runs_sd`."""
+    if metric.means == WORST and min(values) > 0:
+        return greatest(values, runs_sd)
     if min(values) == max(values):
         beyond = exp(NORMAL * runs_sd)
         low, high = sorted((values[0] / beyond, values[0] * beyond))
         return Estimate(value=values[0], low=low, high=high)
     if min(values) <= 0:
-        return Estimate(value=float(np.median(values)), low=min(values), high=max(values))
+        # Of events that few visits saw the mean is the rate, or the share.
+        middle = np.mean if metric.unit in ("op/s", "ratio") else np.median
+        return Estimate(value=float(middle(values)), low=min(values), high=max(values))
     return estimate(values, layouts, Scatter(runs_sd=runs_sd), (min(values), max(values)))

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 
 from tollmeter.judgement.compare import PASSING_FACTS, Change, Comparison, Curve, Moved, explaining
-from tollmeter.model import Results, Row
+from tollmeter.model import Point, Results, Row, Value
 from tollmeter.numbers.readings import RATES
 from tollmeter.numbers.rows import Key, row_key
 from tollmeter.report import run_verdict, tables
@@ -55,8 +55,16 @@ def key_without(row: Row, by: str) -> Key:
 
 def full_name(row: Row) -> str:
     """With everything that tells it from other rows, in the order of the probe: globs of limits match it."""
-    parameters = (f"{name}={value}" for name, value in row.parameters.items())
-    return " ".join((row.probe, row.metric, *parameters, row.abi, row.target))
+    return _full_name(row.probe, row.metric, row.parameters, row.abi, row.target)
+
+
+def name_of(point: Point, metric: str) -> str:
+    """The full name of its row."""
+    return _full_name(point.probe, metric, point.values(), point.abi, point.target)
+
+
+def _full_name(probe: str, metric: str, parameters: Mapping[str, Value], abi: str, target: str) -> str:
+    return " ".join((probe, metric, *(f"{name}={value}" for name, value in parameters.items()), abi, target))
 
 
 class Naming:
