@@ -5,16 +5,16 @@ honest run (docs/measuring.md lists them)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise, product
-from statistics import median
-from typing import NamedTuple
 
 import numpy as np
 
-from tollmeter.experiment.described import Places, Recorded, is_here, is_timed
-from tollmeter.experiment.taken import Taken
-from tollmeter.model import ClockReading, Counted, Outcome, Samples
+from tollmeter.experiment.described import Places, Recorded
+from tollmeter.experiment.taken import Counts, Taken
+from tollmeter.experiment.timed_visits import Numbers, TimedVisits
+from tollmeter.experiment.visit_table import VisitTable, grouped, is_here
+from tollmeter.model import Counted, Outcome, Samples
 
 LEAST_ALIKE, MOST_ALIKE = 3, 8
 """Visits of a point, and of an ABI, that are compared with each other; and samples of one that is."""
@@ -23,10 +23,6 @@ MOST_ODD = 0.1
 MOST_LIKE, MOST_BELOW = 30.0, 30.0
 """Times the median of a run that a clock's resolution is, and a reading's cost, and the other way: each is the least of
 several. A core that wakes at 400 MHz of 4.7 GHz reads it in 11 times the time, and steps of 41 ns hide a reading."""
-_OF_CLOCK: Sequence[tuple[float, Callable[[ClockReading], float]]] = (
-    (MOST_LIKE, lambda clock: clock.resolution_ns),
-    (MOST_LIKE, lambda clock: max(clock.cost_ns, clock.resolution_ns / MOST_LIKE)),
-)
 LEAST_TURN_CYCLES = 0.25
 """Of a loop that counts down: a core completes one addition a cycle of a chain, and some drop an addition of one."""
 EVIDENCE = ("involuntary", "voluntary", "minor_faults", "major_faults", "steal_ticks", "delay_ns", "cpu_before",
@@ -37,7 +33,6 @@ MET: Sequence[tuple[tuple[str, ...], bool, bool]] = (
 )  # fmt: skip
 """What lies beside a sample; whether one visit must not lack it, and whether it must not have more: a neighbour takes
 the CPU from a worker as often as it likes."""
-FAULTS = 1
 MOST_MET = 2.0
 """Times what any sample of another visit meets."""
 WAITS = "a worker waits, or faults, in all samples of a visit only where it does in some of its point's other visits"
@@ -45,98 +40,77 @@ LIKE_OTHERS = "what each sample of all other visits of a point meets, some sampl
 REPORTED = "what the system reports beside one visit of an ABI, it reports beside all"
 
 
-class VisitEvidence(NamedTuple):
-    """Of a visit. least, most: of MET beside one of its samples. reported: of EVIDENCE, what each sample has.
-    control_ns: the least of a turn of the control, 0 without one."""
-
-    place: int
-    samples: int
-    least: tuple[float, ...]
-    most: tuple[float, ...]
-    reported: tuple[bool, ...]
-    control_ns: float
-
-
-def evidence_of(places: Sequence[int], taken: Taken) -> Iterator[VisitEvidence]:
-    first = taken.starts[:-1]
-    met = [sum(np.maximum(taken.column(name), 0.0) for name in names) for names, _, _ in MET]
-    least, most = (zip(*(of.reduceat(column, first).tolist() for column in met), strict=True)
-                   for of in (np.minimum, np.maximum))  # fmt: skip
-    reported = [np.maximum.reduceat(taken.column(name), first) >= (name.endswith(("hz", "at_ns"))) for name in EVIDENCE]
+def evidence_of(taken: Taken) -> Numbers:
+    """Of each visit: the least and the most of MET beside one of its samples; which of EVIDENCE each sample has, a bit
+    each; ns of a turn of the control, 0 without one."""
+    met = [np.add.reduce([np.maximum(taken.column(name), 0.0) for name in names]) for names, _, _ in MET]
+    reported = np.zeros(len(taken.counts), np.int16)
+    for bit, name in enumerate(EVIDENCE):
+        least = 1 if name.endswith(("hz", "at_ns")) else 0
+        reported |= (taken.most(taken.column(name)) >= least).astype(np.int16) << bit
     turns = np.where(taken.column("control_iterations") > 0, taken.column("control_iterations"),
                      taken.column("iterations"))  # fmt: skip
-    control = np.minimum.reduceat(taken.column("control_2n") / (2 * turns), first)
-    return map(
-        VisitEvidence, places, taken.counts.tolist(), least, most,
-        zip(*(known.tolist() for known in reported), strict=True), np.maximum(control, 0.0).tolist(),
-    )  # fmt: skip
+    return {
+        **{f"least {what}": taken.least(column).astype(np.float32) for what, column in enumerate(met)},
+        **{f"most {what}": taken.most(column).astype(np.float32) for what, column in enumerate(met)},
+        "reported": reported, "control_ns": np.maximum(taken.least(taken.column("control_2n") / (2 * turns)), 0.0),
+    }  # fmt: skip
 
 
-def unlike(recorded: Recorded, visits: Sequence[VisitEvidence]) -> Places:
-    of_points, of_abis = (
-        defaultdict[Hashable, list[VisitEvidence]](list),
-        defaultdict[Hashable, list[VisitEvidence]](list),
-    )
-    for visit in visits:
-        outcome = recorded.outcomes[visit.place]
-        of_points[outcome.point].append(visit)
-        of_abis[outcome.point.abi].append(visit)
-    for several in of_points.values():
-        yield from _of_point([visit for visit in several if visit.samples >= MOST_ALIKE])
-    for several in of_abis.values():
-        yield from _of_abi(several, recorded)
-    for visit in visits:
-        rate = max(recorded.outcomes[visit.place].controls, default=0.0)
-        if 0 < visit.control_ns * rate < LEAST_TURN_CYCLES * 1e9:
-            yield visit.place, f"a turn of the control takes {LEAST_TURN_CYCLES:g} cycles"
+def unlike(recorded: Recorded, timed: TimedVisits) -> Places:
+    numbers, table = timed.numbers, recorded.table
+    for group in grouped(np.flatnonzero(table.samples[timed.places] >= MOST_ALIKE), timed.points):
+        yield from _of_point(group, timed)
+    abis = dict[str, int]()
+    of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)
+    for group in grouped(np.arange(len(timed.places)), of_points[timed.points]):
+        yield from _of_abi(group, timed, table)
+    turn = numbers["control_ns"] * numbers["rate"]
+    is_short = (turn > 0) & (turn < LEAST_TURN_CYCLES * 1e9)
+    yield from timed.where(is_short, f"a turn of the control takes {LEAST_TURN_CYCLES:g} cycles")
 
 
-def _of_point(several: Sequence[VisitEvidence]) -> Places:
+def _of_point(group: Counts, timed: TimedVisits) -> Places:
     """One visit, each sample of which meets less than each of all others, or more. Few short visits that wait for a
     companion differ so by chance."""
-    if len(several) <= LEAST_ALIKE:
+    if len(group) <= LEAST_ALIKE:
         return
     for what, (_, has_all, has_no_more) in enumerate(MET):
-        least = min(several, key=lambda visit: visit.most[what])
-        most = max(several, key=lambda visit: visit.least[what])
-        others = [visit for visit in several if visit is not least]
-        if has_all and least.most[what] == 0 < min(visit.least[what] for visit in others):
-            yield least.place, LIKE_OTHERS
-        others = [visit for visit in several if visit is not most]
-        if has_no_more and most.least[what] > MOST_MET * max(visit.most[what] for visit in others):
-            yield most.place, WAITS
+        least, most = (timed.numbers[f"{end} {what}"][group] for end in ("least", "most"))
+        one, other = int(np.argmin(most)), int(np.argmax(least))
+        if has_all and most[one] == 0 < np.delete(least, one).min():
+            yield int(timed.places[group[one]]), LIKE_OTHERS
+        if has_no_more and least[other] > MOST_MET * np.delete(most, other).max():
+            yield int(timed.places[group[other]]), WAITS
 
 
-def _of_abi(several: Sequence[VisitEvidence], recorded: Recorded) -> Places:
+def _of_abi(group: Counts, timed: TimedVisits, table: VisitTable) -> Places:
     """A probe with a clock of its own may lack what that clock is too coarse for, in all of its visits."""
-    for what, has_it in product(range(len(EVIDENCE)), (False, True)):
-        odd = [visit for visit in several if visit.reported[what] == has_it]
-        if len(several) >= MOST_ALIKE and len(odd) <= MOST_ODD * len(several):
-            others = {recorded.outcomes[visit.place].point.probe for visit in several if visit.reported[what] != has_it}
-            unlike_them = (visit.place for visit in odd if recorded.outcomes[visit.place].point.probe in others)
-            yield from ((place, REPORTED) for place in unlike_them)
+    if len(group) < MOST_ALIKE:
+        return
+    probes = table.probes[timed.points[group]]
+    for bit, has_it in product(range(len(EVIDENCE)), (False, True)):
+        odd = (timed.numbers["reported"][group] >> bit & 1 == 1) == has_it
+        if 0 < np.count_nonzero(odd) <= MOST_ODD * len(group):
+            odd &= np.isin(probes, probes[~odd])
+            yield from ((place, REPORTED) for place in timed.places[group[odd]].tolist())
 
 
 def _clocks(recorded: Recorded) -> Places:
     """A clock's steps are as long, and a reading takes as long, in one visit as in the others. A probe may bring a
     clock of its own."""
-    of_abis = defaultdict[Hashable, list[int]](list)
-    for place, visit in enumerate(recorded.outcomes):
-        if is_here(visit) and visit.clock.resolution_ns > 0:
-            of_abis[visit.point.abi].append(place)
-    for places, (most, value) in product(of_abis.values(), _OF_CLOCK):
-        values = [value(recorded.outcomes[place].clock) for place in places]
-        usual = median(values)
-        odd = [
-            place for place, one in zip(places, values, strict=True) if one > most * usual or one * MOST_BELOW < usual
-        ]
-        others = {recorded.outcomes[place].point.probe for place in {*places} - {*odd}}
-        if len(odd) <= MOST_ODD * len(places):
-            yield from (
-                (place, "the steps of a clock, and a reading of it, are as long in all visits")
-                for place in odd
-                if recorded.outcomes[place].point.probe in others
-            )
+    table, abis = recorded.table, dict[str, int]()
+    of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)[table.points]
+    resolution, probes = table.resolution_ns, table.probes[table.points]
+    costs = np.maximum(table.cost_ns, resolution / MOST_LIKE)
+    for places in grouped(np.flatnonzero(table.is_here & (resolution > 0)), of_points):
+        for values in (resolution[places], costs[places]):
+            usual = np.median(values)
+            odd = (values > MOST_LIKE * usual) | (values * MOST_BELOW < usual)
+            if 0 < np.count_nonzero(odd) <= MOST_ODD * len(places):
+                odd &= np.isin(probes[places], probes[places[~odd]])
+                yield from ((place, "the steps of a clock, and a reading of it, are as long in all visits")
+                            for place in places[odd].tolist())  # fmt: skip
 
 
 def _grows(recorded: Recorded) -> Places:
@@ -222,11 +196,11 @@ def _first_counted(recorded: Recorded) -> Places:
     """On systems where it can be: most first visits have a count. A bundle also counts in later ones."""
     if recorded.asked.reused or recorded.lost or recorded.begins:
         return
-    first = dict[Hashable, int]()
-    for place, visit in enumerate(recorded.outcomes):
-        if visit.status == "ok" and is_timed(visit) and len(visit.samples):
-            first.setdefault(visit.point, place)
-    lacking = [place for place in first.values() if not recorded.outcomes[place].counted]
+    table = recorded.table
+    is_ok = table.of_kinds((visit.status == "ok" for visit in table.firsts), np.bool_)
+    usable = np.flatnonzero(is_ok & table.is_timed & (table.samples > 0))
+    first = usable[np.unique(table.points[usable], return_index=True)[1]].tolist()
+    lacking = [place for place in first if not recorded.outcomes[place].counted]
     if len(lacking) <= MOST_ODD * len(first):
         yield from ((place, FIRST_COUNTED) for place in lacking)
 

@@ -7,28 +7,19 @@ no visit on this machine has. Rules about time hold for a clock of Linux, and th
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from functools import partial
+from itertools import chain
 from math import inf
-from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.alike import OF_ALIKE, VisitEvidence, evidence_of, unlike
-from tollmeter.experiment.described import (
-    LINUX_CLOCK,
-    OF_RUN_DESCRIBED,
-    OF_VISITS_DESCRIBED,
-    Places,
-    Recorded,
-    is_here,
-    is_timed,
-)
+from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
+from tollmeter.experiment.described import OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
 from tollmeter.experiment.run_record import OF_VISITS_ASKED, of_run
@@ -39,7 +30,6 @@ from tollmeter.experiment.sampled import (
     AS_MANY,
     AS_WIDE,
     LEAST_STEPS,
-    VisitLengths,
     as_before,
     as_counted,
     as_long,
@@ -48,8 +38,19 @@ from tollmeter.experiment.sampled import (
     lengths_of,
     spaced,
 )
-from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts, ranked
+from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
+from tollmeter.experiment.timed_visits import (
+    NO_GAP,
+    Broken,
+    Numbers,
+    SampleRule,
+    TimedSamples,
+    TimedVisits,
+    timed_visits,
+    told_of,
+)
 from tollmeter.experiment.uniform import uniform
+from tollmeter.experiment.visit_table import LINUX_CLOCK, LONGEST_NS, VisitTable, grouped, is_here
 from tollmeter.model import REAL_CLOCKS, ClockReading, Machine, Outcome, Point
 
 STATUS, DISTURBED = "infrastructure", "unstable"
@@ -68,6 +69,10 @@ MOST_READING = 30.0
 lowest frequency, and another ABI may have no vDSO."""
 MOST_OVER_REPORTED = 6.0
 """Times the frequency that the system reports the core's rate is, or a part of it: some report what was asked of it."""
+SHARES = 8
+"""In which those numbers are sorted: a copy of all of a run of 1 GB takes 18 MB."""
+MOST_FOR_STEPS = 4096
+"""Visits by whose times the steps of their clock are known."""
 LEAST_EQUAL = 4
 """Samples that are equal beyond chance."""
 LEAST_LONGER, LEAST_SHORT, MOST_SHORT = 0.6, 2, 5
@@ -77,9 +82,6 @@ ROUNDED_NS = 2
 MOST_PER_CYCLE = 16
 """Instructions: twice as many as any core completes in a cycle."""
 MARGIN = 1.15
-NO_GAP = np.iinfo(np.int64).max
-"""Of a visit's last sample."""
-LONGEST_NS = 2.0**62
 MOST_APART, STEADY = 1.5, 1.1
 """Times the fastest of one control loop's rates that the fastest of the other's may be, where others confirm it
 within the second."""
@@ -108,6 +110,8 @@ LEAST_BROKEN = 2
 """Visits of a point."""
 MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
 """Between two samples beside their batches: of their time, and times what is usual in the run."""
+HAS_STEPS = "a clock has a resolution"
+TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
     "a worker that another takes the CPU from waits to run", "a worker that waits to run has left its CPU",
 )  # fmt: skip
@@ -131,13 +135,20 @@ class Checked(NamedTuple):
 
 
 def checked(recorded: Recorded) -> Checked:
-    recorded = recorded._replace(needs=_least_cycles(recorded))
+    recorded = recorded._replace(table=VisitTable(recorded.outcomes))
+    timed = _timed_visits(recorded)
     broken: dict[int, str] = {}
     counts: Counter[str] = Counter()
-    for place, why in dict.fromkeys(one for rule in (*OF_VISITS, _of_samples) for one in rule(recorded)):
+    of_visits = (one for rule in OF_VISITS for one in rule(recorded))
+    of_samples = ((place, why) for why, places in timed.broken.items() for place in places)
+    of_timed = (one for rule in (OF_TIMED if len(timed.places) else ()) for one in rule(recorded, timed))
+    for place, why in dict.fromkeys(chain(of_visits, of_samples, of_timed)):
         broken.setdefault(place, why)
         counts[why] += 1
-    of_all = [why for rule in OF_RUN for why in rule(recorded)]
+    of_all = [
+        *(why for rule in OF_RUN for why in rule(recorded)),
+        *(_paced(recorded, timed) if len(timed.places) else ()),
+    ]
     here = {place for place, visit in enumerate(recorded.outcomes) if of_all and is_here(visit)}
     withheld = {**dict.fromkeys(here, of_all[0] if of_all else ""), **broken}
     outcomes = tuple(
@@ -160,39 +171,33 @@ def _withheld(visit: Outcome, why: str) -> Outcome:
 
 
 def _clock(recorded: Recorded) -> Iterator[str]:
-    clock, rate = recorded.clock, recorded.machine.core_clock_hz
+    clock, rate, table = recorded.clock, recorded.machine.core_clock_hz, recorded.table
     if rate is not None and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
         yield "a core makes between a million and ten thousand million additions a second that wait for each other"
     if clock and clock.kind == "hardware" and clock.source == LINUX_CLOCK and (why := _of_clock(clock, rate)):
         yield why
-    timed = [visit for visit in recorded.outcomes if is_timed(visit)]
-    if rate is None and len(timed) >= LEAST_BURSTS and all(visit.controls for visit in timed):
+    rates = table.rates[table.is_timed]
+    if rate is None and len(rates) >= LEAST_BURSTS and (rates > 0).all():
         yield "the core's rate is measured before the run where it is in it"
-    if clock and clock.kind == "hardware" and len(timed) >= LEAST_BURSTS:
-        usual = median(_reading_ns(visit.clock) for visit in timed)
-        if not usual <= MOST_READING * _reading_ns(clock) <= MOST_READING**2 * usual:
+    if clock and clock.kind == "hardware" and len(rates) >= LEAST_BURSTS:
+        usual = float(np.median(np.maximum(table.cost_ns, table.resolution_ns)[table.is_timed]))
+        if not usual <= MOST_READING * max(clock.cost_ns, clock.resolution_ns) <= MOST_READING**2 * usual:
             yield "a reading of the clock takes as long before the run as in it"
-    fastest = [max(visit.controls) for visit in timed if visit.controls]
     if (
         rate
-        and len(fastest) >= LEAST_BURSTS
-        and rate > MOST_BOOST * max(fastest)
+        and np.count_nonzero(rates) >= LEAST_BURSTS
+        and rate > MOST_BOOST * rates.max()
         and not _is_translated(recorded.machine)
         and len(recorded.machine.kinds) < 2
     ):
         yield "the core's rate before the run is one that it reaches in it"
 
 
-def _reading_ns(clock: ClockReading) -> float:
-    """A reading may be hidden in a step."""
-    return max(clock.cost_ns, clock.resolution_ns)
-
-
 def _of_clock(clock: ClockReading, rate: float | None) -> str | None:
     if clock.resolution_ns <= 0:
-        return "a clock has a resolution"
+        return HAS_STEPS
     if (clock.cost_ns + clock.resolution_ns / MOST_READINGS) * (rate or FASTEST_CORE_HZ) < LEAST_READING_CYCLES * 1e9:
-        return f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
+        return TAKES_CYCLES
     return None
 
 
@@ -204,58 +209,74 @@ def _is_translated(machine: Machine) -> bool:
     )
 
 
-def _paced(recorded: Recorded) -> Iterator[str]:
+def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
     """Both loops ran on one core, in the median of the run: one visit may be disturbed."""
-    if _is_translated(recorded.machine):
-        return
-    apart, widths, reported = list[float](), list[float](), list[float]()
-    paced = (visit for visit in recorded.outcomes if is_timed(visit) and visit.samples and visit.controls)
-    for some in parts([visit for visit in paced if _reading_ns(visit.clock) <= LONGEST_READING_NS]):
-        taken = Taken([visit.samples for visit in some])
-        fastest, widest = (
-            np.maximum.reduceat(taken.column(name), taken.starts[:-1]) for name in ("control_hz", "width_hz")
-        )
-        around = np.array([max(visit.controls) for visit in some])
-        known = (fastest > 0) & (around > 0)
-        apart += (fastest[known] / around[known]).tolist()
-        widths += (widest / around)[known & (widest > 0)].tolist()
-        named = 1e3 * np.maximum.reduceat(taken.column("frequency_khz"), taken.starts[:-1])
-        reported += (around[named > 0] / named[named > 0]).tolist()
-    if len(apart) >= LEAST_BURSTS and not 1 / MOST_APART_USUALLY <= median(apart) <= MOST_APART_USUALLY:
+    around, fastest, widest, named = (timed.numbers[name] for name in ("rate", "control_hz", "width_hz", "named_hz"))
+    is_known = (around > 0) & (timed.numbers["clock_ns"] <= LONGEST_READING_NS) & (not _is_translated(recorded.machine))
+    apart, wide, reported = is_known & (fastest > 0), is_known & (fastest > 0) & (widest > 0), is_known & (named > 0)
+    if np.count_nonzero(apart) >= LEAST_BURSTS and not (
+        1 / MOST_APART_USUALLY <= np.median(fastest[apart] / around[apart]) <= MOST_APART_USUALLY
+    ):
         yield "the control loop around the visits is as fast as beside their samples"
-    if reported and not 1 / MOST_OVER_REPORTED <= median(reported) <= MOST_OVER_REPORTED:
+    if reported.any() and not (
+        1 / MOST_OVER_REPORTED <= np.median(around[reported] / named[reported]) <= MOST_OVER_REPORTED
+    ):
         yield "a core is about as fast as the frequency that the system reports"
-    if len(widths) >= LEAST_BURSTS and not LEAST_WIDTH <= median(widths) <= MOST_PER_CYCLE:
+    if np.count_nonzero(wide) >= LEAST_BURSTS and not (
+        LEAST_WIDTH <= np.median(widest[wide] / around[wide]) <= MOST_PER_CYCLE
+    ):
         yield f"a core makes {LEAST_WIDTH:g} to {MOST_PER_CYCLE} additions a cycle that do not wait for each other"
 
 
-OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, of_run, _clock, _paced)
+OF_RUN: Sequence[Callable[[Recorded], Iterable[str]]] = (*OF_RUN_DESCRIBED, of_run, _clock)
 
 # ---- visits ----------------------------------------------------------------------------------------------------------
 
 
 def _clocked(recorded: Recorded) -> Places:
-    is_real = recorded.clock is not None and recorded.clock.kind in REAL_CLOCKS
-    for place, visit in enumerate(recorded.outcomes):
-        if not is_here(visit) or visit.status != "ok" or not visit.samples:
-            continue
-        rate = max(visit.controls, default=recorded.machine.core_clock_hz or 0.0)
-        if visit.clock.kind == "none" or (visit.clock.source == LINUX_CLOCK and visit.clock.kind not in REAL_CLOCKS):
-            yield place, "samples are timed by a clock, and Linux's is one of hardware"
-        elif rate and not SLOWEST_CORE_HZ <= rate <= FASTEST_CORE_HZ:
-            yield place, "a control loop runs at the rate of a core"
-        elif is_timed(visit) and (why := _of_clock(visit.clock, rate)):
-            yield place, why
-        elif (
-            recorded.clock
-            and (is_real or visit.clock.kind in REAL_CLOCKS)
-            and (visit.clock.source, visit.clock.kind) != (recorded.clock.source, recorded.clock.kind)
-        ):
-            yield place, "one clock times all visits"
+    table, clock = recorded.table, recorded.clock
+    is_ok = table.of_kinds((visit.status == "ok" for visit in table.firsts), np.bool_)
+    clocks = dict[tuple[str, str], int]()
+    numbers = table.column(
+        lambda visit: clocks.setdefault((visit.clock.kind, visit.clock.source), len(clocks)), np.int64
+    )
+    is_untimed, is_other = (
+        np.array([of(*key) for key in clocks], np.bool_)[numbers] for of in (_is_untimed, partial(_is_other, clock))
+    )
+    rates = np.where(table.rates > 0, table.rates, recorded.machine.core_clock_hz or 0.0)
+    at_most = np.where(rates > 0, rates, FASTEST_CORE_HZ)
+    has_steps = table.resolution_ns > 0
+    is_quick = (table.cost_ns + table.resolution_ns / MOST_READINGS) * at_most < LEAST_READING_CYCLES * 1e9
+    for odd, why in (
+        (is_untimed, "samples are timed by a clock, and Linux's is one of hardware"),
+        ((rates > 0) & ~((rates >= SLOWEST_CORE_HZ) & (rates <= FASTEST_CORE_HZ)),
+         "a control loop runs at the rate of a core"),
+        (table.is_timed & ~has_steps, HAS_STEPS),
+        (table.is_timed & is_quick, TAKES_CYCLES),
+        (is_other, "one clock times all visits"),
+    ):  # fmt: skip
+        is_judged = is_ok & table.is_here & (table.samples > 0)
+        yield from ((place, why) for place in np.flatnonzero(odd & is_judged).tolist())
+        is_ok &= ~odd
+
+
+def _is_untimed(kind: str, source: str) -> bool:
+    return kind == "none" or (source == LINUX_CLOCK and kind not in REAL_CLOCKS)
+
+
+def _is_other(clock: ClockReading | None, kind: str, source: str) -> bool:
+    if clock is None or (clock.kind not in REAL_CLOCKS and kind not in REAL_CLOCKS):
+        return False
+    return (source, kind) != (clock.source, clock.kind)
 
 
 def _uniform(recorded: Recorded) -> Places:
-    return uniform(recorded, [bisect(recorded.begins, place) for place in range(len(recorded.outcomes))])
+    return uniform(recorded, _sessions(recorded, np.arange(len(recorded.outcomes))))
+
+
+def _sessions(recorded: Recorded, places: Counts) -> Counts:
+    """In which session each of some visits was made."""
+    return np.searchsorted(recorded.begins, places, side="right")
 
 
 OF_VISITS: Sequence[Callable[[Recorded], Places]] = (
@@ -269,182 +290,141 @@ OF_VISITS: Sequence[Callable[[Recorded], Places]] = (
 # ---- samples ---------------------------------------------------------------------------------------------------------
 
 
-def _of_samples(recorded: Recorded) -> Places:
-    """Of visits that were timed by Linux's clock on this machine, some at a time."""
-    places = [place for place, visit in enumerate(recorded.outcomes) if is_timed(visit) and len(visit.samples)]
-    steps_ns = _steps_ns(recorded, places)
-    for place in places:
-        clock = recorded.outcomes[place].clock
-        if clock.resolution_ns > MOST_STEPS * max(steps_ns[place], clock.cost_ns):
-            yield place, "times of a clock differ by whole steps of it"
-    spans, beside, chains = list[_Span](), list[_Beside](), list[tuple[Sequence[int], Counts]]()
-    costs, likes, lengths = list[tuple[int, float]](), list[VisitEvidence](), list[VisitLengths]()
-    series = defaultdict[str, list[tuple[Counts, NDArray[np.uint64]]]](list)
-    for some in parts(places):
-        taken = Taken([recorded.outcomes[place].samples for place in some])
-        for rule in OF_SAMPLES:
-            yield from rule(recorded, some, taken)
-        step_ns = np.repeat([steps_ns[place] for place in some], taken.counts)
-        is_fine = taken.column("body_2n") >= LEAST_STEPS * step_ns
-        yield from _differ(some, taken, taken.of_visits(~is_fine) == 0)
-        spans += _spans(some, taken)
-        each = np.minimum.reduceat(taken.column("body_2n") / taken.column("iterations"), taken.starts[:-1])
-        costs += zip(some, each.tolist(), strict=True)
-        beside += _beside(recorded, some, taken)
-        likes += evidence_of(some, taken)
-        lengths += lengths_of(some, taken)
-        yield from spaced(some, taken, step_ns)
-        chains.append((some, _unchained(taken)))
-        for name, keys in _series(some, taken, is_fine):
-            series[name].append(keys)
-    yield from _unaccounted(recorded.outcomes, beside)
-    yield from _in_order(recorded, spans)
-    yield from _alike(recorded, costs)
-    yield from unlike(recorded, likes)
-    yield from irregular(lengths)
-    yield from as_before(recorded, lengths)
-    yield from as_counted(recorded, costs)
-    yield from as_many(recorded, lengths)
-    broken = [one for some, odd in chains for one in _where(some, odd, "a reading ends one sample and begins the next")]
-    if 2 * len(broken) < len(places):  # else the runtime of that run took readings of their own
-        yield from broken
-    for read in series.values():
-        yield from _repeated(*(np.concatenate([pair[which] for pair in read]) for which in (0, 1)))
+def _timed_visits(recorded: Recorded) -> TimedVisits:
+    """Some visits at a time."""
+    table, chance = recorded.table, _Chance(recorded.table.samples[recorded.table.timed])
+    places = table.timed
+    told = dict(told_of(table, recorded.probes, _least_cycles(recorded)))
+    told["step_ns"] = _steps_ns(recorded, places)
+    coarse = table.resolution_ns[places] > MOST_STEPS * np.maximum(told["step_ns"], table.cost_ns[places])
+    is_translated = _is_translated(recorded.machine)
+    own = (rule for rule in OF_SAMPLES if rule is not _rates or not is_translated)
+    rules: Sequence[SampleRule] = (partial(_placed, {*recorded.machine.allowed_cpus}), *own, chance.add)
+    timed = timed_visits(table, told, _numbers_of, rules)
+    steps = {"times of a clock differ by whole steps of it": places[coarse].tolist()}
+    return timed._replace(broken={**steps, **timed.broken}, again=places[chance.again()])
 
 
-def _aside_ns(visit: Outcome) -> int:
-    return visit.waited_ns + visit.counted_ns
+def _numbers_of(some: TimedSamples) -> Numbers:
+    taken = some.taken
+    fastest, widest, named = (taken.most(taken.column(name)) for name in ("control_hz", "width_hz", "frequency_khz"))
+    return {
+        "begin_ns": some.at_ns[taken.starts[:-1]], "end_ns": (some.at_ns + _timed(some))[taken.starts[1:] - 1],
+        "each_ns": taken.least(taken.column("body_2n") / taken.column("iterations")),
+        "control_hz": fastest, "width_hz": widest, "named_hz": 1e3 * named, "unchained": _unchained(some),
+        **_beside(some), **evidence_of(taken), **lengths_of(taken),
+    }  # fmt: skip
 
 
-class _Span(NamedTuple):
-    """From a visit's first sample to the end of its last, in ns."""
-
-    place: int
-    begin: int
-    end: int
-
-
-def _alike(recorded: Recorded, costs: Sequence[tuple[int, float]]) -> Places:
+def _alike(_: Recorded, timed: TimedVisits) -> Places:
     """Of workers that wait for nothing: a CPU that sleeps deeply wakes a hundred times as late as one that does not."""
-    of_point = defaultdict[Point, list[tuple[float, int]]](list)
-    for place, each in costs:
-        probe = recorded.probes.get(recorded.outcomes[place].point.probe)
-        if probe and not (probe.roles or probe.switches or probe.spreads):
-            of_point[recorded.outcomes[place].point].append((each, place))
-    for several in of_point.values():
-        (least, place), *others = sorted(several)[:2]
-        if others and least * MOST_FASTER < others[0][0] and len(several) > 2:
-            yield place, f"a visit is at most {MOST_FASTER} times as fast as each other of its point"
+    each_ns, odd = timed.numbers["each_ns"], np.zeros(len(timed.places), dtype=bool)
+    for group in grouped(np.flatnonzero(timed.numbers["is_alone"]), timed.points):
+        least, other = np.argsort(each_ns[group], kind="stable")[:2] if len(group) > 2 else (0, 0)
+        odd[group[least]] = each_ns[group[least]] * MOST_FASTER < each_ns[group[other]] and least != other
+    yield from timed.where(odd, f"a visit is at most {MOST_FASTER} times as fast as each other of its point")
 
 
-def _in_order(recorded: Recorded, spans: Sequence[_Span]) -> Places:
-    """Of visits that this run made."""
+def _in_order(recorded: Recorded, timed: TimedVisits) -> Places:
+    """Of visits that this run made: each from its first sample to the end of its last."""
     if recorded.asked.reused:
         return
-    sessions = [bisect(recorded.begins, span.place) for span in spans]
-    odd = _out_of_order(spans, sessions)
-    yield from ((place, "one visit is timed after the other") for place in odd)
-    for (one, session), (later, other) in pairwise(zip(spans, sessions, strict=True)):
-        visit = recorded.outcomes[one.place]
-        if session == other and not {one.place, later.place} & odd and _aside_ns(visit) > later.begin - visit.at_ns:
-            yield one.place, "what a visit waited for, and its counting, lie before the next"
-    is_one = len(spans) > 1 and sessions[-1] == sessions[-2]
-    if is_one and recorded.seconds and spans[-1].begin - spans[-2].end > 1e9 * recorded.seconds:
-        yield spans[-1].place, "a visit lies within the time of the run"
+    known = timed.numbers["begin_ns"] > 0
+    places, begin, end, aside, began = (
+        timed.places[known], *(timed.numbers[name][known] for name in ("begin_ns", "end_ns", "aside_ns", "began_ns"))
+    )  # fmt: skip
+    sessions = _sessions(recorded, places)
+    odd = np.zeros(len(places), dtype=bool)
+    odd[_out_of_order(begin, end, sessions)] = True
+    yield from ((place, "one visit is timed after the other") for place in places[odd].tolist())
+    is_late = (np.diff(sessions) == 0) & ~(odd[1:] | odd[:-1]) & (aside[:-1] > begin[1:] - began[:-1])
+    yield from ((place, "what a visit waited for, and its counting, lie before the next")
+                for place in places[:-1][is_late].tolist())  # fmt: skip
+    is_one = len(places) > 1 and sessions[-1] == sessions[-2]
+    if is_one and recorded.seconds and begin[-1] - end[-2] > 1e9 * recorded.seconds:
+        yield int(places[-1]), "a visit lies within the time of the run"
 
 
-def _placed(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    """A visit is on CPUs that the run may use, and its pinned worker stays among them."""
-    allowed = set(recorded.machine.allowed_cpus)
-    before, after = (column.tolist() for column in taken.whole(("cpu_before", "cpu_after")).values())
-    for place, start, end in zip(places, taken.starts.tolist(), taken.starts[1:].tolist(), strict=False):
-        visit = recorded.outcomes[place]
+def _placed(allowed: set[int], some: TimedSamples) -> Broken:
+    """A visit is on CPUs that the run may use, and its pinned worker stays among them: mostly on the first."""
+    before, after = (column.astype(np.int64) for column in some.taken.whole(("cpu_before", "cpu_after")).values())
+    least, most = some.taken.least(np.minimum(before, after)), some.taken.most(np.maximum(before, after))
+    may_not, left = np.zeros(len(some.visits), dtype=bool), np.zeros(len(some.visits), dtype=bool)
+    for at, (visit, first, last) in enumerate(zip(some.visits, least.tolist(), most.tolist(), strict=True)):
         own = {*visit.cpus, *visit.workers}
-        ran = {*before[start:end], *after[start:end]}
-        if allowed and not own <= allowed:
-            yield place, "a visit is on CPUs that the run may use"
-        elif not {cpu for cpu in ran if cpu >= 0} <= ((visit.pinned and own) or allowed or ran):
-            yield place, "a worker runs on the CPU to which it is pinned"
+        may_not[at] = bool(allowed) and not own <= allowed
+        if not (first == last and first in own):
+            inside = slice(some.taken.starts[at], some.taken.starts[at + 1])
+            ran = {*before[inside].tolist(), *after[inside].tolist()}
+            left[at] = not {cpu for cpu in ran if cpu >= 0} <= ((visit.pinned and own) or allowed or ran)
+    yield "a visit is on CPUs that the run may use", may_not
+    yield "a worker runs on the CPU to which it is pinned", left & ~may_not
 
 
-def _within(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
-    gap = _gaps(at, taken)
+def _within(some: TimedSamples) -> Broken:
+    taken, told, timed, gap = some.taken, some.numbers, _timed(some), some.gap_ns
     # Evidence is read before a sample and after it: what is lost between may lie outside of its batches. All that
     # samples lost but the last is lost before that begins.
-    last, cpus = taken.starts[1:] - 1, np.array([max(1, len(recorded.outcomes[place].cpus)) for place in places])
-    began = np.array([recorded.outcomes[place].at_ns for place in places])
-    whole = taken.spread(np.where(began > 0, at[last] - began, NO_GAP).astype(float))
+    last = taken.starts[1:] - 1
+    whole = np.where(told["began_ns"] > 0, some.at_ns[last] - told["began_ns"], NO_GAP).astype(float)
     is_last = np.zeros(len(taken), dtype=bool)
     is_last[last] = True
     delays, ticks = (
-        np.add.reduceat(np.where(is_last, 0.0, np.maximum(taken.column(name), 0.0)), taken.starts[:-1])
-        for name in ("delay_ns", "steal_ticks")
+        taken.sum(np.where(is_last, 0.0, np.maximum(taken.column(name), 0.0))) for name in ("delay_ns", "steal_ticks")
     )
-    lost = np.maximum(delays, (ticks / cpus - 2) * TICK_NS)
-    events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(cpus.astype(float))
-    rate = taken.spread(np.array([max(recorded.outcomes[place].controls, default=FASTEST_CORE_HZ) for place in places]))
+    lost = np.maximum(delays, (ticks / told["cpus"] - 2) * TICK_NS)
+    events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(told["cpus"])
+    rate = taken.spread(np.where(told["rate"] > 0, told["rate"], FASTEST_CORE_HZ))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     least = np.where(taken.column("width_between_hz") > 0, LEAST_THREE_NS, LEAST_BURSTS_NS)
-    known = (gap != NO_GAP) & (at > 0)
-    slept, waited = (np.add.reduceat(taken.column(name), taken.starts[:-1]) for name in ("voluntary", "delay_ns"))
+    known = (gap != NO_GAP) & (some.at_ns > 0)
+    slept, waited = (taken.sum(taken.column(name)) for name in ("voluntary", "delay_ns"))
     preempted = np.array(taken.column("involuntary"))
     # The first look at the evidence reads switches before waits: one between the two is in no sample's wait.
     first_moved = preempted[taken.starts[:-1]] > 0
     preempted[taken.starts[:-1]] = 0
-    moved = np.add.reduceat(preempted, taken.starts[:-1])
-    clocks = [recorded.outcomes[place].clock for place in places]
-    steps = taken.spread(np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks]))
+    moved = taken.sum(preempted)
+    short = taken.column("body_2n") < taken.spread(told["clock_ns"])
+    yield "a batch takes longer than a reading of the clock, and than its steps", taken.of_visits(short) > 0
     for odd, why in (
-        (taken.column("body_2n") < steps, "a batch takes longer than a reading of the clock, and than its steps"),
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
-        ((taken.spread(lost) > whole) & known, "samples lost no more time than went by"),
-        (taken.spread((moved > 0) & (waited == 0)), PREEMPTED),
-        (taken.spread((moved == 0) & ~first_moved & (slept == 0) & (waited > 0)), DELAYED),
+        (taken.spread(lost > whole) & known, "samples lost no more time than went by"),
+    ):
+        yield why, taken.of_visits(odd) > 0
+    yield PREEMPTED, (moved > 0) & (waited == 0)
+    yield DELAYED, (moved == 0) & ~first_moved & (slept == 0) & (waited > 0)
+    for odd, why in (
         ((events * LEAST_EVENT_CYCLES * 1e9 > 2 * gap * rate) & known, "page faults and context switches take time"),
         ((gap - timed < least) & (timed <= gap) & known & has_loops, "loops of 10 us run between two samples"),
         ((taken.column("body_n") <= 0) | (taken.column("body_2n") <= 0), "a batch takes time"),
     ):
-        yield from _where(places, taken.of_visits(odd), why)
+        yield why, taken.of_visits(odd) > 0
 
 
 _EVENTS = ("minor_faults", "major_faults", "voluntary", "involuntary")
 
 
-def _timed(taken: Taken) -> Counts:
-    """What lay in the timed batches of each sample; what no integer holds is still longer than any run."""
-    return np.minimum(taken.timed_ns(), LONGEST_NS).astype(np.int64)
+def _timed(some: TimedSamples) -> Counts:
+    """What lay in the timed batches of each sample."""
+    return np.minimum(some.timed_ns, float(LONGEST_NS)).astype(np.int64)
 
 
-def _gaps(at: Counts, taken: Taken) -> Counts:
-    """From the beginning of each sample to that of the next."""
-    gap = np.append(np.diff(at), NO_GAP)
-    gap[taken.starts[1:] - 1] = NO_GAP
-    return gap
+def _controlled(some: TimedSamples) -> Broken:
+    has_control, told = some.taken.of_visits(some.taken.column("control_n") >= 0) > 0, some.numbers["has_control"]
+    yield "a visit has a control where its probe has", (told < 2) & (told != has_control)
 
 
-def _controlled(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    timed = taken.of_visits(taken.column("control_n") >= 0) > 0
-    probes = [recorded.probes.get(recorded.outcomes[place].point.probe) for place in places]
-    odd = [probe is not None and probe.control != has for probe, has in zip(probes, timed.tolist(), strict=True)]
-    yield from _where(places, np.array(odd), "a visit has a control where its probe has")
+def _begun(some: TimedSamples) -> Broken:
+    first = some.at_ns[some.taken.starts[:-1]]
+    yield "a visit begins before its first sample", (first > 0) & (first < some.numbers["began_ns"])
 
 
-def _begun(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    firsts = taken.whole(("at_ns",))["at_ns"][taken.starts[:-1]].tolist()
-    for place, first in zip(places, firsts, strict=True):
-        if 0 < first < recorded.outcomes[place].at_ns:
-            yield place, "a visit begins before its first sample"
-
-
-def _executes(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _executes(some: TimedSamples) -> Broken:
     """Most samples of a visit leave the time."""
-    need = np.array([recorded.needs.get(recorded.outcomes[place].point, 0.0) for place in places])
-    rate = np.array([max(recorded.outcomes[place].controls, default=0.0) for place in places])
+    taken, need, rate = some.taken, some.numbers["need"], some.numbers["rate"]
     each_ns = (taken.column("body_2n") - taken.column("body_n")) / taken.column("iterations")
     short = each_ns * taken.spread(rate) * MARGIN < taken.spread(need) * 1e9
-    odd = np.where((rate > 0) & (need > 0), 2 * taken.of_visits(short) > taken.counts, False)
-    yield from _where(places, odd, COSTS_ITS_CYCLES)
+    yield COSTS_ITS_CYCLES, (rate > 0) & (need > 0) & (2 * taken.of_visits(short) > taken.counts)
 
 
 def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
@@ -452,7 +432,7 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
     it is counted."""
     least = {}
     alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
-    for visit in recorded.outcomes:
+    for visit in recorded.table.firsts:
         if (counts := visit.counted) and is_here(visit) and visit.point.probe in alone:
             steps, calls = (
                 (pair[1] - pair[0]) / counts.iterations if pair else 0.0 for pair in (counts.instructions, counts.calls)
@@ -461,165 +441,134 @@ def _least_cycles(recorded: Recorded) -> Mapping[Point, float]:
     return least
 
 
-def _steps_ns(recorded: Recorded, places: Sequence[int]) -> Mapping[int, float]:
+def _steps_ns(recorded: Recorded, places: Counts) -> Floats:
     """Of each visit's clock: the least by which two times differ, of the visits whose clock is as fine as theirs, by
     what these say. What the runtime reports is no less than what a reading takes."""
-    coarse = {place for place in places if (clock := recorded.outcomes[place].clock).resolution_ns
-              > MOST_STEPS * clock.cost_ns}  # fmt: skip
-    groups = [[place for place in places if (place in coarse) == is_coarse] for is_coarse in (False, True)]
-    return {place: step for group in groups for step in [_step_ns(recorded, group)] for place in group}
+    table, steps = recorded.table, np.full(len(places), inf)
+    coarse = (table.resolution_ns > MOST_STEPS * table.cost_ns)[places]
+    for group in (coarse, ~coarse):
+        some = next(parts(places[group].tolist(), MOST_FOR_STEPS), ())
+        taken = Taken([recorded.outcomes[place].samples for place in some])
+        apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))
+        steps[group] = np.min(apart, initial=inf, where=apart > ROUNDED_NS)
+    return steps
 
 
-def _stepped(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    """What divides all times of a visit is no more than the steps that its clock says it has."""
+def _stepped(some: TimedSamples) -> Broken:
+    """What divides all times of a visit is no more than the steps that its clock says it has: looked for where it may
+    be more by the first two."""
+    taken = some.taken
     short, long = (column.astype(np.int64) for column in taken.whole(("body_n", "body_2n")).values())
-    common = np.gcd.reduceat(np.gcd(short, long), taken.starts[:-1])
-    clocks = [recorded.outcomes[place].clock for place in places]
-    steps = np.array([max(clock.resolution_ns, clock.cost_ns) for clock in clocks])
-    odd = (common > MOST_STEPS * steps) & (_distinct(taken.column("body_2n"), taken) >= LEAST_EQUAL)
-    yield from _where(places, odd, "times of a clock differ by the steps that it has")
+    most, first = MOST_STEPS * some.numbers["clock_ns"], taken.starts[:-1]
+    common = np.gcd(short[first], long[first])
+    odd = np.zeros(len(first), dtype=bool)
+    for at in np.flatnonzero((common > most) | (common == 0)).tolist():
+        several = slice(taken.starts[at], taken.starts[at + 1])
+        divides = np.gcd(np.gcd.reduce(short[several]), np.gcd.reduce(long[several]))
+        odd[at] = divides > most[at] and len(np.unique(long[several])) >= LEAST_EQUAL
+    yield "times of a clock differ by the steps that it has", odd
 
 
-def _step_ns(recorded: Recorded, places: Sequence[int]) -> float:
-    some = next(iter(parts(places)), ())
-    taken = Taken([recorded.outcomes[place].samples for place in some])
-    apart = np.diff(np.unique(np.concatenate([taken.column("body_n"), taken.column("body_2n")])))
-    return float(np.min(apart, initial=inf, where=apart > ROUNDED_NS))
-
-
-def _differ(places: Sequence[int], taken: Taken, is_fine: Mask) -> Places:
+def _differ(some: TimedSamples) -> Broken:
     """Times of many steps of the clock are not equal in all of a visit's samples. On a quiet core few differ."""
-    odd = _distinct(taken.column("body_n") * 2**20 + taken.column("body_2n"), taken) == 1
-    yield from _where(places, odd & is_fine & (taken.counts >= LEAST_EQUAL), "the times of a visit's samples differ")
+    taken = some.taken
+    is_fine = taken.of_visits(~_is_fine(some)) == 0
+    times = taken.column("body_n") * 2**20 + taken.column("body_2n")
+    is_one = taken.least(times) == taken.most(times)
+    yield "the times of a visit's samples differ", is_one & is_fine & (taken.counts >= LEAST_EQUAL)
 
 
-def _longer(_: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _is_fine(some: TimedSamples) -> Mask:
+    return some.taken.column("body_2n") >= LEAST_STEPS * some.taken.spread(some.numbers["step_ns"])
+
+
+def _longer(some: TimedSamples) -> Broken:
     """Of samples that nothing disturbed, and that did not wait: a CPU that is woken may have gone idle or not. A
     neighbour on the core may lengthen one batch, and not the next."""
-    calm = np.ones(len(taken), dtype=bool)
-    for name in ("delay_ns", "voluntary", "involuntary", "steal_ticks"):
-        calm &= taken.column(name) <= 0
+    taken = some.taken
     short = taken.column("body_2n") < LEAST_LONGER * taken.column("body_n")
-    odd = (taken.of_visits(short & calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
-    yield from _where(places, odd, TAKES_LONGER)
+    calm = np.array(short)
+    for name in ("delay_ns", "voluntary", "involuntary", "steal_ticks") if short.any() else ():
+        calm &= taken.column(name) <= 0
+    yield TAKES_LONGER, (taken.of_visits(calm) >= LEAST_SHORT) & (taken.of_visits(short) * MOST_SHORT > taken.counts)
 
 
-def _distinct(values: Floats, taken: Taken) -> Counts:
-    """How many different values each visit has."""
-    owner = np.repeat(np.arange(len(taken.counts)), taken.counts)
-    order = np.lexsort((values, owner))
-    ordered, owned = values[order], owner[order]
-    is_new = np.ones(len(values), dtype=bool)
-    is_new[1:] = (np.diff(ordered) != 0) | (np.diff(owned) != 0)
-    return np.bincount(owned[is_new], minlength=len(taken.counts))
-
-
-def _rates(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
+def _rates(some: TimedSamples) -> Broken:
     """The control loop before and after a visit is the one beside its samples. An interrupt makes a reading too slow:
     two agree on each side."""
-    if _is_translated(recorded.machine):
-        return
-    owner = np.repeat(np.arange(len(places)), taken.counts)
-    beside, starts = ranked(taken.column("control_hz"), owner, len(places))
-    several = np.diff(starts) > 1
-    ends = np.where(several, starts[1:], 2) - 1
-    fastest, second = (beside[ends - back] if len(beside) > 1 else np.zeros(len(places)) for back in (0, 1))
-    around = np.array([sorted((0.0, 0.0, *recorded.outcomes[place].controls))[-2:] for place in places])
-    least, most = around.T
+    taken, told, beside = some.taken, some.numbers, some.taken.column("control_hz")
+    fastest, most, least = taken.most(beside), told["rate"], told["second_rate"]
+    is_fastest = beside == taken.spread(fastest)
+    second = np.where(taken.of_visits(is_fastest) > 1, fastest, taken.most(np.where(is_fastest, 0.0, beside)))
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
-    steady = several & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
-    quick = np.array([_reading_ns(recorded.outcomes[place].clock) <= LONGEST_READING_NS for place in places])
-    yield from _where(places, apart & steady & quick, LOOPS_AGREE)
+    steady = (second > 0) & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
+    yield LOOPS_AGREE, apart & steady & (told["clock_ns"] <= LONGEST_READING_NS)
 
 
-OF_SAMPLES: Sequence[Callable[[Recorded, Sequence[int], Taken], Places]] = (
-    _placed, _within, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long,
+OF_SAMPLES: Sequence[SampleRule] = (
+    _within, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long, _differ, spaced,
 )  # fmt: skip
 
 
-class _Beside(NamedTuple):
-    """Of an undisturbed visit: the least time between two samples beside their batches and what ran untimed before
-    these, and the time of the batches, in ns. is_plain: whether its probe leaves out no time and waits for no
-    companion, as on CPUs that wake slowly: what else a sample is, is as long on one machine."""
-
-    place: int
-    rest: float
-    batches: float
-    is_plain: bool
-
-
-def _beside(recorded: Recorded, places: Sequence[int], taken: Taken) -> Iterator[_Beside]:
-    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), taken.timed_ns()
-    gap = _gaps(at, taken)
-    probes = [recorded.probes.get(recorded.outcomes[place].point.probe) for place in places]
-    plain = np.array([probe is not None and probe.pauses is False and not probe.roles for probe in probes])
+def _beside(some: TimedSamples) -> Numbers:
+    """Of a visit the least time between two samples beside their batches and what ran untimed before these, and the
+    time of the batches, in ns; whether enough of it was undisturbed."""
+    taken, plain = some.taken, some.numbers["is_plain"] > 0
     calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
     calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
-    known = (gap != NO_GAP) & (at > 0) & calm
+    known = (some.gap_ns != NO_GAP) & (some.at_ns > 0) & calm
     grown = sum(np.maximum(taken.column(f"{name}_2n") - taken.column(f"{name}_n"), 0) for name in ("body", "control"))
-    least, usual = (np.minimum.reduceat(np.where(known, values, np.inf), taken.starts[:-1])
-                    for values in (gap - timed - WARMED * grown, timed))  # fmt: skip
-    enough = taken.of_visits(known) >= LEAST_CALM
-    several = zip(places, least.tolist(), usual.tolist(), plain.tolist(), strict=True)
-    return (_Beside(*one) for one, is_enough in zip(several, enough, strict=True) if is_enough)
+    rest = some.gap_ns - some.timed_ns - WARMED * grown
+    return {
+        "rest_ns": taken.least(np.where(known, rest, np.inf)),
+        "batches_ns": taken.least(np.where(known, some.timed_ns, np.inf)),
+        "is_calm": taken.of_visits(known) >= LEAST_CALM,
+    }
 
 
-def _unaccounted(outcomes: Sequence[Outcome], visits: Sequence[_Beside]) -> Places:
+def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
     """A point of which most visits that can be judged are odd has no other that is known to be sound. Visits that are
     not plain are compared with others of their point."""
-    plain = [one for one in visits if one.is_plain]
-    odd = set[int]()
-    if len(plain) >= LEAST_BURSTS:
-        usual, share = median(one.rest for one in plain), median(one.rest / one.batches for one in plain)
-        odd = {one.place for one in plain if share > MOST_REST or _has_more(one, usual)}
-    of_point = defaultdict[Point, list[_Beside]](list)
-    for one in visits:
-        of_point[outcomes[one.place].point].append(one)
-    for several in of_point.values():
-        rests = sorted(one.rest for one in several)
-        if not several[0].is_plain and len(several) > LEAST_CALM:
-            odd |= {one.place for one in several if _has_more(one, max(0.0, rests[len(rests) // 2]))}
-    judged = Counter(outcomes[one.place].point for one in visits)
-    broken = Counter(outcomes[place].point for place in odd)
-    for place, visit in enumerate(outcomes):
-        if place in odd or (broken[visit.point] >= LEAST_BROKEN and 2 * broken[visit.point] > judged[visit.point]):
-            yield place, TIME_IS_ACCOUNTED
+    calm, plain = timed.numbers["is_calm"], timed.numbers["is_calm"] & (timed.numbers["is_plain"] > 0)
+    rest, batches = timed.numbers["rest_ns"], timed.numbers["batches_ns"]
+    odd = np.zeros(len(calm), dtype=bool)
+    if np.count_nonzero(plain) >= LEAST_BURSTS:
+        most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * np.median(rest[plain])
+        odd = plain & ((rest > most) | (np.median(rest[plain] / batches[plain]) > MOST_REST))
+    for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
+        if len(group) > LEAST_CALM:
+            usual = max(0.0, np.sort(rest[group])[len(group) // 2])
+            odd[group] = rest[group] > MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
+    judged, broken = (np.bincount(timed.points[of], minlength=len(recorded.table.of_points)) for of in (calm, odd))
+    of_points = (broken >= LEAST_BROKEN) & (2 * broken > judged)
+    own = of_points[recorded.table.points]
+    own[timed.places[odd]] = True
+    yield from ((place, TIME_IS_ACCOUNTED) for place in np.flatnonzero(own).tolist())
 
 
-def _has_more(one: _Beside, usual: float) -> bool:
-    return one.rest > MOST_BESIDE * one.batches + MOST_BESIDE_USUAL * usual
-
-
-def _spans(places: Sequence[int], taken: Taken) -> Iterator[_Span]:
-    at, timed = taken.whole(("at_ns",))["at_ns"].astype(np.int64), _timed(taken)
-    begins, ends = at[taken.starts[:-1]], (at + timed)[taken.starts[1:] - 1]
-    return (_Span(*one) for one in zip(places, begins.tolist(), ends.tolist(), strict=True) if one[1] > 0)
-
-
-def _out_of_order(spans: Sequence[_Span], sessions: Sequence[int]) -> set[int]:
-    """Places of visits that begin before an earlier one of their session ends. Where several in a row do, it is the
-    one before them that is odd."""
-    odd, latest = set[int](), 0
-    for at, span in enumerate(spans):
+def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
+    """Which visits begin before an earlier one of their session ends. Where several in a row do, it is the one before
+    them that is odd."""
+    odd, latest = list[int](), 0
+    overlaps = (begin[1:] < np.maximum.accumulate(end)[:-1]).any()
+    for at in range(len(begin)) if overlaps else ():
         if at and sessions[at] != sessions[at - 1]:
-            latest = span.end
-        elif span.begin < latest:
-            before = spans[at - 1]
-            later = sum(one.begin < before.end for one in spans[at : at + LEAST_EQUAL])
-            odd.add(before.place if later > 1 and before.place not in odd else span.place)
-            latest = span.end if later > 1 else latest
+            latest = end[at]
+        elif begin[at] < latest:
+            later = np.count_nonzero(begin[at : at + LEAST_EQUAL] < end[at - 1])
+            odd.append(at - 1 if later > 1 and at - 1 not in odd[-2:] else at)
+            latest = end[at] if later > 1 else latest
         else:
-            latest = span.end
+            latest = end[at]
     return odd
 
 
-def _unchained(taken: Taken) -> Counts:
-    """Samples that do not begin with the reading that ended the one before, although no time went by for another: a
-    visit that waits for an uncontended core reads it anew."""
-    at, odd = taken.whole(("at_ns",))["at_ns"].astype(np.int64), np.zeros(len(taken), dtype=bool)
-    gaps = _gaps(at, taken)
-    rest = np.where(gaps == NO_GAP, np.inf, gaps - taken.timed_ns())
-    usual = taken.spread(np.minimum.reduceat(rest, taken.starts[:-1]))
+def _unchained(some: TimedSamples) -> Mask:
+    """Visits with a sample that does not begin with the reading that ended the one before, although no time went by for
+    another: a visit that waits for an uncontended core reads it anew."""
+    taken, odd = some.taken, np.zeros(len(some.taken), dtype=bool)
+    rest = np.where(some.gap_ns == NO_GAP, np.inf, some.gap_ns - some.timed_ns)
+    usual = taken.spread(taken.least(rest))
     for before, after, least in (
         ("control_before_hz", "control_hz", 1),
         ("width_before_hz", "width_hz", 1),
@@ -629,40 +578,86 @@ def _unchained(taken: Taken) -> Counts:
         odd[1:] |= (ended != begun) & (begun >= least)
     odd[1:] &= rest[:-1] <= (MOST_BESIDE_USUAL * usual)[:-1]
     odd[taken.starts[:-1]] = False
-    return taken.of_visits(odd)
+    return taken.of_visits(odd) > 0
 
 
-def _series(places: Sequence[int], taken: Taken, is_fine: Mask) -> Iterator[tuple[str, tuple[Counts, Keys]]]:
-    """A number for each few successive times, and for the first rates of a visit, which are equal where all of these
-    are; and the places of their visits. None of those of which several are equal."""
-    follow = np.arange(LEAST_EQUAL)
-    within = np.repeat(taken.starts[1:], taken.counts) - np.arange(len(taken)) >= LEAST_EQUAL
-    is_first = np.zeros(len(taken), dtype=bool)
-    is_first[taken.starts[:-1]] = True
-    are_fine = np.all([np.roll(is_fine, -step) for step in follow], axis=0)
-    for name, columns, begins in (
-        ("times", ("body_n", "body_2n"), within & are_fine),
-        ("rates", ("control_hz", "width_hz", "width_between_hz"), within & is_first),
-    ):
-        windows = np.flatnonzero(begins)[:, None] + follow
-        read = np.stack([taken.column(column)[windows] for column in columns])
-        differ = np.sum(np.diff(np.sort(read)) == 0, axis=(0, 2)) < len(columns)
-        bits = read[:, differ].view(np.uint64)
-        # A whole number as a float has its bits on the left, and a product keeps those on the right.
-        keys = ((bits ^ bits >> np.uint64(32)) * _MIX[: len(columns), None]).sum(axis=(0, 2), dtype=np.uint64)
-        yield name, (taken.spread(np.asarray(places))[windows[differ, 0]], keys)
+def _chained(_: Recorded, timed: TimedVisits) -> Places:
+    """Where most visits are so, the runtime of that run took readings of their own."""
+    odd = timed.numbers["unchained"]
+    return timed.where(odd & (2 * np.count_nonzero(odd) < len(odd)), READINGS_JOIN)
+
+
+def _again(_: Recorded, timed: TimedVisits) -> Places:
+    return ((place, "no two visits took the same times") for place in timed.again.tolist())
+
+
+OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
+    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
+)  # fmt: skip
+
+
+class _Chance:
+    """A number of 8 bytes for each few successive times, and for the first rates of a visit, which are equal where all
+    of these are. None of those of which several are equal."""
+
+    def __init__(self, samples: NDArray[np.int32]) -> None:
+        """samples: of each visit that is to be added."""
+        self._keys = {"times": np.empty(samples.sum(), np.uint64), "rates": np.empty(len(samples), np.uint64)}
+        self._counts = {name: np.zeros(len(samples), np.int64) for name in self._keys}
+        self._visits = 0
+
+    def add(self, some: TimedSamples) -> Broken:
+        taken, first = some.taken, some.taken.starts[:-1]
+        whose = np.repeat(np.arange(len(first)), taken.counts)
+        begins, *_, ends = _successive(whose)
+        are_fine = np.logical_and.reduce([begins == ends, *_successive(_is_fine(some))])
+        self._add("times", [_successive(taken.column(name)) for name in ("body_n", "body_2n")], begins, are_fine)
+        several = first[taken.counts >= LEAST_EQUAL]
+        rates = [[taken.column(name)[several + at] for at in range(LEAST_EQUAL)] for name in _RATES]
+        self._add("rates", rates, whose[several], np.ones(len(several), dtype=bool))
+        self._visits += len(first)
+        return ()
+
+    def _add(self, name: str, columns: Sequence[Sequence[Floats]], whose: Counts, are_meant: Mask) -> None:
+        """columns: of each, so many successive values, an array each."""
+        keys, equal = np.zeros(len(whose), np.uint64), np.zeros(len(whose), np.int8)
+        for values, mixes in zip(columns, _MIX, strict=False):
+            for at, (value, mix) in enumerate(zip(values, mixes, strict=True)):
+                # A whole number as a float has its bits on the left, and a product keeps those on the right.
+                bits = value.view(np.uint64)
+                keys += (bits ^ bits >> np.uint64(32)) * mix
+                equal += np.any([value == before for before in values[:at]], axis=0) if at else np.int8(0)
+        kept, begin = are_meant & (equal < len(columns)), self._counts[name].sum()
+        self._keys[name][begin : begin + np.count_nonzero(kept)] = keys[kept]
+        self._counts[name] += np.bincount(whose[kept] + self._visits, minlength=len(self._counts[name]))
+
+    def again(self) -> Counts:
+        """Of the visits that were added, those of which a number is another's too."""
+        found = list[Counts]()
+        for name, counts in self._counts.items():
+            keys = self._keys[name][: counts.sum()]
+            equal = _equal(keys)
+            found.append(
+                np.repeat(np.arange(len(counts)), counts)[np.isin(keys, equal)]
+                if len(equal)
+                else equal.astype(np.int64)
+            )
+        return np.unique(np.concatenate(found))
+
+
+def _equal(keys: Keys) -> Keys:
+    """Numbers that are there more than once. A share of them is looked at at a time."""
+    share = keys.view(np.uint8)[:: keys.itemsize] % SHARES
+    ordered = (np.sort(keys[share == at]) for at in range(SHARES))
+    return np.concatenate([some[1:][some[1:] == some[:-1]] for some in ordered])
+
+
+def _successive(values: NDArray[T]) -> list[NDArray[T]]:
+    """So many that follow each other, from each on."""
+    return [values[at : at + max(0, len(values) - LEAST_EQUAL + 1)] for at in range(LEAST_EQUAL)]
 
 
 Keys = NDArray[np.uint64]
+T = TypeVar("T", bound=np.generic)
+_RATES = ("control_hz", "width_hz", "width_between_hz")
 _MIX = np.random.default_rng(1).integers(1, 2**63, (3, LEAST_EQUAL), dtype=np.uint64) | np.uint64(1)
-
-
-def _repeated(places: Counts, keys: Keys) -> Places:
-    order = np.argsort(keys)
-    equal = np.flatnonzero(np.diff(keys[order]) == 0)
-    again = np.unique(places[order][[*equal, *(equal + 1)]] if len(equal) else [])
-    return ((place, "no two visits took the same times") for place in again.tolist())
-
-
-def _where(places: Sequence[int], odd: Counts | Mask, why: str) -> Places:
-    return ((place, why) for place, count in zip(places, odd.tolist(), strict=True) if count)

@@ -10,7 +10,10 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+
 from tollmeter.experiment.machine_record import X86, unlikely
+from tollmeter.experiment.visit_table import VisitTable, is_here
 from tollmeter.model import (
     Build,
     ClockReading,
@@ -26,8 +29,6 @@ from tollmeter.model import (
 )
 from tollmeter.model.topology import RELATION
 
-HERE = "local"
-LINUX_CLOCK = "monotonic_raw"
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = 1024.0
 COMMANDS = "workload."
@@ -79,8 +80,7 @@ class Recorded(NamedTuple):
     """What a journal says. seconds: 0 where they are not of all visits; differs: whether a copy of the first stream
     differs from it; lost: streams that are damaged; begins: places of the outcomes with which measuring was resumed,
     perhaps after the machine was started anew, and its clock with it. notes: seconds of the run after so many visits,
-    and what went on meanwhile. needs: cycles that
-    an iteration of a point takes at least."""
+    and what went on meanwhile. table: of the outcomes."""
 
     machine: Machine
     clock: ClockReading | None
@@ -93,19 +93,10 @@ class Recorded(NamedTuple):
     lost: int = 0
     begins: Sequence[int] = ()
     notes: Sequence[tuple[float, int, Surroundings | None]] = ()
-    needs: Mapping[Point, float] = {}
+    table: VisitTable = VisitTable(())
 
 
 Places = Iterator[tuple[int, str]]
-
-
-def is_here(visit: Outcome) -> bool:
-    return visit.point.target == HERE
-
-
-def is_timed(visit: Outcome) -> bool:
-    """By Linux's clock on this machine."""
-    return is_here(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
 
 
 # ---- the machine and the whole run -----------------------------------------------------------------------------------
@@ -122,10 +113,10 @@ def _machine(recorded: Recorded) -> Iterator[str]:
 
 def _numbered(recorded: Recorded) -> Iterator[str]:
     """Each visit that is requested is recorded, with whatever came of it, but for those under way when a run ends."""
-    seen = {visit.visit for visit in recorded.outcomes}
+    several, last = len(recorded.outcomes), max((visit.visit for visit in recorded.outcomes), default=0)
     under_way = recorded.lost + MOST_UNDER_WAY * (1 + len(recorded.begins))
-    if seen and not recorded.asked.reused and max(seen) + 1 - len(seen) > under_way:
-        yield f"visits have the numbers 0 to {len(seen) - 1}, and the last has {max(seen)}"
+    if several and not recorded.asked.reused and last + 1 - several > under_way:
+        yield f"visits have the numbers 0 to {several - 1}, and the last has {last}"
 
 
 OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
@@ -144,22 +135,25 @@ def _described(recorded: Recorded) -> Places:
 
     built = {(build.probe, build.abi) for build in recorded.builds}
     work = defaultdict[object, Counter[object]](Counter)
-    for visit in recorded.outcomes:
+    for visit, count in zip(recorded.table.firsts, recorded.table.counts.tolist(), strict=True):
         if visit.status == "ok" and visit.samples:
-            work[of(visit)][visit.work] += 1
-    for place, visit in enumerate(recorded.outcomes):
+            work[of(visit)][visit.work] += count
+
+    def why(visit: Outcome) -> str:
         point, probe = visit.point, recorded.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok":
-            continue
+            return ""
         known = {parameter.name: parameter.choices for parameter in probe.parameters}
         if built and is_here(visit) and (point.probe, point.abi) not in built:
-            yield place, "a visit is of an executable that the run describes"
-        elif visit.revision not in (0, probe.revision):
-            yield place, "a visit is of its probe's revision"
-        elif known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
-            yield place, "a visit's parameters are those of its probe"
-        elif visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]:
-            yield place, "the work of an iteration is the same in all visits of a point"
+            return "a visit is of an executable that the run describes"
+        if visit.revision not in (0, probe.revision):
+            return "a visit is of its probe's revision"
+        if known and not _has(known, {name: value for name, value in point.parameters if name != RELATION}):
+            return "a visit's parameters are those of its probe"
+        is_other = visit.samples and len(seen := work[of(visit)]) > 1 and visit.work != seen.most_common(1)[0][0]
+        return "the work of an iteration is the same in all visits of a point" if is_other else ""
+
+    return recorded.table.broken(why)
 
 
 def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bool:
@@ -179,9 +173,8 @@ def _built(recorded: Recorded) -> Places:
     others = {(build.probe, build.abi) for build in recorded.builds
               if _made_for(build) != made[_group(build)].most_common(1)[0][0]}  # fmt: skip
     odd = others | {key for key, count in several.items() if count > 1}
-    for place, visit in enumerate(recorded.outcomes):
-        if (visit.point.probe, visit.point.abi) in odd:
-            yield place, "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
+    why = "a probe has one executable for an ABI, and all of an ABI are for the same CPUs"
+    return recorded.table.broken(lambda visit: why if (visit.point.probe, visit.point.abi) in odd else "")
 
 
 def _group(build: Build) -> object:
@@ -196,13 +189,14 @@ def _meant(recorded: Recorded) -> Places:
     """What a probe says of itself, and what its visits have."""
     broken = {name: next((why for is_broken, why in OF_PROBES if is_broken(probe)), "")
               for name, probe in recorded.probes.items()}  # fmt: skip
-    for place, visit in enumerate(recorded.outcomes):
+
+    def why(visit: Outcome) -> str:
         probe = recorded.probes.get(visit.point.probe)
         if probe is None or visit.status != "ok" or not (visit.samples or visit.gauges):
-            continue
-        why = broken[probe.probe] or next((why for is_broken, why in OF_VISITS_MEANT if is_broken(probe, visit)), "")
-        if why:
-            yield place, why
+            return ""
+        return broken[probe.probe] or next((why for is_broken, why in OF_VISITS_MEANT if is_broken(probe, visit)), "")
+
+    return recorded.table.broken(why)
 
 
 def _is_worse_when_better(probe: Probe) -> bool:
@@ -305,9 +299,10 @@ def _asked_for(recorded: Recorded) -> Places:
     others = {
         name for name in recorded.probes if asked.probes and not any(fnmatchcase(name, one) for one in asked.probes)
     }
-    for place, visit in enumerate(recorded.outcomes):
+
+    def why(visit: Outcome) -> str:
         if visit.status != "ok":
-            continue
+            return ""
         is_of = (
             (not asked.cpus or not is_here(visit) or set(visit.cpus) <= set(asked.cpus))
             and (not asked.abis or visit.point.abi in asked.abis)
@@ -316,11 +311,13 @@ def _asked_for(recorded: Recorded) -> Places:
             and (asked.priority != "normal" or visit.priority == "normal")
         )
         if visit.point.probe in others:
-            yield place, "a visit is of a probe that its suite selects"
-        elif not is_of:
-            yield place, "a visit is on CPUs, of an ABI, in a place and at a priority that were asked for"
-        elif len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus):
-            yield place, "a visit is on each of its CPUs once, and one that is pinned on a CPU"
+            return "a visit is of a probe that its suite selects"
+        if not is_of:
+            return "a visit is on CPUs, of an ABI, in a place and at a priority that were asked for"
+        is_odd = len(set(visit.cpus)) != len(visit.cpus) or (visit.pinned and not visit.cpus)
+        return "a visit is on each of its CPUs once, and one that is pinned on a CPU" if is_odd else ""
+
+    return recorded.table.broken(why)
 
 
 def _seeded(recorded: Recorded) -> Places:
@@ -329,18 +326,20 @@ def _seeded(recorded: Recorded) -> Places:
     asked = recorded.asked
     others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
     of_point = defaultdict[object, list[int]](list)
-    for place, visit in enumerate(recorded.outcomes):
+    owners = [*map(_owner, recorded.table.of_points)]
+    for place, (visit, number) in enumerate(zip(recorded.outcomes, recorded.table.points.tolist(), strict=True)):
         if visit.seed and not asked.reused:
-            of_point["interleaved" if asked.interleaved else (visit.point.probe, visit.point.parameters)].append(place)
+            of_point["interleaved" if asked.interleaved else owners[number]].append(place)
     own, foreign = set[object](), defaultdict[object, list[int]](list)
     for whose, places in of_point.items():
         count = min(MOST_LAYOUTS, len(places) + MOST_UNDER_WAY)
-        made = cache(lambda cpus, whose=whose, count=count: _seeds(asked.seed, count, whose, cpus))
+        made = cache(lambda cpus, whose=whose, count=count: _Layouts(asked.seed, count, whose, cpus))
         used = defaultdict[Point, list[tuple[int, int]]](list)
         odd = []
         for number, place in enumerate(places, 1):
             visit = recorded.outcomes[place]
-            layout = next((made(cpus)[visit.seed] for cpus in (visit.cpus, *others) if visit.seed in made(cpus)), None)
+            tried = (made(cpus).number(visit.seed) for cpus in (visit.cpus, *others))
+            layout = next((one for one in tried if one is not None), None)
             odd += [place] * (layout is None)
             used[visit.point].append((layout or 0, place))
             if len(odd) == number == LEAST_SEEDED:
@@ -356,6 +355,11 @@ def _seeded(recorded: Recorded) -> Places:
     yield from ((place, SEEDED) for curve in foreign.keys() & own for place in foreign[curve])
 
 
+def _owner(point: Point) -> object:
+    """Of a layout: an ABI has that of the others."""
+    return point.probe, point.parameters
+
+
 def _curve(point: Point) -> object:
     """Of the points that have other numbers in place of its own, whose names were the same when they were planned."""
     return point.probe, *(pair for pair in point.parameters if not isinstance(pair[1], int))
@@ -369,56 +373,70 @@ def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
             yield from ((place, "no layout of a point is left out") for _, place in several)
 
 
-def _seeds(seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> Mapping[int, int]:
-    """Layouts by their seeds."""
-    return {layout_seed(seed, layout, whose, cpus): layout for layout in range(count)}
+class _Layouts:
+    """Of a point on some CPUs: numbers of layouts by their seeds. A run has few of those that it might have, and to
+    make a seed takes 8 us."""
+
+    def __init__(self, seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> None:
+        self._numbers = dict[int, int]()
+        self._others = ((layout_seed(seed, layout, whose, cpus), layout) for layout in range(count))
+
+    def number(self, seed: int) -> int | None:
+        while seed not in self._numbers and (other := next(self._others, None)):
+            self._numbers[other[0]] = other[1]
+        return self._numbers.get(seed)
 
 
 def _laid_out(recorded: Recorded) -> Places:
     """A seed is made of the point, so that no two points have one layout; but for points that are interleaved."""
-    of_seeds = defaultdict[int, Counter[object]](Counter)
-    for visit in recorded.outcomes:
-        if visit.seed:
-            of_seeds[visit.seed][visit.point.probe, visit.point.parameters] += 1
-    shared = {seed: owners for seed, owners in of_seeds.items() if len(owners) > 1}
+    table, numbers = recorded.table, dict[object, int]()
+    owners = np.array([numbers.setdefault(_owner(point), len(numbers)) for point in table.of_points], int)[table.points]
+    seeds = table.column(lambda visit: hash(visit.seed), np.int64)
+    order = np.lexsort((owners, seeds))
+    again = seeds[order][1:][(np.diff(seeds[order]) == 0) & (np.diff(owners[order]) != 0)]
+    shared = np.flatnonzero(np.isin(seeds, again) & (seeds > 0)).tolist()
     if recorded.asked.interleaved or not shared:
         return
-    for place, visit in enumerate(recorded.outcomes):
-        owners = shared.get(visit.seed)
-        if owners and owners[visit.point.probe, visit.point.parameters] < owners.most_common(1)[0][1] * 2:
+    of_seeds = defaultdict[int, Counter[int]](Counter)
+    for place in shared:
+        of_seeds[seeds[place]][owners[place]] += 1
+    for place in shared:
+        several = of_seeds[seeds[place]]
+        if several[owners[place]] < several.most_common(1)[0][1] * 2:
             yield place, "no two points have one layout"
 
 
 def _executed(recorded: Recorded) -> Places:
     """What the CPU itself executes is what such a CPU can."""
     machine = recorded.machine.architecture
-    if not machine:
-        return
-    for place, visit in enumerate(recorded.outcomes):
-        if not is_here(visit) or visit.status != "ok":
-            continue
-        kernel = str(visit.point.values().get("kernel", ""))
-        for word, families in ((visit.point.abi, FAMILIES), (kernel, VECTORS)):
-            can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
-            if can and not machine.startswith(can):
-                yield place, f"a CPU of {machine} executes {word}"
+
+    def why(visit: Outcome, word: str, families: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> str:
+        can = next((cpus for names, cpus in families.items() if word.startswith(names)), None)
+        is_odd = machine and is_here(visit) and visit.status == "ok" and can and not machine.startswith(can)
+        return f"a CPU of {machine} executes {word}" if is_odd else ""
+
+    yield from recorded.table.broken(lambda visit: why(visit, visit.point.abi, FAMILIES))
+    yield from recorded.table.broken(lambda visit: why(visit, str(visit.point.values().get("kernel", "")), VECTORS))
 
 
 def _sized(recorded: Recorded) -> Places:
     """Buffers and lines are those of the machine."""
     kinds = (cache for kind in recorded.machine.kinds for cache in kind.caches)
     lines = {cache.line_bytes for cache in (*recorded.machine.caches, *kinds) if cache.line_bytes}
-    for place, visit in enumerate(recorded.outcomes):
+
+    def why(visit: Outcome) -> str:
         counts = visit.counted
         if not is_here(visit) or visit.status != "ok":
-            continue
+            return ""
         held = max(counts.buffer_bytes, counts.chase_bytes) if counts else 0
         if max(held, visit.work.footprint_bytes) > recorded.machine.memory_bytes > 0:
-            yield place, "a buffer is no larger than memory"
-        elif counts and counts.line_bytes and lines and counts.line_bytes not in lines:
-            yield place, "a visit's cache line is the machine's"
-        elif counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes:
-            yield place, "a visit's page is the machine's"
+            return "a buffer is no larger than memory"
+        if counts and counts.line_bytes and lines and counts.line_bytes not in lines:
+            return "a visit's cache line is the machine's"
+        has_other = counts and counts.chase_bytes and counts.page_bytes != recorded.machine.page_bytes
+        return "a visit's page is the machine's" if has_other else ""
+
+    return recorded.table.broken(why)
 
 
 OF_VISITS_DESCRIBED: Sequence[Callable[[Recorded], Places]] = (

@@ -10,7 +10,11 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from math import inf
 
-from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded, is_timed
+import numpy as np
+
+from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded
+from tollmeter.experiment.taken import Counts
+from tollmeter.experiment.visit_table import LONGEST_NS, is_timed
 from tollmeter.model import Outcome, Select, Surroundings
 
 LEAST_BETWEEN = 4
@@ -190,24 +194,24 @@ def ordered(recorded: Recorded) -> Places:
     """Of each session of a run that lost nothing. What is refused has round 0 and no CPU, and stands at the end."""
     if recorded.asked.reused or recorded.lost:
         return
-    made = [(place, visit) for place, visit in enumerate(recorded.outcomes) if visit.cpus and len(visit.samples)]
-    bounds = [0, *(sum(place < begin for place, _ in made) for begin in recorded.begins), len(made)]
-    columns: tuple[Callable[[Outcome], int], ...] = (
-        lambda visit: visit.visit, lambda visit: visit.round,
-        lambda visit: visit.at_ns if is_timed(visit) and visit.at_ns else -1,
-    )  # fmt: skip
-    odd = {made[begin + at][0] for begin, end in pairwise(bounds) for column in columns
-           for at in _falling([column(visit) for _, visit in made[begin:end]])}  # fmt: skip
-    odd |= {place for (place, visit), (_, before), (_, after) in zip(made[1:], made, made[2:], strict=False)
-            if before.round == after.round < visit.round}  # fmt: skip
-    yield from ((place, MONOTONE) for place in sorted(odd))
+    table = recorded.table
+    has_cpus = table.of_kinds((bool(visit.cpus) for visit in table.firsts), np.bool_)
+    made = np.flatnonzero(has_cpus & (table.samples > 0))
+    numbers = table.column(lambda visit: visit.visit, np.int64)[made]
+    rounds = table.column(lambda visit: min(visit.round, LONGEST_NS), np.int64)[made]
+    began = np.where(table.is_timed & (table.at_ns > 0), table.at_ns, -1)[made]
+    bounds = [0, *np.searchsorted(made, recorded.begins).tolist(), len(made)]
+    odd = {made[begin + at] for begin, end in pairwise(bounds) for column in (numbers, rounds, began)
+           for at in _falling(column[begin:end])}  # fmt: skip
+    is_above = (rounds[:-2] == rounds[2:]) & (rounds[2:] < rounds[1:-1])
+    yield from ((int(place), MONOTONE) for place in sorted({*odd, *made[1:-1][is_above]}))
 
 
-def _falling(values: Sequence[int]) -> Iterator[int]:
+def _falling(column: Counts) -> Iterator[int]:
     """Places of values that are less than one before them, and of one that is more than all after it. Less than 0 is
     unknown."""
-    latest = 0
-    for at, value in enumerate(values):
+    latest, values = 0, column.tolist()
+    for at, value in enumerate(values if (np.diff(column[column >= 0]) < 0).any() else ()):
         after = min((one for one in values[at + 1 : at + 1 + LOOKED_AHEAD] if one >= 0), default=value)
         if 0 <= value < latest or latest <= after < value:
             yield at
@@ -220,12 +224,10 @@ def selected(recorded: Recorded) -> Places:
     selects = recorded.asked.selects
     if recorded.asked.interleaved:  # with values that the words of the comparison name
         return
-    known: dict[object, bool] = {}
-    for place, visit in enumerate(recorded.outcomes):
-        if visit.point not in known:
-            known[visit.point] = _is_selected(visit, selects)
-        if visit.status == "ok" and not known[visit.point]:
-            yield place, "a visit is of values that its suite selects"
+    why = "a visit is of values that its suite selects"
+    yield from recorded.table.broken(
+        lambda visit: why if visit.status == "ok" and not _is_selected(visit, selects) else ""
+    )
 
 
 def _is_selected(visit: Outcome, selects: Sequence[Select]) -> bool:

@@ -4,15 +4,14 @@ many there are, and which number of iterations a visit has from the one before."
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from tollmeter.experiment.described import Places, Recorded
-from tollmeter.experiment.taken import Floats, Taken
-from tollmeter.model import Outcome, Point
+from tollmeter.experiment.taken import Floats, Taken, ranked
+from tollmeter.experiment.timed_visits import NO_GAP, Broken, Numbers, TimedSamples, TimedVisits
+from tollmeter.model import Counted
 
 HALVED_IN, LEAST_OF_HALF = 4, 3
 """One pair of samples in so many has half of the iterations, or a third at least, since a body has whole turns."""
@@ -44,18 +43,9 @@ AS_WIDE = "a core adds as much in a cycle in one visit as in the others"
 AS_MANY = "a visit has at most twice the samples that were requested"
 
 
-class VisitLengths(NamedTuple):
-    """Of one visit: iterations of its first sample, of body and control; whether all have the lengths that they should;
-    the most that its core added, in a cycle."""
-
-    place: int
-    body: int
-    control: int
-    is_regular: bool
-    widest: float
-
-
-def lengths_of(places: Sequence[int], taken: Taken) -> Iterable[VisitLengths]:
+def lengths_of(taken: Taken) -> Numbers:
+    """Of each visit: iterations of its first sample, of body and control; whether all have the lengths that they
+    should; the most that its core added, in a cycle."""
     first = taken.starts[:-1]
     number = np.arange(len(taken)) - taken.spread(first)
     is_half = number // 2 % HALVED_IN == 1
@@ -64,30 +54,25 @@ def lengths_of(places: Sequence[int], taken: Taken) -> Iterable[VisitLengths]:
         length = taken.column(name)
         whole = taken.spread(length[first])
         odd |= (length != whole) & ~(is_half & (2 * length <= whole) & (LEAST_OF_HALF * length >= whole))
-    return map(
-        VisitLengths, places, taken.column("iterations")[first].astype(np.int64).tolist(),
-        taken.column("control_iterations")[first].astype(np.int64).tolist(), (taken.of_visits(odd) == 0).tolist(),
-        _widest(taken),
-    )  # fmt: skip
+    return {
+        "body": taken.column("iterations")[first], "control": taken.column("control_iterations")[first],
+        "is_regular": taken.of_visits(odd) == 0, "widest": _widest(taken),
+    }  # fmt: skip
 
 
-def _widest(taken: Taken) -> list[float]:
+def _widest(taken: Taken) -> Floats:
     """Of the greatest readings: an interrupt can lengthen one of a pair."""
     names = "width_hz", "width_between_hz", "width_before_hz"
-    most, fastest = (
-        np.maximum.reduceat(np.maximum.reduce([taken.column(name) for name in several]), taken.starts[:-1])
-        for several in (names, ("control_hz",))
-    )
-    widest: list[float] = np.where(fastest > 0, most / np.where(fastest > 0, fastest, 1), 0.0).tolist()
-    return widest
+    most = taken.most(np.maximum.reduce([taken.column(name) for name in names]))
+    fastest = taken.most(taken.column("control_hz"))
+    return np.where(fastest > 0, most / np.where(fastest > 0, fastest, 1), 0.0)
 
 
-def as_long(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
-    """Judged by the longest of the full batches, and that they are too long only where they could have been halved."""
-    first = taken.starts[:-1]
-    visits = [recorded.outcomes[place] for place in places]
-    asked = np.array([visit.asked_ns for visit in visits], np.float64)
-    most_asked = np.array([_longest_ns(visit) for visit in visits], np.float64)
+def as_long(some: TimedSamples) -> Broken:
+    """Judged by the longest of the full batches, and that they are too long only where they could have been halved. A
+    clock with long steps times longer batches."""
+    taken, asked = some.taken, some.numbers["asked_ns"]
+    first, most_asked = taken.starts[:-1], np.maximum(asked, LEAST_READINGS * some.numbers["clock_ns"])
     odd = np.zeros(len(first), dtype=bool)
     for name, turns in (("body_n", "iterations"), ("control_n", "control_iterations")):
         length, times = taken.column(turns), taken.column(name)
@@ -97,75 +82,69 @@ def as_long(recorded: Recorded, places: Sequence[int], taken: Taken) -> Places:
         # A control may have the iterations of a body that takes far longer.
         is_short = (most < LEAST_LONG * asked) & (name == "body_n")
         odd |= (length[first] >= LEAST_ITERATIONS) & (is_short | (can_halve & (least > MOST_LONG * most_asked)))
-    odd &= asked > 0
-    yield from ((place, AS_LONG) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
+    yield AS_LONG, odd & (asked > 0)
 
 
-def _longest_ns(visit: Outcome) -> float:
-    """A clock with long steps times longer batches."""
-    return max(visit.asked_ns, LEAST_READINGS * max(visit.clock.cost_ns, visit.clock.resolution_ns))
+def as_many(_: Recorded, timed: TimedVisits) -> Places:
+    """Fewer are taken beside a neighbour, or when the time of a visit is over. What an uncontended core adds in a cycle
+    is what nine visits in ten add at most."""
+    asked, widest = MOST_SAMPLES * timed.numbers["asked"], timed.numbers["widest"]
+    yield from timed.where((asked > 0) & (asked < timed.numbers["samples"]), AS_MANY)
+    known = np.sort(widest[widest > 0])
+    full = known[int(USUALLY_WHOLE * (len(known) - 1))] if len(known) else np.inf
+    yield from timed.where(widest > MOST_WIDER * full, AS_WIDE)
 
 
-def as_many(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
-    """Fewer are taken beside a neighbour, or when the time of a visit is over."""
-    full = _usual_width(visits)
-    for one in visits:
-        visit = recorded.outcomes[one.place]
-        if 0 < MOST_SAMPLES * visit.asked_samples < len(visit.samples):
-            yield one.place, AS_MANY
-        if one.widest > MOST_WIDER * full:
-            yield one.place, AS_WIDE
-
-
-def _usual_width(visits: Sequence[VisitLengths]) -> float:
-    """What an uncontended core adds in a cycle."""
-    widest = sorted(one.widest for one in visits if one.widest > 0)
-    return widest[int(USUALLY_WHOLE * (len(widest) - 1))] if widest else np.inf
-
-
-def as_before(recorded: Recorded, visits: Sequence[VisitLengths]) -> Places:
+def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
     """One with other iterations between two that have the same: calibrated anew they would not be. And the count of a
     point's first visit is of as long a batch as its samples, or twice as long."""
-    of_point = defaultdict[Point, list[VisitLengths]](list)
-    for one in visits:
-        of_point[recorded.outcomes[one.place].point].append(one)
-    for several in of_point.values():
-        for before, one, after in zip(several, several[1:], several[2:], strict=False):
-            if (before.body == after.body != one.body) or (before.control == after.control != one.control):
-                yield one.place, AS_BEFORE
-    for one in visits:
-        counts = recorded.outcomes[one.place].counted
-        if counts and counts.ladder and counts.ladder[0] and counts.ladder[0][0] not in (one.body, 2 * one.body):
-            yield one.place, "the longest batch that was timed while work was counted is as long as the samples"
+    order = np.argsort(timed.points, kind="stable")
+    odd = np.zeros(len(order), dtype=bool)
+    is_one = timed.points[order][2:] == timed.points[order][:-2]
+    for name in ("body", "control"):
+        turns = timed.numbers[name][order]
+        odd[order[1:-1]] |= is_one & (turns[:-2] == turns[2:]) & (turns[2:] != turns[1:-1])
+    yield from timed.where(odd, AS_BEFORE)
+    for place, counts, number in _with_ladder(recorded, timed):
+        if counts.ladder[0][0] not in (number["body"], 2 * number["body"]):
+            yield place, "the longest batch that was timed while work was counted is as long as the samples"
 
 
-def as_counted(recorded: Recorded, costs: Iterable[tuple[int, float]]) -> Places:
-    """costs: of each visit the least ns of two iterations, in its samples."""
-    for place, each in costs:
-        counts = recorded.outcomes[place].counted
-        if counts and counts.ladder and len(counts.ladder[0]) > 1 and each > 0:
+def as_counted(recorded: Recorded, timed: TimedVisits) -> Places:
+    for place, counts, number in _with_ladder(recorded, timed):
+        if len(counts.ladder[0]) > 1 and number["each_ns"] > 0:
             ladder = 2 * min(counts.ladder[0][1:]) / counts.ladder[0][0]
-            if not each <= MOST_COUNTED * ladder <= MOST_COUNTED**2 * each:
+            if not number["each_ns"] <= MOST_COUNTED * ladder <= MOST_COUNTED**2 * number["each_ns"]:
                 yield place, AS_COUNTED
 
 
-def irregular(visits: Sequence[VisitLengths]) -> Places:
+def _with_ladder(recorded: Recorded, timed: TimedVisits) -> Iterator[tuple[int, Counted, Mapping[str, float]]]:
+    """Visits whose batches were timed while work was counted, with the first sample's iterations, and the least ns of
+    two."""
+    table = recorded.table
+    counted = table.of_kinds((visit.counted is not None for visit in table.firsts), np.bool_)[timed.places]
+    for at in np.flatnonzero(counted).tolist():
+        place = int(timed.places[at])
+        counts = recorded.outcomes[place].counted
+        if counts and counts.ladder and counts.ladder[0]:
+            yield place, counts, {name: float(timed.numbers[name][at]) for name in ("body", "each_ns")}
+
+
+def irregular(_: Recorded, timed: TimedVisits) -> Places:
     """Where most are so, another runtime made the journal."""
-    odd = [one.place for one in visits if not one.is_regular]
-    if 2 * len(odd) < len(visits):
-        yield from ((place, SAME_LENGTHS) for place in odd)
+    odd = ~timed.numbers["is_regular"]
+    return timed.where(odd & (2 * np.count_nonzero(odd) < len(odd)), SAME_LENGTHS)
 
 
-def spaced(places: Sequence[int], taken: Taken, steps_ns: Floats) -> Places:
+def spaced(some: TimedSamples) -> Broken:
     """Of the times at which samples begin, in many steps of the clock. On a quiet core their batches may take the same
-    time. steps_ns: of each sample's clock."""
-    follows = np.ones(len(taken), dtype=bool)
-    follows[taken.starts[:-1]] = False
-    owner = np.repeat(np.arange(len(taken.counts)), taken.counts)[follows]
-    apart = np.diff(taken.whole(("at_ns",))["at_ns"].astype(np.float64), prepend=0.0)[follows]
-    order = np.lexsort((apart, owner))
-    again = (np.diff(apart[order]) == 0) & (np.diff(owner[order]) == 0)
-    equal = np.bincount(owner[order][1:][again], minlength=len(taken.counts))
-    coarse = np.bincount(owner[apart < LEAST_SPACED_STEPS * steps_ns[follows]], minlength=len(taken.counts))
-    odd = (taken.counts >= LEAST_SPACED) & (2 * equal >= taken.counts - 1) & (coarse == 0)
-    yield from ((place, SPACED) for place, is_odd in zip(places, odd.tolist(), strict=True) if is_odd)
+    time."""
+    taken, inner = some.taken, some.gap_ns != NO_GAP
+    owner = np.repeat(np.arange(len(taken.counts)), taken.counts)
+    least = LEAST_SPACED_STEPS * taken.spread(some.numbers["step_ns"])
+    is_fine = (taken.counts >= LEAST_SPACED) & (taken.of_visits(inner & (some.gap_ns < least)) == 0)
+    among = inner & taken.spread(is_fine)
+    gaps, starts = ranked(some.gap_ns[among].astype(np.float64), owner[among], len(taken.counts))
+    whose = np.repeat(np.arange(len(taken.counts)), np.diff(starts))
+    again = np.bincount(whose[1:][(np.diff(gaps) == 0) & (np.diff(whose) == 0)], minlength=len(taken.counts))
+    yield SPACED, is_fine & (2 * again >= taken.counts - 1)

@@ -6,11 +6,15 @@ many CPUs have short batches, and a matrix has points of one CPU and of two."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tollmeter.experiment.described import Places, Recorded
-from tollmeter.model import Outcome, Samples
+from tollmeter.experiment.taken import Counts
+from tollmeter.experiment.visit_table import companions
+from tollmeter.model import Outcome
 
 LEAST_UNIFORM = 3
 """Visits of a group, of which most agree."""
@@ -27,11 +31,6 @@ def _counts(visit: Outcome) -> Hashable:
     return visit.events and (visit.events.by, visit.events.kernel, tuple(visit.events.body))
 
 
-def _lanes(visit: Outcome) -> Hashable:
-    samples = Samples.of(visit.samples)
-    return len(visit.samples[0].lanes) if samples.columns.has_lanes else 0
-
-
 OF_POINT: Sequence[Facet] = (
     Facet("whether workers are pinned, and to how many CPUs, is the same in all visits of a point",
            lambda visit: (visit.pinned, len(visit.cpus))),
@@ -39,32 +38,41 @@ OF_POINT: Sequence[Facet] = (
     Facet("a visit has a layout where the point's others have", lambda visit: visit.seed > 0),
     Facet("a point's visits time batches of one length", lambda visit: visit.asked_ns),
     Facet("the control loop runs before a visit and after it", lambda visit: min(2, len(visit.controls))),
-    Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), _lanes(visit))),
+    Facet("a point's visits have as many workers", lambda visit: (len(visit.workers), companions(visit))),
     Facet("a point's visits choose the same parameters", lambda visit: tuple(sorted(visit.chosen))),
     Facet("a point's visits report the same values", lambda visit: tuple(sorted(visit.gauges))),
     Facet("a point's visits count the same events", _counts),
 )  # fmt: skip
 
 
-def uniform(recorded: Recorded, sessions: Sequence[int]) -> Places:
+def uniform(recorded: Recorded, sessions: Counts) -> Places:
     """sessions: in which each visit was made: what a process may do can change between two. Visits that are used again
     are of another run, which may have had longer batches."""
     if recorded.asked.reused:
         return
-    groups = defaultdict[Hashable, list[int]](list)
-    for place, visit in enumerate(recorded.outcomes):
-        if visit.status == "ok" and len(visit.samples):
-            groups[sessions[place], visit.point].append(place)
-    for places in groups.values():
-        if len(places) >= LEAST_UNIFORM:
-            yield from _odd(recorded.outcomes, places)
+    table = recorded.table
+    groups = defaultdict[Hashable, list[tuple[Outcome, int, int, int]]](list)
+    is_ok = table.of_kinds((visit.status == "ok" for visit in table.firsts), np.bool_)
+    usable = np.flatnonzero(is_ok & (table.samples > 0))
+    several, firsts, counts = np.unique(
+        np.stack([sessions[usable], table.kinds[usable]]), axis=1, return_index=True, return_counts=True
+    )
+    for one in np.argsort(firsts).tolist():
+        session, kind = several[:, one].tolist()
+        visit = table.firsts[kind]
+        groups[session, visit.point].append((visit, session, kind, int(counts[one])))
+    for group in groups.values():
+        for session, kind, says in _odd(group) if sum(count for *_, count in group) >= LEAST_UNIFORM else ():
+            odd = np.flatnonzero((table.kinds == kind) & (sessions == session))
+            yield from ((place, says) for place in odd.tolist())
 
 
-def _odd(outcomes: Sequence[Outcome], places: Sequence[int]) -> Places:
+def _odd(group: Sequence[tuple[Outcome, int, int, int]]) -> Iterator[tuple[int, int, str]]:
+    """Kinds of visits that differ from most of their point: each kind's visit, session, number, and count."""
     for says, of in OF_POINT:
-        values = [of(outcomes[place]) for place in places]
-        if values.count(values[0]) < len(values):
-            ((usual, count),) = Counter(values).most_common(1)
-            odd = [place for place, value in zip(places, values, strict=True) if value != usual]
-            if 2 * count > len(values):
-                yield from ((place, says) for place in odd)
+        values = Counter[Hashable]()
+        for visit, _, _, count in group:
+            values[of(visit)] += count
+        usual, count = values.most_common(1)[0]
+        if 2 * count > values.total():
+            yield from ((session, kind, says) for visit, session, kind, _ in group if of(visit) != usual)

@@ -202,6 +202,8 @@ class Settlement(NamedTuple):
         return self.open_s.count(inf)
 
 
+_SUMMED = 4096
+"""Visits whose times are added at once: the last digit of a share of them depends on it."""
 Missing = Sequence[tuple[Sequence[Outcome], float]]
 """The visits of each point that can have a number, and how many more it wants."""
 
@@ -234,7 +236,7 @@ def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dic
     was busy."""
     timed_ns: dict[Point, float] = defaultdict(float)
     contended = seen = 0.0
-    for some in parts(outcomes):
+    for some in parts(outcomes, _SUMMED):
         taken = Taken(outcome.samples for outcome in some)
         widths = np.array([known.widths.get((outcome.point.target, outcome.point.abi), 0.0) for outcome in some])
         busy_ns, seen_ns = contended_ns(taken, clocks_of(taken, some), widths)

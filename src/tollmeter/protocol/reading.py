@@ -154,6 +154,7 @@ _ANY = msgspec.json.Decoder(
 )
 _FORMS: dict[str, type[Record]] = {form.__struct_config__.tag: form for form in get_args(_ANY.type)}
 _NO_GAUGES: dict[str, float] = {}
+_NO_CHOICES: dict[str, str] = {}
 """One for all visits: 200,000 empty ones take 16 MB."""
 _ByForm = Mapping[type, Sequence[Any]]
 """The records of a visit by their form, in order."""
@@ -355,8 +356,8 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     is_kept = status == "ok"
     point = Point(probe=visit.probe, abi=visit.abi, target=visit.target, parameters=tuple(visit.parameters.items()))
     return Outcome(
-        visit=visit.visit, round=visit.round, point=known.same(point), work=known.same(visit.work),
-        cpus=known.same(visit.cpus), workers=known.same(visit.workers), chosen=visit.chosen,
+        visit=visit.visit, round=known.same(visit.round), point=known.same(point), work=known.same(visit.work),
+        cpus=known.same(visit.cpus), workers=known.same(visit.workers), chosen=visit.chosen or _NO_CHOICES,
         seed=known.same(visit.seed), at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority, status=status,
         reason=reason,
         clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
@@ -367,7 +368,8 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
         counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
-        events=_events(by_form) if is_kept else None, asked_samples=visit.samples, asked_ns=visit.sample_ns,
+        events=_events(by_form) if is_kept else None, asked_samples=visit.samples,
+        asked_ns=known.same(visit.sample_ns),
     )  # fmt: skip
 
 

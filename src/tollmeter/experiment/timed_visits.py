@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Visits that Linux's clock timed on this machine, and what their samples say: a few numbers a visit, so that rules
+about all of a run need no sample of it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.taken import Counts, Floats, Mask, Taken, parts
+from tollmeter.experiment.visit_table import LONGEST_NS, VisitTable
+from tollmeter.model import Outcome, Point, Probe
+
+Numbers = Mapping[str, NDArray[Any]]
+NO_GAP = np.iinfo(np.int64).max
+"""Of a visit's last sample."""
+
+
+class TimedVisits(NamedTuple):
+    """places: theirs; points: the numbers of their points. numbers: a column has an element for each of them. broken:
+    of sentences that samples break, whose. again: those that repeat another's times."""
+
+    places: Counts
+    points: NDArray[np.int32]
+    numbers: Numbers
+    broken: Mapping[str, Sequence[int]]
+    again: Counts = np.empty(0, np.int64)
+
+    def where(self, odd: Mask, why: str) -> Iterator[tuple[int, str]]:
+        return ((place, why) for place in self.places[odd].tolist())
+
+
+class TimedSamples(NamedTuple):
+    """The samples of some timed visits. numbers: what is known of each visit without them. at_ns: when a sample began,
+    gap_ns: until the next began, timed_ns: what its batches took."""
+
+    visits: Sequence[Outcome]
+    numbers: Numbers
+    taken: Taken
+    at_ns: Counts
+    gap_ns: Counts
+    timed_ns: Floats
+
+
+Broken = Iterable[tuple[str, Mask]]
+SampleRule = Callable[[TimedSamples], Broken]
+
+
+def timed_visits(
+    table: VisitTable, told: Numbers, numbers: Callable[[TimedSamples], Numbers], rules: Sequence[SampleRule]
+) -> TimedVisits:
+    """told: numbers without samples; numbers: those of samples; rules: each says of some visits which break it."""
+    places = table.timed
+    seen, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
+    for several in parts(range(len(places))):
+        part = slice(several[0], several[-1] + 1)
+        some = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in told.items()})
+        for name, column in numbers(some).items():
+            seen.setdefault(name, np.empty(len(places), column.dtype))[part] = column
+        for why, odd in (one for rule in rules for one in rule(some)):
+            broken.setdefault(why, []).extend(places[part][odd].tolist() if odd.any() else ())
+    return TimedVisits(places, table.points[places], {**told, **seen}, broken)
+
+
+def _samples(outcomes: Sequence[Outcome], places: Sequence[int], told: Numbers) -> TimedSamples:
+    visits = [outcomes[place] for place in places]
+    taken = Taken([visit.samples for visit in visits])
+    at_ns = taken.whole(("at_ns",))["at_ns"].astype(np.int64)
+    gap_ns = np.append(np.diff(at_ns), NO_GAP)
+    gap_ns[taken.starts[1:] - 1] = NO_GAP
+    return TimedSamples(visits, told, taken, at_ns, gap_ns, taken.timed_ns())
+
+
+def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
+    """What is known of timed visits without their samples. needs: cycles that an iteration of a point takes at least.
+    is_plain: whether a probe leaves out no time and waits for no companion, as on CPUs that wake slowly: what else a
+    sample is, is as long on one machine. is_alone: whether a worker waits for nothing; has_control: 2 if unknown."""
+    places = table.timed
+    described = [probes.get(point.probe) for point in table.of_points]
+    of_points: dict[str, Iterable[int]] = {
+        "is_plain": (probe is not None and probe.pauses is False and not probe.roles for probe in described),
+        "is_alone": (probe is not None and not (probe.roles or probe.switches or probe.spreads) for probe in described),
+        "has_control": (2 if probe is None else probe.control for probe in described),
+    }
+    of_kinds: dict[str, Iterable[float]] = {
+        "cpus": (max(1, len(visit.cpus)) for visit in table.firsts),
+        "asked_ns": (visit.asked_ns for visit in table.firsts),
+    }
+    return {
+        "rate": table.rates[places], "second_rate": table.column(_second_rate, np.float64)[places],
+        "began_ns": table.at_ns[places], "samples": table.samples[places],
+        "clock_ns": np.maximum(table.resolution_ns, table.cost_ns)[places],
+        "asked": table.column(lambda visit: min(visit.asked_samples, LONGEST_NS), np.int64)[places],
+        "aside_ns": table.column(lambda visit: min(visit.waited_ns + visit.counted_ns, LONGEST_NS), np.int64)[places],
+        "need": np.array([needs.get(point, 0.0) for point in table.of_points], np.float64)[table.points[places]],
+        **{name: np.array([*values], np.int8)[table.points[places]] for name, values in of_points.items()},
+        **{name: table.of_kinds(values, np.float64)[places] for name, values in of_kinds.items()},
+    }  # fmt: skip
+
+
+def _second_rate(visit: Outcome) -> float:
+    return sorted((0.0, 0.0, *visit.controls))[-2]

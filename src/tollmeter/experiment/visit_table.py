@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visits of a run as columns, for rules that look at all of them: a run of 1 GB has 135,000 visits, of some hundred
+kinds. A rule about what all visits of a kind have in common looks at one visit a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tollmeter.experiment.taken import Counts, Floats, Mask
+from tollmeter.model import Outcome, Point, Samples
+
+HERE = "local"
+LINUX_CLOCK = "monotonic_raw"
+LONGEST_NS = 1 << 62
+"""What no integer of a column holds is still longer than any run."""
+
+
+def is_here(visit: Outcome) -> bool:
+    return visit.point.target == HERE
+
+
+def is_timed(visit: Outcome) -> bool:
+    """By Linux's clock on this machine."""
+    return is_here(visit) and visit.clock.kind == "hardware" and visit.clock.source == LINUX_CLOCK
+
+
+class VisitTable:
+    """A column has an element for each visit. kinds: numbers of their kinds, and firsts: a visit of each; points:
+    numbers of their points, and of_points: each point; probes: a number of its probe for each point. rates: additions a
+    second, the more of both control loops, 0 without one. timed: places of visits with samples that Linux's clock timed
+    on this machine."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes = outcomes
+        of_kinds, of_points = dict[Hashable, int](), dict[Point, int]()
+        numbers = dict[Hashable, int]()
+        self.kinds: NDArray[np.int32] = self.column(
+            lambda visit: of_kinds.setdefault(_kind(visit), len(of_kinds)), np.int32
+        )
+        self.firsts = [outcomes[place] for place in np.unique(self.kinds, return_index=True)[1].tolist()]
+        for number, visit in enumerate(self.firsts):
+            numbers[number] = of_points.setdefault(visit.point, len(of_points))
+        self.of_points = [*of_points]
+        self.probes: Counts = np.unique([point.probe for point in of_points], return_inverse=True)[1]
+        self.points: NDArray[np.int32] = np.array([*numbers.values()], np.int32)[self.kinds]
+        self.counts: Counts = np.bincount(self.kinds, minlength=len(self.firsts))
+        self.samples: NDArray[np.int32] = self.column(lambda visit: len(visit.samples), np.int32)
+        self.is_here: Mask = self.of_kinds(map(is_here, self.firsts), np.bool_)
+        self.is_timed: Mask = self.column(is_timed, np.bool_)
+        self.timed: Counts = np.flatnonzero(self.is_timed & (self.samples > 0))
+        self.at_ns: Counts = self.column(lambda visit: min(visit.at_ns, LONGEST_NS), np.int64)
+        self.rates: Floats = self.column(lambda visit: max(visit.controls, default=0.0), np.float64)
+        self.resolution_ns: Floats = self.column(lambda visit: visit.clock.resolution_ns, np.float64)
+        self.cost_ns: Floats = self.column(lambda visit: visit.clock.cost_ns, np.float64)
+
+    def column(self, of: Callable[[Outcome], Any], kind: Any) -> NDArray[Any]:
+        return np.fromiter(map(of, self.outcomes), kind, len(self.outcomes))
+
+    def of_kinds(self, values: Iterable[Any], kind: Any) -> NDArray[Any]:
+        """A value of each kind, for each of its visits."""
+        return np.array([*values], kind)[self.kinds]
+
+    def broken(self, why: Callable[[Outcome], str]) -> Iterator[tuple[int, str]]:
+        """Places of the visits of kinds that break a rule, each with its sentence. why: of a visit; empty where it
+        breaks none."""
+        sentences = [why(visit) for visit in self.firsts]
+        odd = np.flatnonzero(self.of_kinds(map(bool, sentences), np.bool_))
+        return ((place, sentences[kind]) for place, kind in zip(odd.tolist(), self.kinds[odd].tolist(), strict=True))
+
+
+def grouped(places: Counts, owners: NDArray[Any]) -> list[Counts]:
+    """Places by their owners, in order. owners: numbers, of all places."""
+    order = places[np.argsort(owners[places], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(owners[order])) + 1) if len(order) else []
+
+
+def _kind(visit: Outcome) -> Hashable:
+    """Equal only for visits that differ in their samples, moments, layouts and clocks alone. What several visits share
+    is one object, and asking which is a tenth of the time of comparing it."""
+    events = visit.events
+    return (
+        id(visit.point), id(visit.work), visit.cpus, visit.workers, visit.status, visit.pinned, visit.priority,
+        visit.revision, visit.asked_ns, id(visit.counted), visit.seed > 0, min(2, len(visit.controls)),
+        len(visit.samples) > 0,
+        tuple(visit.chosen.items()) if visit.chosen else (), tuple(visit.gauges) if visit.gauges else (),
+        companions(visit), _first_cpu(visit), events and (events.by, events.kernel, tuple(events.body)),
+    )  # fmt: skip
+
+
+def companions(visit: Outcome) -> int:
+    """How many companions a sample times beside its own worker."""
+    samples = Samples.of(visit.samples)
+    return len(samples.lanes()[0]) if len(samples) and samples.columns.has_lanes else 0
+
+
+def _first_cpu(visit: Outcome) -> int:
+    """Of the first sample of a visit with several workers."""
+    return int(Samples.of(visit.samples).column("cpu_before")[0]) if visit.workers and len(visit.samples) else -1
