@@ -25,7 +25,7 @@ from pathlib import Path
 
 from release import ROOT, VERSION, archive, committed, of_git, run
 
-PYTHON = ("altair", "annotated-doc", "narwhals", "typer", "typing-extensions")
+PYTHON = ("annotated-doc", "typer")
 """Packages of requirements/run.lock that Debian 12 lacks or has too old. Their wheels are their sources."""
 COMPILED = "msgspec"
 """The same, with a module in C."""
@@ -36,8 +36,7 @@ KEPT = re.compile(r"package\.json|LICENSE.*|.*(?<!\.min)\.m?js|.*(?<!\.d)\.ts")
 
 
 def python_sources(vendor: Path, scratch: Path) -> None:
-    """vendor/python: packages as they are installed, of which altair reads its version; vendor/msgspec: the C of
-    its module."""
+    """vendor/python: packages as they are installed; vendor/msgspec: the C of its module."""
     lock = (ROOT / "requirements/run.lock").read_text(encoding="utf-8")
     entries = {entry.partition("==")[0]: entry for entry in re.split(r"\n(?=\S)", lock)}
     chosen = scratch / "chosen.lock"

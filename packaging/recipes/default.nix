@@ -9,7 +9,7 @@ pkgs.python3Packages.buildPythonApplication {
   src = ../tollmeter-@VERSION@.tar.gz;
 
   build-system = [ pkgs.python3Packages.hatchling ];
-  dependencies = with pkgs.python3Packages; [ altair capstone jinja2 msgspec numpy pyelftools rich typer ];
+  dependencies = with pkgs.python3Packages; [ capstone jinja2 msgspec numpy pyelftools rich typer ];
 
   # The probes are compiled at the first run.
   makeWrapperArgs = [ "--prefix PATH : ${pkgs.lib.makeBinPath [ pkgs.gcc pkgs.gnumake ]}" ];

@@ -14,7 +14,6 @@ class Tollmeter(PythonPackage):
 
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-hatchling", type="build")
-    depends_on("py-altair@5.5.0:", type=("build", "run"))
     depends_on("capstone@5.0.3: +python", type=("build", "run"))
     depends_on("py-jinja2@3.1.2:", type=("build", "run"))
     depends_on("py-msgspec@0.21.0:", type=("build", "run"))

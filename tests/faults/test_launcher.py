@@ -275,6 +275,8 @@ def line_to_paste(said: str) -> str:
 
 def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     (hollow / "requirements/dev.lock").touch()
+    (hollow / "tests").mkdir()
+    (hollow / "tests/vega_lite.py").touch()
     for abi in ("arm-soft", "arm-hard", "x32"):
         shutil.copy(ROOT / f"abis/{abi}.toml", hollow / "abis")
     done = start(hollow, "--set-up-tests", **fakes(hollow, 0))

@@ -8,11 +8,11 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import altair
 import msgspec
 import pytest
 
 import example_runs
+import vega_lite
 from tollmeter.judgement.compare import ratio_of
 from tollmeter.model import Failure, Results, Row, State, Toll
 from tollmeter.report import chart_style, overlay
@@ -88,8 +88,7 @@ def _of_runs(node: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def test_every_specification_is_valid_vega_lite() -> None:
     for chart in pair().drawn.charts:
-        few = {name: rows[:2] for name, rows in chart.spec["datasets"].items()}
-        altair.Chart.from_dict({**chart.spec, "datasets": few}, validate=True)
+        vega_lite.check(chart.spec)
 
 
 def test_what_two_runs_cannot_share_stands_side_by_side_and_a_colour_means_the_same_in_both() -> None:

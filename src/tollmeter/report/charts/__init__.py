@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from altair.utils.schemapi import debug_mode
-
 from tollmeter.inference.hierarchy import disagrees
 from tollmeter.model import Level, Machine, Results
 from tollmeter.numbers.meanings import part_of
@@ -84,9 +82,8 @@ Pair = tuple[Chart, Chart]
 def charts(results: Results) -> tuple[Chart, ...]:
     """All charts that the rows can fill. Names are unique, and safe as file names and as anchors. Fewer than four
     points make no chart: their rows are enough."""
-    with debug_mode(False):
-        made = [chart for place, bench in enumerate(benches(results))
-                for chart in _charts_of(bench, is_named=place > 0) if _has_points(chart)]  # fmt: skip
+    made = [chart for place, bench in enumerate(benches(results))
+            for chart in _charts_of(bench, is_named=place > 0) if _has_points(chart)]  # fmt: skip
     return tuple(_unique(made))
 
 
@@ -156,16 +153,14 @@ def overlaid(runs: tuple[Results, Results], labels: tuple[str, str]) -> Overlay:
     first, second = ({_place(bench): bench for bench in benches(results)} for results in comparable(runs))
     groups: list[tuple[Chart, ...]] = []
     only: tuple[list[str], list[str]] = ([], [])
-    with debug_mode(False):
-        for place in (place for place in first if place in second):
-            pair = first[place], second[place]
-            rows = (*pair[0].rows, *pair[1].rows)
-            benches_ = [replace(bench, compared=rows) for bench in pair]
-            matched, alone = _matched(*(list(_charts_of(bench, is_named=not bench.is_the_machine))
-                                        for bench in benches_))  # fmt: skip
-            groups += [_beside(charts, labels) for charts in matched if any(map(_has_points, charts))]
-            for titles, charts in zip(only, alone, strict=True):
-                titles += [chart.title for chart in charts if _has_points(chart)]
+    for place in (place for place in first if place in second):
+        pair = first[place], second[place]
+        rows = (*pair[0].rows, *pair[1].rows)
+        benches_ = [replace(bench, compared=rows) for bench in pair]
+        matched, alone = _matched(*(list(_charts_of(bench, is_named=not bench.is_the_machine)) for bench in benches_))
+        groups += [_beside(charts, labels) for charts in matched if any(map(_has_points, charts))]
+        for titles, charts in zip(only, alone, strict=True):
+            titles += [chart.title for chart in charts if _has_points(chart)]
     for titles, places, others in zip(only, (first, second), (second, first), strict=True):
         titles += [f"all that was measured on {_where(places[place])}" for place in places if place not in others]
     named = _unique([chart for group in groups for chart in group])

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import altair as alt
-
 from tollmeter.model import Profile
 from tollmeter.numbers.meanings import BILLED
 from tollmeter.report.bills import OWN, SavedBill, kept
 from tollmeter.report.charts import marks
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Subject, picture
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Picture, Spec, Subject, picture
+from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity, time
 from tollmeter.report.profiles import title_of, verdict
 from tollmeter.report.programs import named as program_name
@@ -42,17 +41,29 @@ def profiles(bench: Bench) -> Iterator[Chart]:
             total[share.function] += round(1e6 * profile.part(share.function))
     functions = [function for function, _ in total.most_common(MOST_FUNCTIONS)]
     data = [datum for profile in own for datum in _bar(profile, title_of(profile, own), functions)]
-    x = alt.X("y:Q", title="share of samples, %", scale=marks.guide(domain=[0, 100]))
-    y = alt.Y("label:N", sort=None, axis=None)
-    by = marks.series_colour("series", [*functions, OTHERS])
-    named = marks.hover(("label", "of"), ("series", "function"), ("value", "share"))
-    base = alt.Chart(marks.values(data)).encode(y)
-    bars = base.mark_bar(height=BAR, yOffset=BAR / 2).encode(x, by["color"], order="rank:Q", tooltip=named)
-    labels = base.mark_text(style="label", dy=-BAR / 2, fontSize=marks.by_width(9.5, 12), limit=alt.expr("width"))
-    first = labels.encode(text="label:N", x=marks.with_value(alt.XValue, 0)).transform_filter("datum.rank == 0")
     probes = {profile.probe for profile in own}
     rows = [row for row in bench.rows if row.probe in probes]
-    yield PROFILES.chart(marks.finished(alt.layer(bars, first), len(own) * STEP + 20), rows, _change(bench, own))
+    spec = marks.layered(data, _shares([*functions, OTHERS]), len(own) * STEP + 20)
+    yield PROFILES.chart(spec, rows, _change(bench, own))
+
+
+def _shares(functions: list[str]) -> list[Spec]:
+    """Bars of shares, and the name of each profile above its bar."""
+    y = nominal("label", sort=None, axis=None)
+    bars = {
+        "x": quantitative("y", title="share of samples, %", scale={"domain": [0, 100]}),
+        "y": y,
+        "color": marks.series_colour("series", functions)["color"],
+        "order": quantitative("rank"),
+        "tooltip": marks.hover(("label", "of"), ("series", "function"), ("value", "share")),
+    }
+    label = {"x": {"value": 0}, "y": y, "text": nominal("label")}
+    size, limit = marks.by_width(9.5, 12), {"expr": "width"}
+    return [
+        layer("bar", bars, height=BAR, yOffset=BAR / 2),
+        layer("text", label, transform=[{"filter": "datum.rank == 0"}], style="label", dy=-BAR / 2, fontSize=size,
+              limit=limit),
+    ]  # fmt: skip
 
 
 def _change(bench: Bench, own: list[Profile]) -> str:
@@ -85,11 +96,15 @@ def break_even(bench: Bench) -> Iterator[Chart]:
         number = round(MOST_THINGS**share / 100 * 100**share, 4)
         for name, cost in (("each", number * even.each_ns), ("once", max(even.once_ns, 0.01))):
             data.append({"x": number, "y": round(cost, 3), "series": name, "value": str(time(cost))})
-    x = alt.X("x:Q", title=f"{even.asked.thing} a packet", scale=marks.guide(type="log", nice=False))
-    y = alt.Y("y:Q", title="ns a packet", scale=marks.guide(type="log", nice=True))
     by = marks.series_colour("series", ("each", "once"))
-    named = marks.hover(("series", "paid"), ("x", even.asked.thing), ("value", "a packet"))
-    drawn = alt.Chart(marks.values(data)).mark_line().encode(x, y, by["color"], strokeDash=by["dash"], tooltip=named)
+    encoding = {
+        "x": quantitative("x", title=f"{even.asked.thing} a packet", scale={"type": "log", "nice": False}),
+        "y": quantitative("y", title="ns a packet", scale={"type": "log", "nice": True}),
+        "color": by["color"],
+        "strokeDash": by["strokeDash"],
+        "tooltip": marks.hover(("series", "paid"), ("x", even.asked.thing), ("value", "a packet")),
+    }
+    drawn = layer("line", encoding, data=marks.values(data))
     rows = [row for row in bench.rows if row.probe == even.asked.each.probe]
     yield BREAK_EVEN.chart(marks.finished(drawn, 260), rows, in_words(even))
 
@@ -162,13 +177,14 @@ def _bars(attributions: Sequence[Attribution]) -> Picture:
     return stacked_bars(data, order, "saved, % of the first's CPU time", TIPS)
 
 
-def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[alt.Tooltip]) -> Picture:
+def stacked_bars(data: Sequence[Datum], order: Sequence[str], title: str, tips: Sequence[Spec]) -> Picture:
     """A bar for each label, of parts in their place's order."""
-    bars = alt.Chart(marks.values(data)).mark_bar(height=16).encode(
-        alt.X("share:Q", title=title, stack="zero", axis=marks.guide(**marks.BESIDE_WORDS)),
-        alt.Y("label:N", title=None, sort=None, axis=marks.words_axis()),
-        order="place:Q",
-        tooltip=tips,
-        color=marks.series_colour("part", order, "made of")["color"],
-    )  # fmt: skip
+    encoding = {
+        "x": quantitative("share", title=title, stack="zero", axis=marks.BESIDE_WORDS),
+        "y": nominal("label", title=None, sort=None, axis=marks.words_axis()),
+        "order": quantitative("place"),
+        "tooltip": tips,
+        "color": marks.series_colour("part", order, "made of")["color"],
+    }
+    bars = layer("bar", encoding, data=marks.values(data), height=16)
     return picture(marks.finished(bars, len({each["label"] for each in data}) * _STEP + _ROOM))

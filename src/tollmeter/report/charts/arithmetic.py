@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isfinite
-from typing import Any
 
-import altair as alt
 import msgspec
 
 from tollmeter.inference.rate_falls import AXIS, RATE, cost_ns
@@ -17,6 +15,7 @@ from tollmeter.model import Row
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Name, Spec, Subject, kernel_of, varying
 from tollmeter.report.charts.curves_chart import Curves, charted
+from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.numbers import quantity
 
 FLOPS = Subject("flops", "Floating point over length",
@@ -85,53 +84,48 @@ def _over(data: Sequence[Datum], y_title: str) -> Spec:
     lengths = Counter(d["series"] for d in first)
     long = [d for d in first if 2 * lengths[d["series"]] >= max(lengths.values())]
     usual = min(long, key=lambda d: float(d["speed"]))["series"]
-    chosen = alt.param(name=CHOSEN, value=usual, bind=alt.binding_select(options=list(order), name=CHOSEN))
+    chosen = {"name": CHOSEN, "value": usual, "bind": {"input": "select", "options": list(order), "name": CHOSEN}}
     layers = _layers(data, order, y_title)
     if len(panels) == 1:
-        return marks.finished(_ratios(alt.layer(*layers)).add_params(chosen))
-    return marks.panelled(_ratios(marks.small(layers)).add_params(chosen), panels)
+        spec = {**marks.layered(data, layers), "transform": RATIOS}
+    else:
+        spec = marks.panelled(data, layers, panels, transform=RATIOS)
+    return {**spec, "params": [chosen]}
 
 
-def _layers(data: Sequence[Datum], order: Sequence[str], y_title: str) -> list[alt.Chart]:
+def _layers(data: Sequence[Datum], order: Sequence[str], y_title: str) -> list[Spec]:
     speeds: dict[tuple[object, object], list[float]] = {}
     for d in data:
         speeds.setdefault((d["panel"], d["x"]), []).append(float(d["speed"]))
     reach = max(1.5, *(max(of_length) / min(of_length) for of_length in speeds.values()))
-    base, by = alt.Chart(marks.values(data)), marks.series_colour("series", order)
-    axis = marks.guide(labelExpr=marks.COUNT_LABEL, values=marks.log_ticks([1 / reach, reach]))
+    by = marks.series_colour("series", order)
+    axis = {"labelExpr": marks.COUNT_LABEL, "values": marks.log_ticks([1 / reach, reach])}
     x = marks.number_x([d["x"] for d in data], "elements", in_bytes=False)
-    y = alt.Y("ratio:Q", title=y_title, scale=marks.guide(type="log", nice=False), axis=axis)
-    ends = alt.Y("lo:Q", title=y_title), alt.Y2("hi:Q", title=y_title)
+    y = quantitative("ratio", title=y_title, scale={"type": "log", "nice": False}, axis=axis)
+    ends = {"y": quantitative("lo", title=y_title), "y2": {"field": "hi", "title": y_title}}
     named = marks.tips(("panel", "of"), ("series", "series"), ("at", AXIS), ("times", y_title),
                        ("interval", "at most from, to"), ("value", "value"))  # fmt: skip
     return [
-        base.mark_line(style="curve", clip=True).encode(x, y, color=by["color"], strokeDash=by["dash"]),
-        base.mark_rule(style="whisker", clip=True).encode(x, *ends, color=by["color"]),
-        base.mark_point(style="dot").encode(x, y, color=by["color"], shape=by["shape"]),
-        base.mark_point(style="target").encode(x, y, tooltip=named),
+        layer("line", {"x": x, "y": y, "color": by["color"], "strokeDash": by["strokeDash"]}, style="curve", clip=True),
+        layer("rule", {"x": x, **ends, "color": by["color"]}, style="whisker", clip=True),
+        layer("point", {"x": x, "y": y, "color": by["color"], "shape": by["shape"]}, style="dot"),
+        layer("point", {"x": x, "y": y, "tooltip": named}, style="target"),
     ]
 
 
-RATIOS = {
-    "ratio": "datum.speed / datum.base",
-    "lo": f"datum.series === {CHOSEN} ? 1 : datum.least / datum.base_most",
-    "hi": f"datum.series === {CHOSEN} ? 1 : datum.most / datum.base_least",
-    "times": "format(datum.ratio, '.3~r')",
-    "interval": "format(datum.lo, '.3~r') + ', ' + format(datum.hi, '.3~r')",
-}
-"""Both ends of both intervals at once, so wider than 95 %."""
-
-
-def _ratios(chart: Any) -> Any:
-    """Each line over the chosen one at the same length; where that was not measured there is none."""
-    bases = {"base": "speed", "base_least": "least", "base_most": "most"}
-    for name, field in bases.items():
-        chart = chart.transform_calculate(**{name: f"datum.series === {CHOSEN} ? datum.{field} : null"})
-    chart = chart.transform_joinaggregate(**{name: f"max({name})" for name in bases}, groupby=["panel", "x"])
-    chart = chart.transform_filter("isValid(datum.base)")
-    for name, formula in RATIOS.items():
-        chart = chart.transform_calculate(**{name: formula})
-    return chart
+BASES = {"base": "speed", "base_least": "least", "base_most": "most"}
+RATIOS: list[Spec] = [
+    *({"calculate": f"datum.series === {CHOSEN} ? datum.{field} : null", "as": name} for name, field in BASES.items()),
+    {"joinaggregate": [{"op": "max", "field": name, "as": name} for name in BASES], "groupby": ["panel", "x"]},
+    {"filter": "isValid(datum.base)"},
+    {"calculate": "datum.speed / datum.base", "as": "ratio"},
+    {"calculate": f"datum.series === {CHOSEN} ? 1 : datum.least / datum.base_most", "as": "lo"},
+    {"calculate": f"datum.series === {CHOSEN} ? 1 : datum.most / datum.base_least", "as": "hi"},
+    {"calculate": "format(datum.ratio, '.3~r')", "as": "times"},
+    {"calculate": "format(datum.lo, '.3~r') + ', ' + format(datum.hi, '.3~r')", "as": "interval"},
+]
+"""Each line over the chosen one at the same length; where that was not measured there is none. lo and hi: both ends of
+both intervals at once, so wider than 95 %."""
 
 
 # ---- ratios of ABIs -------------------------------------------------------------------------------------------------
@@ -149,18 +143,22 @@ def abi_ratios(bench: Bench) -> Iterator[Chart]:
     if len(data) < 2:
         return
     by = marks.series_colour("series", marks.ordered(data, "series"))
-    base = alt.Chart(marks.values(data))
-    scale, axis = marks.guide(type="log", nice=False, padding=8), marks.guide(**marks.BESIDE_WORDS)
-    x = alt.X("y:Q", title="times what the machine's own ABI takes", scale=scale, axis=axis)
-    y = alt.Y("label:N", title=None, sort=None, axis=marks.words_axis())
-    named = marks.tips(("label", "of"), ("series", "ABI"), ("value", "ratio"))
-    rule = alt.Chart(marks.values([{"one": 1}])).mark_rule(style="reported").encode(alt.X("one:Q"))
-    reach = base.mark_rule(style="whisker").encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, by["color"], strokeDash=by["dash"])
-    dot = base.mark_point(style="rung").encode(x, y, by["color"], by["shape"], tooltip=named)
+    scale = {"type": "log", "nice": False, "padding": 8}
+    x = quantitative("y", title="times what the machine's own ABI takes", scale=scale, axis=marks.BESIDE_WORDS)
+    y = nominal("label", title=None, sort=None, axis=marks.words_axis())
+    reach = {"x": quantitative("lo"), "x2": {"field": "hi"}, "y": y, "color": by["color"],
+             "strokeDash": by["strokeDash"]}  # fmt: skip
+    dot = {"x": x, "y": y, "color": by["color"], "shape": by["shape"],
+           "tooltip": marks.tips(("label", "of"), ("series", "ABI"), ("value", "ratio"))}  # fmt: skip
+    layers = [
+        layer("rule", {"x": quantitative("one")}, data=marks.values([{"one": 1}]), style="reported"),
+        layer("rule", reach, style="whisker"),
+        layer("point", dot, style="rung"),
+    ]
     height = len({d["label"] for d in data}) * STEP + 20
     probes = {d["probe"] for d in data}
     rows = [row for row in bench.rows if row.probe in probes]
-    yield ABI_RATIOS.chart(marks.finished(alt.layer(rule, reach, dot), height), rows)
+    yield ABI_RATIOS.chart(marks.layered(data, layers, height), rows)
 
 
 def _by_abi(bench: Bench) -> list[list[Row]]:

@@ -11,8 +11,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from altair.utils.schemapi import debug_mode
-
 from tollmeter.extras import CHARTS, bring
 from tollmeter.files import write_whole
 from tollmeter.model import Failure, Metric, Outcome, Probe, Results, Row, Value
@@ -75,9 +73,7 @@ class Chart:
 
     @property
     def spec(self) -> Spec:
-        """Without Altair's schema checks, which take five times the making; a test checks each whole specification."""
-        with debug_mode(False):
-            return self.drawing.spec
+        return self.drawing.spec
 
 
 @dataclass(frozen=True)

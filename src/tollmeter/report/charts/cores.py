@@ -9,7 +9,6 @@ from itertools import pairwise
 from math import ceil
 from statistics import median
 
-import altair as alt
 import msgspec
 import numpy as np
 
@@ -22,7 +21,7 @@ from tollmeter.numbers.each_cpu import MEANS, EachCpu
 from tollmeter.numbers.readings import RATES
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Drawing, Spec, Subject
 from tollmeter.report.charts.dots_and_heat import Cells, Rungs, cell, level_rungs, rung
-from tollmeter.report.charts.marks import datum, guide, panelled, series_colour, small, tips, values
+from tollmeter.report.charts.marks import datum, layer, nominal, panelled, quantitative, series_colour, tips
 from tollmeter.report.charts.marks import ordered as ordered_by
 from tollmeter.report.numbers import of_row, quantity, time
 from tollmeter.studies.attempts import outcomes_of
@@ -252,21 +251,23 @@ MOST_TICKS = 8
 
 def _each_drawing(data: Sequence[Datum]) -> Spec:
     order = [name for name in STATES.values() if any(d["series"] == name for d in data)]
-    by, base = series_colour("series", order), alt.Chart(values(data))
+    by, title = series_colour("series", order), "CPUs by package, cache and core"
     cpus = sorted({d["x"] for d in data})
-    axis = guide(grid=False, values=cpus[:: ceil(len(cpus) / MOST_TICKS)], format="d")
-    x = alt.X("x:Q", title="CPUs by package, cache and core", axis=axis,
-              scale=guide(zero=False, nice=False, padding=10))  # fmt: skip
-    y = alt.Y("y:Q", title="times the median of its kind", scale=guide(zero=False))
-    left, right = alt.X("left:Q", title=x["title"], axis=axis), alt.X2("right:Q")
-    bands = base.transform_filter("datum.band").transform_calculate(left="datum.x - 0.5", right="datum.x + 0.5")
+    axis = {"grid": False, "values": cpus[:: ceil(len(cpus) / MOST_TICKS)], "format": "d"}
+    x = quantitative("x", title=title, axis=axis, scale={"zero": False, "nice": False, "padding": 10})
+    y = quantitative("y", title="times the median of its kind", scale={"zero": False})
+    ends = {"x": quantitative("left", title=title, axis=axis), "x2": {"field": "right"}}
+    bands = [{"filter": "datum.band"}, {"calculate": "datum.x - 0.5", "as": "left"},
+             {"calculate": "datum.x + 0.5", "as": "right"}]  # fmt: skip
     named = tips(("cpu", "CPU"), ("where", "of"), ("series", "while"), ("value", "a step"))
+    dots = {"x": x, "y": y, "color": by["color"], "shape": by["shape"], "tooltip": named}
+    labels = {"x": x, "y": y, "text": nominal("label")}
     layers = [
-        bands.mark_rect(style="beside", opacity=0.1).encode(left, right),
-        base.mark_point(style="dot").encode(x, y, by["color"], by["shape"], tooltip=named),
-        base.transform_filter("datum.label").mark_text(align="left", dx=7).encode(x, y, text="label:N"),
+        layer("rect", ends, transform=bands, style="beside", opacity=0.1),
+        layer("point", dots, style="dot"),
+        layer("text", labels, transform=[{"filter": "datum.label"}], align="left", dx=7),
     ]
-    return panelled(small(layers), ordered_by(data, "panel"))
+    return panelled(data, layers, ordered_by(data, "panel"))
 
 
 # ---- memory nodes ----------------------------------------------------------------------------------------------------

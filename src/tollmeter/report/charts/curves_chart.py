@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
-import altair as alt
-
 from tollmeter.model import Row
 from tollmeter.numbers.meanings import sizes_of
 from tollmeter.report.charts import marks
@@ -37,8 +35,8 @@ class Curves:
     log: bool = True
     legend: str | None = None
     height: int = 340
-    more: Sequence[alt.Chart] = field(default=())
-    boundaries: Sequence[alt.Chart] = field(default=())
+    more: Sequence[Spec] = field(default=())
+    boundaries: Sequence[Spec] = field(default=())
     banded: bool = True
     joined_by: str = ""
 
@@ -50,7 +48,7 @@ class Lines(Drawing):
 
     unit: str
     curves: Curves
-    x: Callable[[Sequence[float]], alt.X]
+    x: Callable[[Sequence[float]], Spec]
     tips: tuple[tuple[str, str], ...]
 
     @cached_property
@@ -64,10 +62,10 @@ class Lines(Drawing):
         y = axis(data, self.unit, curves.y_title, headroom, marks.ABOVE if len(panels) == 1 else {})
         dense = curves.banded and len(data) >= DENSE_POINTS * len(series) * len(panels) * len(runs)
         x, tips = self.x([d["x"] for d in data]), marks.hover(*self.tips)
-        layers = marks.curve_layers(marks.values(data), x, y, tips, by, dense=dense, joined_by=curves.joined_by)
+        layers = marks.curve_layers(x, y, tips, by, dense=dense, joined_by=curves.joined_by)
         if len(panels) > 1:
-            return marks.panelled(marks.small(layers), panels)
-        return marks.finished(alt.layer(*curves.boundaries, *curves.more, *layers), curves.height)
+            return marks.panelled(data, layers, panels)
+        return marks.layered(data, [*curves.boundaries, *curves.more, *layers], curves.height)
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
         series = {d["series"] for drawing in (self, other) if isinstance(drawing, Lines) for d in drawing.data}

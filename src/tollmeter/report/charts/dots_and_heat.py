@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import altair as alt
-
 from tollmeter.model import Row
 from tollmeter.report.chart_style import HEAT, by_value
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Datum, Drawing, Name, Spec
-from tollmeter.report.charts.marks import by_width, hover
+from tollmeter.report.charts.marks import by_width, hover, layer, nominal, quantitative
 from tollmeter.report.numbers import DASH, cycles, of_level, of_row, plain, quantity, scale_of, time
 
 STEP, RUN_STEP = 34, 8
@@ -30,7 +28,7 @@ REACH = [by_width(0, LABEL_ROOM), by_width("width", f"width - {VALUE_ROOM}")]
 RUNS_UP, RUNS_DOWN = -8, 6
 BARE_ROOM, BOTH_ROOM = 150, 250
 """For the values of two runs, without their intervals and with them."""
-LINE = alt.Y("place:O", axis=None, scale=marks.guide(paddingInner=0, paddingOuter=0.1))
+LINE: Spec = {"field": "place", "type": "ordinal", "axis": None, "scale": {"paddingInner": 0, "paddingOuter": 0.1}}
 
 
 def rung(row: Row, label: str, text: str = "") -> Datum:
@@ -72,15 +70,14 @@ class Rungs(Drawing):
         ranked = _ranked(self.data, runs)
         floor, top = marks.bounds(marks.within_reach(ranked))
         floor = floor / 2 if floor >= float(ranked[0]["y"]) * 0.7 else floor
-        base = alt.Chart(marks.values(ranked))
         ticks = marks.powers_of_two(floor, top, 6) if self.unit == "B" else marks.log_ticks((floor, top))
-        axis = marks.guide(values=ticks, labelExpr=marks.label_of(self.unit), orient="top", titleAnchor="start")
-        reach: Any = alt.Undefined if len(runs) > 1 else REACH
-        scale = marks.guide(type="log", domain=[floor, top], range=reach, nice=False, clamp=True)
-        x = alt.X("y:Q", title=self.x_title, scale=scale, axis=axis)
-        layers = _of_runs(base, x, runs) if len(runs) > 1 else _of_one_run(base, x, marks.ordered(ranked, "tone"))
+        axis = {"values": ticks, "labelExpr": marks.label_of(self.unit), "orient": "top", "titleAnchor": "start"}
+        reach = {} if len(runs) > 1 else {"range": REACH}
+        scale = {"type": "log", "domain": [floor, top], "nice": False, "clamp": True, **reach}
+        x = quantitative("y", title=self.x_title, scale=scale, axis=axis)
+        layers = _of_runs(x, runs) if len(runs) > 1 else _of_one_run(x, marks.ordered(ranked, "tone"))
         step = STEP + RUN_STEP * (len(runs) - 1)
-        return marks.finished(alt.layer(*layers), (int(ranked[-1]["place"]) + 1) * step + 10)
+        return marks.layered(ranked, layers, (int(ranked[-1]["place"]) + 1) * step + 10)
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:
         if not isinstance(other, Rungs) or other.unit != self.unit:
@@ -116,45 +113,45 @@ def _ranked(data: Sequence[Datum], runs: Sequence[str]) -> list[Datum]:
     return ranked
 
 
-def _of_one_run(base: alt.Chart, x: alt.X, tones: Sequence[str]) -> list[alt.Chart]:
+def _of_one_run(x: Spec, tones: Sequence[str]) -> list[Spec]:
     """A rule above each line, the label at the left and the value at the right."""
-    low, named = alt.X("lo:Q", title=x["title"]), hover(("label", "boundary"))
-    reach = base.mark_rule(style="rung-line", yOffset=DOT_DOWN, clip=True).encode(low, alt.X2("hi:Q"), LINE)
-    between = base.mark_rule(style="between", yOffset=-STEP / 2)
-    of_tones = [base.transform_filter(f"datum.tone == '{tone}'").mark_point(style=tone, yOffset=DOT_DOWN)
-                for tone in tones]  # fmt: skip
+    dots = {"x": x, "y": LINE, "tooltip": hover(("label", "boundary"))}
     room = by_width(f"width - {BRIEF_ROOM}", LABEL_ROOM - 8)
-    label = base.mark_text(style="label", dy=LABEL_UP, fontSize=by_width(10.5, 12), limit=room)
     return [
-        between.encode(LINE, x=marks.with_value(alt.XValue, 0), x2=marks.with_value(alt.X2Value, "width")),
-        reach,
-        *(dots_of_tone.encode(x, LINE, tooltip=named) for dots_of_tone in of_tones),
-        *_texts(base, label, LABEL_UP),
-    ]
+        layer("rule", {"y": LINE, "x": {"value": 0}, "x2": {"value": "width"}}, style="between", yOffset=-STEP / 2),
+        layer("rule", _reach(x), style="rung-line", yOffset=DOT_DOWN, clip=True),
+        *(layer("point", dots, transform=[{"filter": f"datum.tone == '{tone}'"}], style=tone, yOffset=DOT_DOWN)
+          for tone in tones),
+        *_texts(LABEL_UP, fontSize=by_width(10.5, 12), limit=room),
+    ]  # fmt: skip
 
 
-def _of_runs(base: alt.Chart, x: alt.X, runs: Sequence[str]) -> list[alt.Chart]:
+def _of_runs(x: Spec, runs: Sequence[str]) -> list[Spec]:
     """The dots of a line below each other, distinguished by colour and shape; the label at the left and the values at
     the right, both above the dots."""
-    by, named = marks.run_colour(runs), hover(("label", "boundary"), ("run", "run"))
-    low, layers = alt.X("lo:Q", title=x["title"]), []
+    by, layers = marks.run_colour(runs), []
+    dots = {"x": x, "y": LINE, "color": by["color"], "shape": by["shape"],
+            "tooltip": hover(("label", "boundary"), ("run", "run"))}  # fmt: skip
     for turn, run in enumerate(runs):
-        of_run = base.transform_filter(alt.FieldEqualPredicate(field="run", equal=run))
-        down = RUNS_DOWN + turn * RUN_STEP
-        reach = of_run.mark_rule(style="whisker", yOffset=down, clip=True)
-        dot = marks.point(of_run, "rung", by, yOffset=down)
-        layers += [reach.encode(low, alt.X2("hi:Q"), LINE, by["color"]),
-                   dot.encode(x, LINE, by["color"], by["shape"], tooltip=named)]  # fmt: skip
-    worded = base.transform_filter("isValid(datum.said)")
+        of_run, down = [{"filter": {"field": "run", "equal": run}}], RUNS_DOWN + turn * RUN_STEP
+        reach = {**_reach(x), "color": by["color"]}
+        layers += [layer("rule", reach, transform=of_run, style="whisker", yOffset=down, clip=True),
+                   marks.point("rung", dots, by, transform=of_run, yOffset=down)]  # fmt: skip
     room = by_width(f"width - {BARE_ROOM}", f"width - {BOTH_ROOM}")
-    return [*layers, *_texts(worded, worded.mark_text(style="label", dy=RUNS_UP, limit=room), RUNS_UP)]
+    return [*layers, *_texts(RUNS_UP, [{"filter": "isValid(datum.said)"}], limit=room)]
 
 
-def _texts(base: alt.Chart, label: alt.Chart, up: Any) -> list[alt.Chart]:
-    value = base.mark_text(style="value", dy=up, text=by_width("datum.brief", "datum.said"))
+def _reach(x: Spec) -> Spec:
+    return {"x": quantitative("lo", title=x["title"]), "x2": {"field": "hi"}, "y": LINE}
+
+
+def _texts(up: Any, worded: Sequence[Spec] = (), **label: Any) -> list[Spec]:
+    """worded: chooses the data that have them."""
+    left = {"y": LINE, "x": {"value": 0}, "text": nominal("label")}
+    said = by_width("datum.brief", "datum.said")
     return [
-        label.encode(LINE, x=marks.with_value(alt.XValue, 0), text="label:N"),
-        value.encode(LINE, x=marks.with_value(alt.XValue, "width")),
+        layer("text", left, transform=worded, style="label", dy=up, **label),
+        layer("text", {"y": LINE, "x": {"value": "width"}}, transform=worded, style="value", dy=up, text=said),
     ]
 
 
@@ -196,32 +193,33 @@ class Cells(Drawing):
             step = bisect.bisect_right(edges, float(d["y"]) / divisor)
             # far: whether the words of the cell are on one of the darker colours.
             data.append({**d, "step": names[step]} | ({"far": step > len(HEAT) // 2} if self.labelled else {}))
-        layers = self._layers(marks.values(data), names, unit)
+        layers = self._layers(names, unit)
         cells = len({d[end] for d in self.data for end in ("a", "b")})
         height = self.step * (cells if self.square else len({d["a"] for d in self.data}))
         size = {"cells": cells, "step": self.step} if self.square else {}
         if not self.panel:
             usermeta = {"usermeta": size} if size else {}
-            return {**marks.finished(alt.layer(*layers), None), "height": height, **usermeta}
-        panel = marks.small(layers, height, height if self.square else 300)
-        panels = marks.panelled(panel, marks.ordered(self.data, "panel"))
+            return {**marks.layered(data, layers, height), **usermeta}
+        width = height if self.square else 300
+        panels = marks.panelled(data, layers, marks.ordered(self.data, "panel"), height=height, width=width)
         return {**panels, "usermeta": {**panels["usermeta"], **size}}
 
-    def _layers(self, data: alt.NamedData, names: Sequence[str], unit: str) -> list[alt.Chart]:
-        scale = marks.guide(domain=list(names), range=[by_value(name) for name in HEAT])
-        legend = marks.guide(title=unit, symbolType="square", symbolSize=150, columns=len(HEAT))
-        colour, base = alt.Color("step:N", scale=scale, legend=legend), alt.Chart(data)
-        bare: Spec = {"domain": False, "ticks": False}
-        across = marks.guide(orient="bottom", labelAngle=0, **bare)
-        down = marks.guide(**bare, **({} if self.panel else marks.ABOVE))
-        sort, (y_title, x_title) = list(self.order) or alt.Undefined, self.titles
-        axes = [(alt.X(f"{x}:O", sort=sort, title=x_title, axis=across),
-                 alt.Y(f"{y}:O", sort=sort, title=y_title, axis=down))
-                for x, y in (("b", "a"), ("a", "b"))[: 1 + self.mirrored]]  # fmt: skip
-        layers = [base.mark_rect(style="cell").encode(x, y, colour, tooltip=hover(*self.tips)) for x, y in axes]
-        for style, condition in (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if self.labelled else ():
-            layers.append(base.transform_filter(condition).mark_text(style=style).encode(*axes[0], text="said:N"))
-        return layers
+    def _layers(self, names: Sequence[str], unit: str) -> list[Spec]:
+        scale = {"domain": names, "range": [by_value(name) for name in HEAT]}
+        legend = {"title": unit, "symbolType": "square", "symbolSize": 150, "columns": len(HEAT)}
+        look = {"color": nominal("step", scale=scale, legend=legend), "tooltip": hover(*self.tips)}
+        places = [{"x": self._axis(across, is_x=True), "y": self._axis(down, is_x=False)}
+                  for down, across in (("a", "b"), ("b", "a"))[: 1 + self.mirrored]]  # fmt: skip
+        cells = [layer("rect", {**place, **look}, style="cell") for place in places]
+        words = (("cell-low", "!datum.far"), ("cell-high", "datum.far")) if self.labelled else ()
+        said = {**places[0], "text": nominal("said")}
+        return [*cells, *(layer("text", said, transform=[{"filter": test}], style=style) for style, test in words)]
+
+    def _axis(self, field: str, *, is_x: bool) -> Spec:
+        turned = {"orient": "bottom", "labelAngle": 0} if is_x else {} if self.panel else marks.ABOVE
+        order = {"sort": self.order} if self.order else {}
+        axis = {"domain": False, "ticks": False, **turned}
+        return {"field": field, "type": "ordinal", "title": self.titles[is_x], "axis": axis, **order}
 
     def beside(self, other: Drawing, runs: tuple[str, str]) -> tuple[Drawing, ...]:  # noqa: ARG002
         """Side by side: a cell has one colour. A colour means the same in both."""

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes and marks that all charts are put together from, so that one unit always looks the same."""
+"""Axes and marks that all charts are put together from, so that one unit always looks the same. All of it is
+Vega-Lite as plain dicts; a test holds whole specifications to its published schema."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
-
-import altair as alt
 
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.model import Row
@@ -42,9 +41,9 @@ NARROW = 560
 """Pixels of a chart's inside, below which words take a line of their own."""
 
 
-def by_width(narrow: object, wide: object) -> alt.ExprRef:
+def by_width(narrow: object, wide: object) -> Spec:
     """An expression of Vega, since only the page knows how wide a chart is."""
-    return alt.ExprRef(f"width < {NARROW} ? {narrow} : {wide}")
+    return {"expr": f"width < {NARROW} ? {narrow} : {wide}"}
 
 
 LABEL_LETTERS = 28
@@ -56,8 +55,8 @@ BESIDE_WORDS: Spec = {"titleAnchor": "end"}
 
 def words_axis(**more: Any) -> Spec:
     """Beside lines that are named in words: a long name takes two lines, and none is cut or left out."""
-    label = wrapped("datum.label")
-    return guide(labelExpr=label, labelLineHeight=LABEL_LINE, labelOverlap=False, ticks=False, domain=False, **more)
+    return {"labelExpr": wrapped("datum.label"), "labelLineHeight": LABEL_LINE, "labelOverlap": False, "ticks": False,
+            "domain": False, **more}  # fmt: skip
 
 
 def wrapped(words: str) -> str:
@@ -109,12 +108,12 @@ def sure(row: Row) -> Datum:
     }
 
 
-def tips(*fields: tuple[str, str]) -> list[alt.Tooltip]:
+def tips(*fields: tuple[str, str]) -> list[Spec]:
     """Lines of the hover: fields that hold text, with their titles."""
-    return [alt.Tooltip(field=field, type="nominal", title=title) for field, title in fields]
+    return [nominal(field, title=title) for field, title in fields]
 
 
-def hover(*first: tuple[str, str]) -> list[alt.Tooltip]:
+def hover(*first: tuple[str, str]) -> list[Spec]:
     """The fields that lead, then value, interval and samples: the same on every chart."""
     return tips(*first, ("value", "value"), ("interval", "95 % interval"), ("samples", "samples"))
 
@@ -155,19 +154,16 @@ def within_reach(rows: Sequence[Datum]) -> list[float]:
     return [*medians, *(max(low / REACH, min(high * REACH, end)) for end in ends)]
 
 
-def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
+def log_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> Spec:
     """headroom: how many times the largest value the axis reaches at least; above: the place of the title."""
     seen = within_reach(rows)
     domain = bounds([*seen, max(seen, default=1.0) * headroom])
-    return alt.Y(
-        "y:Q",
-        title=title,
-        scale=guide(type="log", domain=list(domain), nice=False, clamp=True),
-        axis=guide(values=log_ticks(domain), labelExpr=label_of(unit), **above),
-    )
+    axis = {"values": log_ticks(domain), "labelExpr": label_of(unit), **above}
+    scale = {"type": "log", "domain": list(domain), "nice": False, "clamp": True}
+    return quantitative("y", title=title, scale=scale, axis=axis)
 
 
-def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> alt.Y:
+def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0, above: Spec = ABOVE) -> Spec:
     """From zero: a line that is twice as high is twice as much. Ticks of bytes are four to eight steps of a power of
     two: whole KiB and MiB."""
     top = max(within_reach(rows), default=1.0) * headroom
@@ -175,11 +171,11 @@ def linear_y(rows: Sequence[Datum], unit: str, title: str, headroom: float = 1.0
     if unit == "B" and top > 0:
         step = 2.0 ** math.floor(math.log2(top / 4))
         ticks = {"values": [step * place for place in range(int(top / step) + 1)]}
-    scale = guide(domain=[0, top * 1.06 or 1.0], nice=unit != "B", clamp=True)
-    return alt.Y("y:Q", title=title, scale=scale, axis=guide(labelExpr=label_of(unit), **ticks, **above))
+    scale = {"domain": [0, top * 1.06 or 1.0], "nice": unit != "B", "clamp": True}
+    return quantitative("y", title=title, scale=scale, axis={"labelExpr": label_of(unit), **ticks, **above})
 
 
-def number_x(values: Iterable[float], title: str, in_bytes: bool) -> alt.X:
+def number_x(values: Iterable[float], title: str, in_bytes: bool) -> Spec:
     """Powers of two on a log axis where the values span more than eightfold, else a plain axis."""
     seen = sorted(set(values))
     positive = [value for value in seen if value > 0]
@@ -187,11 +183,11 @@ def number_x(values: Iterable[float], title: str, in_bytes: bool) -> alt.X:
     label = SIZE_LABEL if in_bytes else COUNT_LABEL
     if not wide:
         ticks: Spec = {"values": seen} if len(seen) <= 9 else {}
-        axis = guide(labelExpr=label, grid=False, tickMinStep=1, **ticks)
-        return alt.X("x:Q", title=title, axis=axis, scale=guide(zero=False, nice=False, padding=12))
-    axis = guide(labelExpr=label, values=powers_of_two(positive[0], positive[-1]), grid=False)
-    scale = guide(type="log", base=2, nice=False, domain=[seen[0], seen[-1]])
-    return alt.X("x:Q", title=title, axis=axis, scale=scale)
+        axis = {"labelExpr": label, "grid": False, "tickMinStep": 1, **ticks}
+        return quantitative("x", title=title, axis=axis, scale={"zero": False, "nice": False, "padding": 12})
+    axis = {"labelExpr": label, "values": powers_of_two(positive[0], positive[-1]), "grid": False}
+    scale = {"type": "log", "base": 2, "nice": False, "domain": [seen[0], seen[-1]]}
+    return quantitative("x", title=title, axis=axis, scale=scale)
 
 
 def powers_of_two(low: float, high: float, most: int = 10) -> list[int]:
@@ -205,39 +201,39 @@ def series_colour(field: str, order: Sequence[str], title: str | None = None, **
     """Colour, shape and dash of a series by the same field, so that no difference rests on colour alone.
 
     A thing keeps its colour, whatever is drawn beside it. From the seventh series on colours repeat, with another shape
-    and dash. legend: how it is drawn."""
-    shown, domain, colour_of = _legend(order, title, **legend), list(order), places(order)
-    turns = [place + place // 6 for place in colour_of]
-    colours = guide(domain=domain, range=[by_value(SERIES[place % 6]) for place in colour_of])
-    shapes = guide(domain=domain, range=[SHAPES[turn % 6] for turn in turns])
-    dashes = guide(domain=domain, range=[DASHES[turn % 6] for turn in turns])
-    return {
-        "color": alt.Color(f"{field}:N", scale=colours, legend=shown),
-        "shape": alt.Shape(f"{field}:N", scale=shapes, legend=shown),
-        "dash": alt.StrokeDash(f"{field}:N", scale=dashes, legend=shown),
-        "alone": [field],
+    and dash. legend: how it is drawn. alone: the fields by which a legend chooses."""
+    shown, colour_of = _legend(order, title, **legend), places(order)
+    turns = [(place + place // 6) % 6 for place in colour_of]
+    ranges: dict[str, list[Any]] = {
+        "color": [by_value(SERIES[place % 6]) for place in colour_of],
+        "shape": [SHAPES[turn] for turn in turns],
+        "strokeDash": [DASHES[turn] for turn in turns],
     }
+    return {**{name: _scaled_by(field, order, range_, shown) for name, range_ in ranges.items()}, "alone": [field]}
+
+
+def _scaled_by(field: str, domain: Sequence[str], range_: Sequence[object], legend: Spec | None) -> Spec:
+    return nominal(field, scale={"domain": list(domain), "range": list(range_)}, legend=legend)
 
 
 def run_colour(runs: Sequence[str], **legend: Any) -> Spec:
     """Two runs by colour, dash, and filled or hollow marks: one that covers the other is visible."""
     by = series_colour("run", runs, **legend)
     filled = [by_value(SERIES[places(runs)[0]]), *["transparent"] * (len(runs) - 1)]
-    scale = guide(domain=list(runs), range=filled)
-    return {**by, "fill": alt.Fill("run:N", scale=scale, legend=by["color"]["legend"])}
+    return {**by, "fill": _scaled_by("run", runs, filled, by["color"]["legend"])}
 
 
 def run_and_series(runs: Sequence[str], series: Sequence[str], title: str | None) -> Spec:
     """Two runs, and the series of each by shape."""
     by = run_colour(runs, symbolType="stroke", symbolSize=STROKE_SIZE)
-    shapes = guide(domain=list(series), range=[RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))])
-    shape = alt.Shape("series:N", scale=shapes, legend=_legend(series, title))
+    shapes = [RUN_SHAPES[place % len(RUN_SHAPES)] for place in range(len(series))]
+    shape = _scaled_by("series", series, shapes, _legend(series, title))
     return {**by, "shape": shape, "alone": ["run", "series"] if len(series) > 1 else ["run"]}
 
 
 def _legend(names: Sequence[str], title: str | None, **more: Any) -> Spec | None:
     longest = max((len(name) for name in names), default=0) * LEGEND_LETTER + LEGEND_GAP
-    return guide(title=title, columns=max(1, LEGEND_WIDTH // longest), **more) if len(names) > 1 else None
+    return {"title": title, "columns": max(1, LEGEND_WIDTH // longest), **more} if len(names) > 1 else None
 
 
 def of_runs(data: Iterable[Sequence[Datum]], runs: Iterable[str]) -> tuple[Datum, ...]:
@@ -250,114 +246,100 @@ def ordered(data: Sequence[Datum], key: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(d.get(key, "")) for d in data))
 
 
-def curve_layers(
-    data: alt.NamedData,
-    x: alt.X,
-    y: alt.Y,
-    tips: Sequence[alt.Tooltip],
-    by: Spec,
-    *,
-    dense: bool,
-    joined_by: str = "",
-) -> list[alt.Chart]:
+def curve_layers(x: Spec, y: Spec, tips: Sequence[Spec], by: Spec, *, dense: bool, joined_by: str = "") -> list[Spec]:
     """Interval, line, points, and unseen targets that make the points easy to hit with a finger. dense: points are so
     close that intervals make one band.
 
     A series that is chosen in the legend is highlighted, the others fade. Where points are dense the line leaves out
     those that are not known to be one number: it would pass through values that were not measured."""
-    base = alt.Chart(data).encode(detail="series:N")
-    params = [alt.selection_point(fields=[field], bind="legend", name=f"alone_{field}") for field in by["alone"]]
-    alone = params[0] if len(params) == 1 else params[0] & params[1]
-    faded = with_value(alt.OpacityValue, **alt.when(alone).then(alt.value(1)).otherwise(alt.value(0.12)))
-    around = base.mark_area(style="interval", clip=True) if dense else base.mark_rule(style="whisker", clip=True)
-    ends = alt.Y("lo:Q", title=y["title"]), alt.Y2("hi:Q", title=y["title"])
-    line = (base.transform_filter("datum.firm") if dense else base).mark_line(style="curve", clip=True)
-    line = line.encode(order=alt.Order(f"{joined_by}:Q")) if joined_by else line
-    points = point(base, "dot", by).encode(x, y, color=by["color"], shape=by["shape"], opacity=faded)
+    params = [{"name": f"alone_{field}", "select": {"type": "point", "fields": [field]}, "bind": "legend"}
+              for field in by["alone"]]  # fmt: skip
+    alone = [{"param": param["name"]} for param in params]
+    chosen: Spec = alone[0] if len(alone) == 1 else {"and": alone}
+    faded = {"condition": {**(chosen if len(alone) == 1 else {"test": chosen}), "value": 1}, "value": 0.12}
+    of_series: Spec = {"x": x, "detail": nominal("series")}
+    around = {**of_series, "color": by["color"], "y": quantitative("lo", title=y["title"]),
+              "y2": {"field": "hi", "title": y["title"]}}  # fmt: skip
+    along = {"order": quantitative(joined_by)} if joined_by else {}
+    line = {**of_series, "y": y, "color": by["color"], "strokeDash": by["strokeDash"], "opacity": faded, **along}
+    dots = {**of_series, "y": y, "color": by["color"], "shape": by["shape"], "opacity": faded}
+    firm = [{"filter": "datum.firm"}] if dense else []
+    kind, style = ("area", "interval") if dense else ("rule", "whisker")
     # The layer that a legend chooses from has what that legend explains (colour and dash here, shape there), and comes
     # first: Vega-Lite takes a legend's manners from the first it meets.
     return [
-        line.encode(x, y, color=by["color"], strokeDash=by["dash"], opacity=faded).add_params(params[0]),
-        around.encode(x, *ends, color=by["color"]).transform_filter(alone),
-        points.add_params(*params[1:]),
-        base.mark_point(style="target").encode(x, y, tooltip=list(tips)),
+        layer("line", line, transform=firm, params=params[:1], style="curve", clip=True),
+        layer(kind, around, transform=[{"filter": chosen}], style=style, clip=True),
+        point("dot", dots, by, params=params[1:]),
+        layer("point", {**of_series, "y": y, "tooltip": tips}, style="target"),
     ]
 
 
-def guide(**given: Any) -> Spec:
-    """Returns an axis, a scale or a legend, in Altair's order: its own objects have some hundred fields that are not
-    set, and it copies them all with each layer, a quarter of the time of a page."""
-    return dict(sorted(given.items()))
+# ---- Vega-Lite ------------------------------------------------------------------------------------------------------
 
 
-def with_value(channel: Callable[..., Any], *value: object, **condition: object) -> Any:
-    """Returns a channel with a value. Altair compares a value without a channel with the schemas of all of its classes,
-    a fifth of the time of a page."""
-    return channel(*value, **condition)
+def quantitative(field: str, **more: Any) -> Spec:
+    return {"field": field, "type": "quantitative", **more}
 
 
-def point(base: alt.Chart, style: str, by: Spec, **more: Any) -> alt.Chart:
+def nominal(field: str, **more: Any) -> Spec:
+    return {"field": field, "type": "nominal", **more}
+
+
+def layer(
+    kind: str,
+    encoding: Spec,
+    *,
+    data: Spec | None = None,
+    transform: Sequence[Spec] = (),
+    params: Sequence[Spec] = (),
+    **look: Any,
+) -> Spec:
+    """Marks of one kind: Vega-Lite's unit specification. data: where it is not that of the whole chart."""
+    own = {"data": data, "transform": transform, "params": params}
+    given = {name: value for name, value in own.items() if value}
+    return {**given, "mark": {"type": kind, **look}, "encoding": encoding}
+
+
+def point(style: str, encoding: Spec, by: Spec, **more: Any) -> Spec:
     """A filled point; of two runs the second's is hollow."""
     if "fill" in by:
-        base, more = base.encode(fill=by["fill"]), {**more, "filled": False, "strokeWidth": HOLLOW_WIDTH}
-    drawn: alt.Chart = base.mark_point(style=style, **more)
-    return drawn
+        encoding, more = {**encoding, "fill": by["fill"]}, {**more, "filled": False, "strokeWidth": HOLLOW_WIDTH}
+    return layer("point", encoding, style=style, **more)
 
 
-def small(layers: Sequence[alt.Chart], height: int = 220, width: int = 300) -> Any:
-    """The layers of one panel. Altair takes the data of a facet from the layered chart alone."""
-    bare = [layer.properties(data=alt.Undefined) for layer in layers]
-    return alt.layer(*bare, data=layers[0].data).properties(height=height, width=width)
+def layered(rows: Sequence[Datum], layers: Sequence[Spec], height: int | None = 340) -> Spec:
+    return finished({"data": values(rows), "layer": layers}, height)
 
 
-def panelled(panel: Any, panels: Sequence[str]) -> Spec:
-    """Small multiples on shared axes. usermeta.panels says how many, so that a page can choose its columns."""
-    facet = alt.Facet("panel:N", title=None, sort=list(panels))
-    faceted = panel.facet(facet=facet, columns=2).properties(bounds="flush", spacing={"row": 44, "column": 22})
+def panelled(rows: Sequence[Datum], layers: Sequence[Spec], panels: Sequence[str], **panel: Any) -> Spec:
+    """Small multiples on shared axes. panel: the size of each. usermeta.panels says how many, so that a page can choose
+    its columns."""
+    faceted = {
+        "data": values(rows),
+        "facet": nominal("panel", title=None, sort=panels),
+        "columns": 2,
+        "spec": {"height": 220, "width": 300, **panel, "layer": layers},
+        "bounds": "flush",
+        "spacing": {"row": 44, "column": 22},
+    }
     return {**finished(faceted), "usermeta": {"panels": len(panels)}}
 
 
-class Named(str):
-    """The name of a data set that carries its rows past Altair, which would copy and check every one of them."""
-
-    __slots__ = ("rows",)
-    rows: list[Datum]
+def values(rows: Sequence[Datum]) -> Spec:
+    return {"values": list(rows)}
 
 
-def values(rows: Sequence[Datum]) -> alt.NamedData:
-    name = Named(f"rows-{id(rows)}")
-    name.rows = list(rows)
-    return alt.NamedData(name=name)
-
-
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _OF_EVERY_OBJECT = ("constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "__proto__")
 _NOT_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", **dict.fromkeys("\n\r\u2028\u2029", " ")})
 
 
-def finished(chart: Any, height: int | None = 340) -> Spec:
-    """A chart as Vega-Lite that fills its column; Altair's own look is left out.
-
-    Data sets and views are named by their place in the specification, so that the same rows make the same one: Altair
-    numbers the views of a process. A title may be any word of a journal. Vega-Lite looks it up in an object that
-    inherits `constructor`, and puts it into an expression with its backslashes and ends of lines as they are: charts
-    with these titles were not drawn."""
-    spec: Spec = chart.to_dict(validate=False)
-    spec.pop("config", None)
+def finished(view: Spec, height: int | None = 340) -> Spec:
+    """A view, layers or panels as a whole specification that fills its column. Data sets are named by their place in
+    it, and each is in it once."""
     datasets: dict[str, list[Datum]] = {}
-    views: dict[str, str] = {}
-    for node in _objects(spec):
-        title, name = node.get("title"), node.get("name")
-        if isinstance(title, str):
-            node["title"] = f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)
-        if isinstance(name, Named):
-            known = (key for key, rows in datasets.items() if rows is name.rows)
-            node["name"] = next(known, f"rows-{len(datasets)}")
-            datasets[node["name"]] = name.rows
-        elif str(name).startswith("view_"):
-            node["name"] = views.setdefault(str(name), f"view_{len(views)}")
-        if "views" in node:
-            node["views"] = [views.setdefault(view, f"view_{len(views)}") for view in node["views"]]
-    spec["datasets"] = datasets
+    spec = {"$schema": SCHEMA, **_named(view, datasets), "datasets": datasets}
     if "facet" not in spec:
         spec["width"] = "container"
         if height is not None:
@@ -365,9 +347,28 @@ def finished(chart: Any, height: int | None = 340) -> Spec:
     return spec
 
 
-def _objects(node: Any) -> Iterator[Spec]:
-    """All objects of a specification, each before those inside it."""
-    if isinstance(node, dict):
-        yield node
-    for item in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        yield from _objects(item)
+def _named(node: Any, datasets: dict[str, list[Datum]]) -> Any:
+    """A copy, with its data sets by name."""
+    if isinstance(node, list | tuple):
+        return [_named(item, datasets) for item in node]
+    if not isinstance(node, dict):
+        return node
+    copied: Spec = {}
+    for key, item in node.items():
+        if key == "data":
+            copied[key] = {"name": _name_of(item["values"], datasets)}
+        else:
+            copied[key] = _harmless(item) if key == "title" and isinstance(item, str) else _named(item, datasets)
+    return copied
+
+
+def _name_of(rows: list[Datum], datasets: dict[str, list[Datum]]) -> str:
+    name = next((name for name, known in datasets.items() if known is rows), f"rows-{len(datasets)}")
+    datasets[name] = rows
+    return name
+
+
+def _harmless(title: str) -> str:
+    """A title may be any word of a journal. Vega-Lite looks it up in an object that inherits `constructor`, and puts it
+    into an expression with its backslashes and ends of lines as they are: charts with these titles were not drawn."""
+    return f"{title} " if title in _OF_EVERY_OBJECT else title.translate(_NOT_IN_EXPRESSIONS)

@@ -6,29 +6,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import altair as alt
-
 from tollmeter.inference.reach import kernel_of
 from tollmeter.model import Row
 from tollmeter.numbers.meanings import meaning, whole_number
-from tollmeter.report.charts.chart import Bench, Chart, Subject
+from tollmeter.report.charts import marks
+from tollmeter.report.charts.chart import Bench, Chart, Spec, Subject
 from tollmeter.report.charts.curves_chart import Curves, Lines, charted
-from tollmeter.report.charts.marks import LABEL_LETTERS, datum, guide, label_of, tips, values, with_value, wrapped
+from tollmeter.report.charts.marks import layer, nominal, quantitative, values
 from tollmeter.report.numbers import quantity, share_of_writes, size, writes
 
 STAGGER = 14  # pixels between labels that would meet on a narrow screen
 LATE = 8  # a label to the right of its rule needs about three octaves of the axis
-TIPS = tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
+TIPS = marks.tips(("level", "knee of"), ("value", "measured"), ("interval", "95 % interval"))
 
 
-def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[alt.Chart]:
+def reported_sizes(bench: Bench, rows: Sequence[Row]) -> list[Spec]:
     """The size of each cache that the system reports: a dashed rule with its label at the top."""
     sizes = bench.results.index.machine.data_sizes().items()
     end = max((whole_number(row, "size") for row in rows), default=0)
     return rules([(size_bytes, f"OS: L{level} {size(size_bytes)}") for level, size_bytes in sizes], end)
 
 
-def knee_marks(bench: Bench) -> list[alt.Chart]:
+def knee_marks(bench: Bench) -> list[Spec]:
     """Each knee with its 95 % interval: a band as wide as the interval, labelled at the bottom."""
     known = [
         level for level in bench.results.index.hierarchy if level.size_bytes and level.size_low and level.size_high
@@ -42,29 +41,32 @@ def knee_marks(bench: Bench) -> list[alt.Chart]:
     ]  # fmt: skip
     if not data:
         return []
-    base = alt.Chart(values(data))
-    band = base.mark_rect(style="knee", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), tooltip=TIPS)
-    middle = base.mark_rule(style="knee-line", clip=True).encode(alt.X("x:Q"), tooltip=TIPS)
-    label = base.mark_text(style="knee-label", dx=4, dy=alt.expr("datum.up"))
-    return [band, middle, label.encode(alt.X("x:Q"), y=with_value(alt.YValue, "height"), text="text:N")]
+    x, own = quantitative("x"), values(data)
+    reach = {"x": quantitative("lo"), "x2": {"field": "hi"}, "tooltip": TIPS}
+    text = {"x": x, "y": {"value": "height"}, "text": nominal("text")}
+    return [
+        layer("rect", reach, data=own, style="knee", clip=True),
+        layer("rule", {"x": x, "tooltip": TIPS}, data=own, style="knee-line", clip=True),
+        layer("text", text, data=own, style="knee-label", dx=4, dy={"expr": "datum.up"}),
+    ]
 
 
-def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[alt.Chart]:
+def rules(labelled: Sequence[tuple[int, str]], end: int) -> list[Spec]:
     """Dashed rules with their labels at the top, as far as they lie on the axis, which ends at `end`. A label is at the
     left of its rule where the axis does not go on far enough to the right for its one or two lines."""
     data = [
-        {"x": place, "text": text, "late": place * (LATE if len(text) <= LABEL_LETTERS else LATE * LATE) >= end,
+        {"x": place, "text": text, "late": place * (LATE if len(text) <= marks.LABEL_LETTERS else LATE * LATE) >= end,
          "down": 2 + STAGGER * (turn % 3)}
         for turn, (place, text) in enumerate(labelled) if place <= end
     ]  # fmt: skip
     if not data:
         return []
-    base = alt.Chart(values(data)).encode(alt.X("x:Q")).transform_calculate(lines=wrapped("datum.text"))
-    down = alt.expr("datum.down")
-    early = base.transform_filter("!datum.late").mark_text(style="reported-label", dx=4, dy=down)
-    late = base.transform_filter("datum.late").mark_text(style="reported-label", dx=-4, dy=down, align="right")
-    labels = [label.encode(text="lines:N", y=with_value(alt.YValue, 0)) for label in (early, late)]
-    return [base.mark_rule(style="reported"), *labels]
+    x, own, lines = quantitative("x"), values(data), {"calculate": marks.wrapped("datum.text"), "as": "lines"}
+    text: Spec = {"x": x, "y": {"value": 0}, "text": nominal("lines")}
+    sides: dict[str, Spec] = {"!datum.late": {"dx": 4}, "datum.late": {"dx": -4, "align": "right"}}
+    labels = [layer("text", text, data=own, transform=[lines, {"filter": test}], style="reported-label",
+                    dy={"expr": "datum.down"}, **side) for test, side in sides.items()]  # fmt: skip
+    return [layer("rule", {"x": x}, data=own, style="reported"), *labels]
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------
@@ -192,14 +194,15 @@ def parallelism(bench: Bench) -> Iterator[Chart]:
     alone = {row.parameters.get("size"): row.median for row in rows if row.parameters.get("chains") == 1 and row.median}
     ideal = [{"x": row.parameters["chains"], "y": alone[bytes_] / int(row.parameters["chains"]), "of": str(bytes_)}
              for row in rows if (bytes_ := row.parameters.get("size")) in alone]  # fmt: skip
-    dotted = alt.Chart(values(ideal)).mark_line(style="ideal", clip=True)
+    places = {"x": quantitative("x"), "y": quantitative("y"), "detail": nominal("of")}
+    dotted = layer("line", places, data=values(ideal), style="ideal", clip=True)
     curves = Curves(
         axis="chains",
         series=bench.series(rows, "chains"),
         y_title=_y_title(rows, "one load"),
         x_title="independent chains under way in one thread",
         legend="buffer of",
-        more=[dotted.encode(alt.X("x:Q"), alt.Y("y:Q"), detail="of:N")] if ideal else (),
+        more=[dotted] if ideal else (),
     )
     yield from charted(bench, rows, PARALLELISM, curves)
 
@@ -259,8 +262,9 @@ def load(bench: Bench) -> Iterator[Chart]:
 
     panel = bench.panels([row for row, _ in pairs], "delay", "mix")
     data = tuple(
-        datum(row, x=traffic.median, beside=str(quantity(traffic.median, traffic.unit, traffic.low, traffic.high)),
-              series=mix(row), panel=panel(row) if panel else "", pace=row.parameters["delay"])
+        marks.datum(row, x=traffic.median, series=mix(row), panel=panel(row) if panel else "",
+                    beside=str(quantity(traffic.median, traffic.unit, traffic.low, traffic.high)),
+                    pace=row.parameters["delay"])
         for row, traffic in pairs
     )  # fmt: skip
     curves = Curves("delay", mix, "one dependent load", X_TITLE, panel, log=False, banded=False, joined_by="pace")
@@ -280,6 +284,6 @@ def beside(bench: Bench) -> list[tuple[Row, Row]]:
     return [(row, traffic[point(row)]) for row in rows if point(row) in traffic]
 
 
-def _x(_: Sequence[float]) -> alt.X:
-    axis, scale = guide(labelExpr=label_of("B/s"), grid=False), guide(zero=True, nice=True)
-    return alt.X("x:Q", title=X_TITLE, axis=axis, scale=scale)
+def _x(_: Sequence[float]) -> Spec:
+    axis, scale = {"labelExpr": marks.label_of("B/s"), "grid": False}, {"zero": True, "nice": True}
+    return quantitative("x", title=X_TITLE, axis=axis, scale=scale)

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 
-import altair as alt
-
 from tollmeter.model import Claim, Published, Results, Row, StudyFigure
 from tollmeter.numbers.stats import Estimate
 from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject, names, picture
 from tollmeter.report.charts.curves_chart import HEADROOM, is_size
+from tollmeter.report.charts.marks import layer, nominal, quantitative
 from tollmeter.report.charts.memory import rules
 from tollmeter.report.numbers import plain, quantity, size
 from tollmeter.report.studies import REDRAWN, both_in_words, tally_in_words, word_of
@@ -86,15 +85,14 @@ def _lines(figure: StudyFigure, data: Sequence[Datum], unit: str, in_bytes: bool
     places = [(int(mark.at), mark.what) for mark in figure.mark if mark.at]
     layers = rules(places, max(int(d["x"]) for d in data))
     if heights:
-        base = alt.Chart(marks.values(heights)).encode(alt.Y("y:Q"))
-        label = base.mark_text(style="reported-label", align="right", baseline="bottom", dy=-2)
+        own, height = marks.values(heights), quantitative("y")
+        label = {"x": {"value": "width"}, "y": height, "text": nominal("what")}
         layers += [
-            base.mark_rule(style="reported"),
-            label.encode(text="what:N", x=marks.with_value(alt.XValue, "width")),
+            layer("rule", {"y": height}, data=own, style="reported"),
+            layer("text", label, data=own, style="reported-label", align="right", baseline="bottom", dy=-2),
         ]
     by = marks.series_colour("series", marks.ordered(data, "series"))
-    layers += marks.curve_layers(marks.values(data), x, y, tips, by, dense=False)
-    return marks.finished(alt.layer(*layers))
+    return marks.layered(data, [*layers, *marks.curve_layers(x, y, tips, by, dense=False)])
 
 
 def _sentence(figure: StudyFigure, data: Sequence[Datum]) -> str:
@@ -147,27 +145,39 @@ def _of_claims(several: Sequence[_Drawn]) -> Spec:
     for d in (*data, *ranges):
         d["lo"], d["hi"] = max(least, d["lo"]), min(most, d["hi"])
     step = max(STEP, *(marks.label_height(claim.what) for claim, *_ in several))
-    base, y = alt.Chart(marks.values(data)), alt.Y("label:N", title=None, sort=None, axis=marks.words_axis(grid=True))
     ticks = sorted({*marks.log_ticks((least, 1.0)), *marks.log_ticks((1.0, most))})
-    axis = marks.guide(values=ticks, labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
-    scale = marks.guide(type="log", domain=list(domain), nice=False, clamp=True)
-    x = alt.X("y:Q", title=AXIS, scale=scale, axis=axis)
-    by = marks.series_colour("series", ORDER)
-    band = alt.Chart(marks.values(ranges))
-    holds = band.mark_bar(style="knee", height=14).encode(alt.X("lo:Q", scale=scale), alt.X2("hi:Q"), y)
-    # What is here and what was published, and below it the verdict; where the chart is narrow, the verdict alone, above
-    # the line.
+    axis = {"values": ticks, "labelExpr": marks.COUNT_LABEL, **marks.BESIDE_WORDS}
+    scale = {"type": "log", "domain": domain, "nice": False, "clamp": True}
+    holds, *words = _ranges(ranges, scale)
+    layers = [holds, _equal(), *_figures(quantitative("y", title=AXIS, scale=scale, axis=axis)), *words]
+    return marks.layered(data, layers, len(several) * step + 20)
+
+
+_CLAIM = nominal("label", title=None, sort=None, axis=marks.words_axis(grid=True))
+
+
+def _ranges(ranges: Sequence[Datum], scale: Spec) -> list[Spec]:
+    """The range of each claim; at the right end what is here and what was published, and below it the verdict; where
+    the chart is narrow, the verdict alone, above the line."""
+    own = marks.values(ranges)
+    holds = {"x": quantitative("lo", scale=scale), "x2": {"field": "hi"}, "y": _CLAIM}
+    words = {"x": {"value": "width"}, "y": _CLAIM}
     both = (
         (marks.by_width("''", "datum.numbers"), -HALF_LINE),
         (marks.by_width("datum.brief", "datum.word"), marks.by_width(-2 * HALF_LINE, HALF_LINE)),
     )
-    words = [band.mark_text(style="value", dy=dy, text=said).encode(y, x=marks.with_value(alt.XValue, "width"))
-             for said, dy in both]  # fmt: skip
-    reach = base.mark_rule(style="rung-line", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y)
-    dot = base.mark_point(style="rung").encode(
-        x, y, by["color"], by["shape"], tooltip=marks.hover(("label", "figure"))[:-1]
-    )
-    return marks.finished(alt.layer(holds, *_equal(True), reach, dot, *words), len(several) * step + 20)
+    return [
+        layer("bar", holds, data=own, style="knee", height=14),
+        *(layer("text", words, data=own, style="value", dy=dy, text=said) for said, dy in both),
+    ]
+
+
+def _figures(x: Spec) -> list[Spec]:
+    """What was published and what is here, with its interval."""
+    by, reach = marks.series_colour("series", ORDER), {"x": quantitative("lo"), "x2": {"field": "hi"}, "y": _CLAIM}
+    dot = {"x": x, "y": _CLAIM, "color": by["color"], "shape": by["shape"],
+           "tooltip": marks.hover(("label", "figure"))[:-1]}  # fmt: skip
+    return [layer("rule", reach, style="rung-line", clip=True), layer("point", dot, style="rung")]
 
 
 def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]]:
@@ -192,9 +202,9 @@ def _data_of_claims(several: Sequence[_Drawn]) -> tuple[list[Datum], list[Datum]
     return data, ranges
 
 
-def _equal(is_ratio: bool) -> list[alt.Chart]:
+def _equal() -> Spec:
     """The line at 1: both sides are equal there."""
-    return [alt.Chart(marks.values([{"x": 1.0}])).mark_rule(style="reported").encode(alt.X("x:Q"))] if is_ratio else []
+    return layer("rule", {"x": quantitative("x")}, data=marks.values([{"x": 1.0}]), style="reported")
 
 
 # ---- sides ----------------------------------------------------------------------------------------------------------
@@ -292,26 +302,32 @@ def _sides_chart(
 ) -> Chart:
     """A line a label, its points below each other in it, each kind by its colour and shape."""
     order, labels = sorted(marks.ordered(data, "series"), key=_is_ours), list(marks.ordered(data, "label"))
-    by, base = marks.series_colour("series", order), alt.Chart(marks.values(data))
-    x, beside = _x(figure, data, unit, log=log), alt.YOffset("series:N", sort=order)
-    y = alt.Y("label:N", title=None, sort=labels, axis=marks.words_axis())
-    reach = base.mark_rule(style="whisker", clip=True).encode(alt.X("lo:Q"), alt.X2("hi:Q"), y, beside, by["color"])
-    tips = marks.hover(("label", "of"), ("series", "whose"))[:-1]
-    dot = base.mark_point(style="rung").encode(x, y, beside, by["color"], by["shape"], tooltip=tips)
-    layers = [*_equal(figure.drawn == "programs"), reach, dot]
-    spec = marks.finished(alt.layer(*layers), len(labels) * len(order) * BAR_STEP + ROOM)
+    by = marks.series_colour("series", order)
+    line = {
+        "y": nominal("label", title=None, sort=labels, axis=marks.words_axis()),
+        "yOffset": nominal("series", sort=order),
+        "color": by["color"],
+    }
+    dot = {**line, "x": _x(figure, data, unit, log=log), "shape": by["shape"],
+           "tooltip": marks.hover(("label", "of"), ("series", "whose"))[:-1]}  # fmt: skip
+    layers = [
+        *([_equal()] if figure.drawn == "programs" else []),
+        layer("rule", {**line, "x": quantitative("lo"), "x2": {"field": "hi"}}, style="whisker", clip=True),
+        layer("point", dot, style="rung"),
+    ]
+    spec = marks.layered(data, layers, len(labels) * len(order) * BAR_STEP + ROOM)
     return _chart_of(figure, spec, probes, _sides_sentence(data))
 
 
-def _x(figure: StudyFigure, data: Sequence[Datum], unit: str, *, log: bool) -> alt.X:
+def _x(figure: StudyFigure, data: Sequence[Datum], unit: str, *, log: bool) -> Spec:
     ends = [float(d[end]) for d in data for end in ("lo", "hi")]
     if not log:
-        scale = marks.guide(domain=[0, max(marks.within_reach(data))], nice=True, clamp=True)
-        axis = marks.guide(labelExpr=marks.label_of(unit), **marks.BESIDE_WORDS)
-        return alt.X("y:Q", title=figure.title, scale=scale, axis=axis)
+        scale = {"domain": [0, max(marks.within_reach(data))], "nice": True, "clamp": True}
+        axis = {"labelExpr": marks.label_of(unit), **marks.BESIDE_WORDS}
+        return quantitative("y", title=figure.title, scale=scale, axis=axis)
     domain = marks.bounds(ends)
-    axis = marks.guide(values=marks.log_ticks(domain), labelExpr=marks.COUNT_LABEL, **marks.BESIDE_WORDS)
-    return alt.X("y:Q", title=figure.title, scale=marks.guide(type="log", domain=list(domain), nice=False), axis=axis)
+    axis = {"values": marks.log_ticks(domain), "labelExpr": marks.COUNT_LABEL, **marks.BESIDE_WORDS}
+    return quantitative("y", title=figure.title, scale={"type": "log", "domain": domain, "nice": False}, axis=axis)
 
 
 def _is_ours(series: str) -> bool:

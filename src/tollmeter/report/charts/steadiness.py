@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 from typing import NamedTuple
 
-import altair as alt
 import numpy as np
 
 from tollmeter.experiment.core import cores_hz, states
@@ -19,8 +18,9 @@ from tollmeter.numbers.meanings import meaning, metric_of
 from tollmeter.numbers.readings import costs
 from tollmeter.numbers.row_of import PointReadings
 from tollmeter.numbers.rows import usable_visits
-from tollmeter.report.charts.chart import Bench, Chart, Datum, Subject
-from tollmeter.report.charts.marks import ABOVE, finished, guide, linear_y, series_colour, tips, values, with_value
+from tollmeter.report.charts import marks
+from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
+from tollmeter.report.charts.marks import layer, quantitative, tips, values
 from tollmeter.report.numbers import of_row, percent, time
 from tollmeter.studies.attempts import outcomes_of
 
@@ -57,18 +57,18 @@ def steadiness(bench: Bench) -> Iterator[Chart]:
         return
     middle = median(sample.ghz for sample in samples)
     low, high = (end(sample.ghz for sample in samples) for end in (min, max))
-    x = alt.X("x:Q", title="seconds since the first sample", axis=guide(grid=False))
-    scale = guide(domain=[low - LEAST_SPAN * middle, high + LEAST_SPAN * middle], zero=False, nice=False)
-    y = alt.Y("y:Q", title="control loop, GHz", scale=scale, axis=guide(tickCount=5, **ABOVE))
+    x = quantitative("x", title="seconds since the first sample", axis={"grid": False})
+    scale = {"domain": [low - LEAST_SPAN * middle, high + LEAST_SPAN * middle], "zero": False, "nice": False}
+    y = quantitative("y", title="control loop, GHz", scale=scale, axis={"tickCount": 5, **marks.ABOVE})
     kept, discarded = ([sample for sample in samples if bool(sample.aside) == aside] for aside in (False, True))
     order = [name for state, name in NAMES.items() if any(sample.state == state for sample in kept)]
-    by, dots = series_colour("series", order), alt.Chart(values([*map(_datum, kept)]))
-    layers = [*_strip(samples, x), dots.mark_point(style="dot", opacity=0.6).encode(
-        x, y, by["color"], by["shape"], tooltip=TIPS)]  # fmt: skip
+    by, crosses = marks.series_colour("series", order), {"x": x, "y": y, "tooltip": TIPS}
+    dots = {**crosses, "color": by["color"], "shape": by["shape"]}
+    layers = [*_strip(samples, x), layer("point", dots, style="dot", opacity=0.6)]
     if discarded:
-        crosses = alt.Chart(values([*map(_datum, discarded)])).mark_point(style="aside", shape=CROSS, clip=True)
-        layers.append(crosses.encode(x, y, tooltip=TIPS))
-    yield STEADINESS.chart(finished(alt.layer(*layers), 240), [], _sentence(samples, middle))
+        own = values([*map(_datum, discarded)])
+        layers.append(layer("point", crosses, data=own, style="aside", shape=CROSS, clip=True))
+    yield STEADINESS.chart(marks.layered([*map(_datum, kept)], layers, 240), [], _sentence(samples, middle))
 
 
 def _samples(bench: Bench) -> list[SampleMark]:
@@ -99,7 +99,7 @@ def _datum(mark: SampleMark) -> Datum:
     )
 
 
-def _strip(samples: Sequence[SampleMark], x: alt.X) -> Iterator[alt.Chart]:
+def _strip(samples: Sequence[SampleMark], x: Spec) -> Iterator[Spec]:
     """The contended share of each stretch of the run, at the bottom; none where no core's state was seen."""
     width = max(sample.at_s for sample in samples) / STRETCHES or 1.0
     stretches: dict[int, list[bool]] = defaultdict(list)
@@ -110,14 +110,15 @@ def _strip(samples: Sequence[SampleMark], x: alt.X) -> Iterator[alt.Chart]:
         shares = {place: fmean(contended) for place, contended in sorted(stretches.items())}
         data = [{"x": place * width, "x2": (place + 1) * width, "share": share, "value": percent(share)}
                 for place, share in shares.items()]  # fmt: skip
-        opacity = alt.Opacity("share:Q", scale=guide(domain=[0, 1], range=[0, 1]), legend=None)
-        ends = {
-            "y": with_value(alt.YValue, alt.expr(f"height - {STRIP}")),
-            "y2": with_value(alt.Y2Value, alt.expr("height")),
+        encoding = {
+            "x": x,
+            "x2": {"field": "x2"},
+            "y": {"value": {"expr": f"height - {STRIP}"}},
+            "y2": {"value": {"expr": "height"}},
+            "opacity": quantitative("share", scale={"domain": [0, 1], "range": [0, 1]}, legend=None),
+            "tooltip": tips(("value", "of the samples on a contended core")),
         }
-        named = tips(("value", "of the samples on a contended core"))
-        strip = alt.Chart(values(data)).mark_rect(style="beside", clip=True)
-        yield strip.encode(x, alt.X2("x2:Q"), opacity=opacity, tooltip=named, **ends)
+        yield layer("rect", encoding, data=values(data), style="beside", clip=True)
 
 
 def _sentence(samples: Sequence[SampleMark], middle: float) -> str:
@@ -147,12 +148,15 @@ def distribution(bench: Bench) -> Iterator[Chart]:
     if row is None or len(data) < LEAST_SAMPLES:
         return
     order = [state for state in NAMES.values() if any(d["series"] == state for d in data)]
-    by = series_colour("series", order)
-    x = alt.X("x:O", title="visit, in the order of the run", axis=guide(labelOverlap=True, labelAngle=0))
-    named = tips(("value", "sample"), ("series", "core"), ("at", "visit"))
-    points = alt.Chart(values(data)).mark_point(style="dot", opacity=0.75).encode(
-        x, linear_y(data, "ns", "one sample"), by["color"], by["shape"], tooltip=named
-    )  # fmt: skip
+    by, axis = marks.series_colour("series", order), {"labelOverlap": True, "labelAngle": 0}
+    encoding = {
+        "x": {"field": "x", "type": "ordinal", "title": "visit, in the order of the run", "axis": axis},
+        "y": marks.linear_y(data, "ns", "one sample"),
+        "color": by["color"],
+        "shape": by["shape"],
+        "tooltip": tips(("value", "sample"), ("series", "core"), ("at", "visit")),
+    }
+    points = layer("point", encoding, data=values(data), style="dot", opacity=0.75)
     low, high = (time(end(float(d["y"]) for d in data)) for end in (min, max))
     contended = next((state for state in row.states if state.state == "shared"), None)
     beside = f", {time(contended.median, contended.low, contended.high)} on a contended core" if contended else ""
@@ -163,7 +167,7 @@ def distribution(bench: Bench) -> Iterator[Chart]:
         (meaning(row, bench.results.probes) or "",),
     )
     caption = f"{name[:1].upper()}{name[1:]} costs {of_row(row)}{beside}; single samples lie from {low} to {high}."
-    yield subject.chart(finished(points, 260), [row], caption)
+    yield subject.chart(marks.finished(points, 260), [row], caption)
 
 
 def _chosen(bench: Bench) -> tuple[str, Row | None]:
