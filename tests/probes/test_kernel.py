@@ -568,6 +568,17 @@ def test_threads_wait_for_what_their_process_shares_and_processes_do_not(own_abi
     assert cost(threads) > 2 * cost(processes)
 
 
+@pytest.mark.skipif(not X86, reason="x86's code")
+def test_a_worker_calls_its_operation_in_a_loop_and_stores_to_every_page(own_abi_name: str) -> None:
+    path = executable(own_abi_name, "kernel.scaling")
+    for function, worked in (("operate", "call "), ("map_touch_and_unmap", "mov byte")):
+        code = instructions(path, function)
+        loops = [(i.target, i.address) for i in code if i.target and code[0].address < i.target < i.address]
+        first, last = min(loops, key=lambda jump: jump[1] - jump[0])
+        turn = [f"{i.mnemonic} {i.operands}" for i in code if first <= i.address <= last]
+        assert [i for i in turn if i.startswith(worked)], turn
+
+
 def test_a_cpu_that_is_missing_is_said(own_abi_name: str) -> None:
     many = len(visiting.cpus()) + 1
     for probe, point in (("kernel.scaling", {"workers": many}), ("kernel.page_release", {"threads": many})):
