@@ -27,6 +27,7 @@ DOWNLOAD = ("-m", "tollmeter.installer", "download", "-q", "--no-deps", "--only-
 def _validator() -> Any:
     from jsonschema import Draft7Validator
 
+    assert SCHEMA.is_file(), f"{SCHEMA} is not fetched: ./toll --set-up-tests"
     return Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
