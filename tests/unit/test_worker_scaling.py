@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import vl_convert
 
+import vega_lite
 from example_runs import derived, empty, with_rows
 from made import metric, probe, row
 from tollmeter.findings import all_findings
@@ -140,6 +141,7 @@ def test_the_chart_has_a_line_an_operation_and_the_diagonal() -> None:
     assert ends["threads of one process", "dup"] == pytest.approx(0.8)
     assert ends["processes", "stat same"] == pytest.approx(4)
     assert "dup 0.80" in drawn.caption
+    vega_lite.check(drawn.spec)
     drawing = vl_convert.vegalite_to_svg(with_source(drawn))
     assert drawing.count('aria-roledescription="point"') > 0
     assert "threads of one process" in drawing
