@@ -371,16 +371,23 @@ def _number(name: str) -> int:
 
 def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, float, float]:
     """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it. Sizes
-    that a cache of other guests may hold in another run are left out where two others show the level."""
+    that a cache of other guests may hold in another run are left out where two others show the level: they may be
+    faster by more than the plateau is even, in this run too."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
-    on = [row for row in plateau if abs((row.median or 0) - fitted) < ON_LEVEL * fitted]
-    own = [row for row in on if not row.shares]
-    on = own if len(own) >= 2 else on
+    own = [row for row in plateau if not row.shares]
+    on = _even(own, median(row.median or 0 for row in own)) if 2 <= len(own) < len(plateau) else []
+    if len(on) < 2:
+        on = _even(plateau, fitted)
     if len(on) < 2:
         return fitted, fitted - 1.96 * spread, fitted + 1.96 * spread
     middle = median(float(row.median or 0) for row in on)
     low, high = (median(float(end or 0) for end in ends) for ends in ([r.low for r in on], [r.high for r in on]))
     return middle, min(low, middle), max(high, middle)
+
+
+def _even(rows: Sequence[Row], latency: float) -> list[Row]:
+    """The rows on the plateau of a latency."""
+    return [row for row in rows if abs((row.median or 0) - latency) < ON_LEVEL * latency]
 
 
 def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
