@@ -273,10 +273,15 @@ def line_to_paste(said: str) -> str:
     return line.strip()
 
 
-def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
-    (hollow / "requirements/dev.lock").touch()
+def needs_tests(hollow: Path) -> None:
+    """What a set-up of the tests reads."""
     (hollow / "tests").mkdir()
-    (hollow / "tests/vega_lite.py").touch()
+    for name in ("requirements/dev.lock", "tests/vega_lite.py"):
+        (hollow / name).touch()
+
+
+def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
+    needs_tests(hollow)
     for abi in ("arm-soft", "arm-hard", "x32"):
         shutil.copy(ROOT / f"abis/{abi}.toml", hollow / "abis")
     done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
@@ -289,6 +294,16 @@ def test_root_gets_what_is_missing_and_this_debian_has(hollow: Path) -> None:
     would_start = Path("/run/systemd/system").is_dir() or Path("/run/initctl").is_fifo()
     assert ("openssh-server" in unpack.split()) != would_start
     assert not {"make", "shellcheck"} & set(unpack.split())
+
+
+def test_the_tests_have_the_schema_of_the_version_that_they_name(hollow: Path) -> None:
+    needs_tests(hollow)
+    schema = hollow / "tests/vega_lite.py"
+    for version in ("", "newer\n", "newer\n"):
+        schema.write_text(version)
+        done = start(hollow, "--set-up-tests", **fakes(hollow, 0))
+        assert done.returncode == 0, done.stderr
+    assert calls(hollow).count("-I tests/vega_lite.py") == 2
 
 
 def test_a_step_says_how_much_was_fetched(hollow: Path) -> None:

@@ -132,6 +132,13 @@ def test_a_long_label_of_a_rule_takes_several_lines_on_the_side_with_room(at: in
         assert "split" in label["transform"][0]["calculate"]
 
 
+def test_a_data_set_of_several_layers_is_in_a_specification_once() -> None:
+    spec = drawn()["latency"].spec
+    named = [part["data"]["name"] for part in (spec, *spec["layer"]) if "data" in part]
+    assert {*named} == {*spec["datasets"]} and len(named) > len(spec["datasets"])
+    assert len({json.dumps(rows) for rows in spec["datasets"].values()}) == len(spec["datasets"])
+
+
 def test_fewer_than_four_points_are_no_chart() -> None:
     results = example_runs.healthy(("x86_64",))
     rows = [row for row in results.index.rows if row.probe == "kernel.page_fault"]
