@@ -12,8 +12,9 @@ from tollmeter.model import Row
 from tollmeter.numbers.meanings import whole_number
 from tollmeter.numbers.stats import Estimate
 from tollmeter.numbers.units import in_words
+from tollmeter.report.charts import marks
 from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
-from tollmeter.report.charts.marks import curve_layers, layer, ordered, panelled, quantitative, series_colour, tips
+from tollmeter.report.charts.marks import layer, quantitative
 from tollmeter.report.numbers import of_row, quantity
 
 SPEED_UP = Subject("scaling", "Throughput over workers", "What do N threads, or processes, do of what one does?",
@@ -60,13 +61,14 @@ def _caption(data: Sequence[Datum]) -> str:
 
 def _spec(data: Sequence[Datum]) -> Spec:
     several = sorted({datum["x"] for datum in data})
-    x = quantitative("x", title="workers, each on a CPU of its own",
-                     axis={"values": several, "grid": False, "format": "d"},
+    axis = {"values": several, "grid": False, "format": "d"}
+    scale = {"domain": [0, HEADROOM * several[-1]], "nice": False, "clamp": True}
+    x = quantitative("x", title="workers, each on a CPU of its own", axis=axis,
                      scale={"zero": False, "nice": False, "padding": 12})  # fmt: skip
-    y = quantitative("y", title="throughput, as a multiple of one worker's", axis={"tickCount": 6},
-                     scale={"domain": [0, HEADROOM * several[-1]], "nice": False, "clamp": True})  # fmt: skip
-    hover = tips(("series", "operation"), ("at", "workers"), ("value", "of one"), ("rate", "operations a second"))
-    by = series_colour("series", ordered(data, "series"))
-    ideal = layer("line", {"x": x, "y": {**y, "field": "x"}}, style="ideal")
+    y = quantitative("y", title="throughput, as a multiple of one worker's", axis={"tickCount": 6}, scale=scale)
+    tips = marks.tips(("series", "operation"), ("at", "workers"), ("value", "of one"), ("rate", "operations a second"))
+    by = marks.series_colour("series", marks.ordered(data, "series"))
+    line, *points = marks.curve_layers(x, y, tips, by, dense=False)
+    perfect = layer("line", {"x": x, "y": {**y, "field": "x"}}, style="ideal")
     panels = [panel for panel in PANELS.values() if any(datum["panel"] == panel for datum in data)]
-    return panelled(data, [*curve_layers(x, y, hover, by, dense=False), ideal], panels, height=HEIGHT)
+    return marks.panelled(data, [line, perfect, *points], panels, height=HEIGHT)
