@@ -160,6 +160,15 @@ def test_what_refinement_added_has_an_interval_and_waits_for_what_was_planned(ri
     assert {count for point, count in first.items() if point.probe == "memory.latency"} == {LEAST_VISITS, 9}
 
 
+def test_the_first_screen_s_tolls_have_intervals_also_where_not_every_point_can_be_visited(rig: Rig) -> None:
+    """A run of 20 s had two visits of a system call, and no interval."""
+    plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=0.2)
+    rig.go(plan)
+    counts = Counter(visit.point for visit in rig.visits)
+    assert len(counts) < len(plan.points())
+    assert {counts[point] for point in plan.points() if (point.probe, point.abi) == ("kernel.enter", "x86_64")} == {3}
+
+
 def test_a_budget_that_gives_no_interval_to_the_rest_visits_every_point_first(rig: Rig) -> None:
     plan = rig.plan(PARALLEL, LATENCY, ENTER, budget=0.5)
     rig.go(plan)
