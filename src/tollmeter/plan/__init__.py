@@ -324,9 +324,11 @@ def is_typical(plan: Plan, point: Point) -> bool:
 
 
 def is_shown(plan: Plan, point: Point) -> bool:
-    """Whether the first screen has the point's number: a level of memory, or a best known toll, under the first ABI."""
-    first = next(point for entry in plan.entries for point in entry.points)
-    is_one = is_of_level(plan, point) or (bool(_means(plan, point) & BEST_KNOWN.keys()) and is_typical(plan, point))
+    """Whether the first screen may have the point's number: a level of memory, a best known toll, or one of a probe
+    without a meaning, under the first ABI."""
+    first, means = next(point for entry in plan.entries for point in entry.points), _means(plan, point)
+    is_toll = bool(means & BEST_KNOWN.keys()) or means == {None}
+    is_one = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
     return is_one and (point.abi, point.target) == (first.abi, first.target)
 
 

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import Machine, Point, Probe, Row, Suite
+from tollmeter.model import BEST_KNOWN, Machine, Point, Probe, Row, Suite
 from tollmeter.numbers.meanings import meaning, native, sizes_of, whole_number, with_meaning
 from tollmeter.numbers.tolls import paid
 from tollmeter.numbers.units import in_percent
@@ -27,7 +27,6 @@ from tollmeter.report.text_layout import WIDEST, clean
 LEAST_SECONDS_BETWEEN_DRAWINGS, LEAST_SECONDS_BETWEEN_NUMBERS = 0.2, 2.0
 SECONDS_BETWEEN_LINES = 10.0
 BAR, PLACE = 26, 52
-BEST_KNOWN = ("entry", "price-of-fault", "switch", "core-to-core", "call-of-object")
 
 
 class Progress:

@@ -17,7 +17,7 @@ NARROW = 0.05
 
 def best_known(results: Results) -> tuple[Toll, ...]:
     """At most nine lines that represent the table, cheapest first: of each meaning those in the middle, and of tolls
-    without a meaning that analysis uses the most expensive single lines."""
+    of probes without a meaning that analysis uses the most expensive single lines."""
     paid = [toll for toll in results.index.tolls if toll.value is not None and toll.typical]
     chosen: list[Toll] = []
     for means, most in BEST_KNOWN.items():
@@ -25,7 +25,8 @@ def best_known(results: Results) -> tuple[Toll, ...]:
         number = min(most, len(alike))
         chosen += [alike[len(alike) * (2 * place + 1) // (2 * number)] for place in range(number)]  # evenly spaced
     lines_of = Counter(toll.probe for toll in paid)
-    loners = [toll for toll in paid if not meaning(toll, results.probes) and lines_of[toll.probe] == 1]
+    meant = {name for name, probe in results.probes.items() if any(metric.means for metric in probe.metrics)}
+    loners = [toll for toll in paid if toll.probe not in meant and lines_of[toll.probe] == 1]
     chosen += loners[-MOST_LONERS:]
     return tuple(toll for toll in paid if toll in chosen[:MOST_LINES])
 
