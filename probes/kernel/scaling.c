@@ -5,17 +5,17 @@
  *
  * The number is throughput while all workers are under way, as will-it-scale counts it, and not the time of the slowest:
  * each worker's rate is of its own window, all windows overlap, and no worker waits for the slowest one. A turn of a
- * companion is about 10 us, so that little of its last one lies beyond the timed worker's batch. The timed worker's own
- * cost stands beside it.
+ * companion is about 10 us (a region of pages takes 100 us, a fork 200 us), so that little of its last one lies beyond the
+ * timed worker's batch. The timed worker's own cost stands beside it.
  *
  * One thread has a second one beside it that sleeps: the kernel takes a descriptor without counting a reference, and
  * ends a membarrier at once, where no other thread exists (fdget, mm_users). One process has none. So the first row of
  * either is that of a program with threads, and of one without.
  *
- * What processes share too is the word of `futex_wake`, in shared memory, and the file of
- * `stat_same`. All else is a worker's own. A region of `page_fault` has 64 pages and is unmapped whole: one flush of
- * all translations, by an interrupt to each CPU that runs a thread of the process (or ARM's TLBI, AMD's INVLPGB). Such a
- * region stays in the cache and is too short for a transparent huge page.
+ * What processes share too is the word of `futex_wake`, in shared memory, and the file of `stat_same`. All else is a
+ * worker's own. A region of `page_fault` has 64 pages and is unmapped whole: one flush of all translations, by an
+ * interrupt to each CPU that runs a thread of the process (or ARM's TLBI, AMD's INVLPGB). Such a region stays in the
+ * cache and is too short for a transparent huge page.
  *
  * There is no control: the loop around an operation is a call and an addition, 1 ns of at least 50.
  */
@@ -46,7 +46,7 @@ enum { BARRIER_PRIVATE = 1 << 3, REGISTER_PRIVATE = 1 << 4 };
 struct worker {
   const struct operation *operation;
   _Atomic uint32_t *word;
-  int read_end, write_end, epoll;
+  int file, pipe_end, epoll; /* what is duplicated, watched or read; the end of the pipe that is written to */
   uint8_t byte;
   bool ready;
   pid_t parent;
@@ -107,12 +107,12 @@ static bool map_touch_and_unmap(struct worker *own) {
 }
 
 static bool open_one(struct worker *own) {
-  own->read_end = eventfd(1, EFD_CLOEXEC);
-  return own->read_end >= 0;
+  own->file = eventfd(1, EFD_CLOEXEC);
+  return own->file >= 0;
 }
 
 static bool dup_and_close(struct worker *own) {
-  const int copy = dup(own->read_end);
+  const int copy = dup(own->file);
   return copy >= 0 && close(copy) == 0;
 }
 
@@ -124,21 +124,21 @@ static bool ask_path(struct worker *own) {
 static bool open_pipe(struct worker *own) {
   int ends[2];
   if (pipe(ends) < 0) return false;
-  own->read_end = ends[0], own->write_end = ends[1];
+  own->file = ends[0], own->pipe_end = ends[1];
   return true;
 }
 
 static bool write_and_read(struct worker *own) {
   const uint8_t sent = ++own->byte;
   uint8_t got = (uint8_t)~sent;
-  return write(own->write_end, &sent, 1) == 1 && read(own->read_end, &got, 1) == 1 && got == sent;
+  return write(own->pipe_end, &sent, 1) == 1 && read(own->file, &got, 1) == 1 && got == sent;
 }
 
 /* A file of the kernel's with a number in it is ready for good, since nobody reads it. */
 static bool watch_one(struct worker *own) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = REGION_PAGES};
   own->epoll = epoll_create1(EPOLL_CLOEXEC);
-  return own->epoll >= 0 && open_one(own) && epoll_ctl(own->epoll, EPOLL_CTL_ADD, own->read_end, &event) == 0;
+  return own->epoll >= 0 && open_one(own) && epoll_ctl(own->epoll, EPOLL_CTL_ADD, own->file, &event) == 0;
 }
 
 static bool ask_ready(struct worker *own) {
@@ -295,10 +295,11 @@ static enum toll_status lay_out(struct toll_run *r, const struct operation *oper
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   const struct operation *operation = &operations[toll_choice(r, "of")];
-  const unsigned count = workers_of(r);
+  const uint64_t count = toll_number(r, "workers");
   if (count < 1) return toll_fail(r, "workers are 1 or more");
   if (count > r->cpu_count)
-    return toll_skip(r, "%u workers need as many CPUs, and this run may use %u", count, r->cpu_count);
+    return toll_skip(r, "%llu workers need as many CPUs, and this run may use %u", (unsigned long long)count,
+                     r->cpu_count);
   if (lay_out(r, operation) != TOLL_OK) return toll_refused(r);
   struct worker trial = ((struct scaling *)r->state)->workers[0];
   const bool works = operation->set_up(&trial) && operation->once(&trial);

@@ -189,7 +189,7 @@ static const struct toll_role roles[]""",
     ("kernel/scaling.c", "munmap(start, own->region_bytes)", "munmap(start + 1, own->region_bytes)", {"of": "map"}),
     ("kernel/scaling.c", "copy >= 0 && close(copy)", "copy >= 0 && close(copy + 1)", {"of": "dup"}),
     ("kernel/scaling.c", "S_ISREG(status.st_mode)", "S_ISDIR(status.st_mode)", {"of": "stat_own"}),
-    ("kernel/scaling.c", "read(own->read_end, &got, 1)", "read(own->read_end, &got, 0)", {"of": "pipe"}),
+    ("kernel/scaling.c", "read(own->file, &got, 1)", "read(own->file, &got, 0)", {"of": "pipe"}),
     ("kernel/scaling.c", "_exit(CHILD_STATUS);", "_exit(0);", {"of": "fork"}),
     ("kernel/scaling.c", "i; i--) done += once(own);", "i > 1; i--) done += once(own);", {"of": "yield"}),
     (
