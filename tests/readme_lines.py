@@ -37,6 +37,7 @@ PLACES = {
     "DATASET": "FOLDER/dataset",
     "--dataset DIR": "--dataset FOLDER/dataset",
     "-o t.sh": "-o FOLDER/t.sh",
+    "--budget 8h --limits limits.toml": "--budget 20s --limits FOLDER/limits.toml",
     "/mnt/disk": "FOLDER",
     "DIR": "FOLDER",
 }
@@ -81,7 +82,11 @@ def typed(command: str, checkout: Path, folder: Path) -> Line:
 
 
 def prepare(checkout: Path, folder: Path) -> None:
-    """A program of one file with one cast, two runs that can be drawn together, and what a bundle has measured."""
+    """A program of one file with one cast, two runs that can be drawn together, what a bundle has measured, and a limit
+    that every system keeps."""
+    (folder / "limits.toml").write_text(
+        '[[rows]]\nrow = "kernel.timer late_worst *"\nat_most = "60 s"', encoding="utf-8"
+    )
     (folder / "cast.c").write_text(CAST, encoding="utf-8")
     how = [{"directory": f"{folder}", "file": "cast.c", "arguments": ["gcc", "-c", "cast.c"]}]
     (folder / "compile_commands.json").write_text(json.dumps(how), encoding="utf-8")
