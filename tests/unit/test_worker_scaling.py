@@ -104,6 +104,12 @@ def test_one_worker_alone_has_a_reason_and_no_number() -> None:
         assert "second CPU" in (one.reason or "")
 
 
+def test_several_workers_without_one_have_a_reason_and_no_table() -> None:
+    several = [one for one in rows("dup", DUP) if one.parameters["workers"] == 4] + releases([3e3, 4e3])[1:]
+    assert {one.reason for one in worker_scaling(several, PROBES)} == {"one worker alone was not timed"}
+    assert scaling_tables(of_run(several)) == []
+
+
 def test_few_visits_have_no_efficiency_and_no_slope() -> None:
     few = [msgspec.structs.replace(one, visits=2) for one in rows("dup", DUP)]
     assert all(one.value is None and "visits" in (one.reason or "") for one in worker_scaling(few, PROBES))

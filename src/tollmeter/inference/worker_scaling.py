@@ -26,6 +26,7 @@ from tollmeter.model import Inference, Probe, Row, Value
 from tollmeter.numbers.units import short
 
 ALONE = InferredNumber(why="only one worker was timed: how this scales needs a second CPU")
+WITHOUT_ONE = InferredNumber(why="one worker alone was not timed")
 TOO_FEW = InferredNumber(why=f"fewer than {LEAST_VISITS} visits have no interval")
 COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
 """Meanings of costs, and the parameter that says how many CPUs take part."""
@@ -48,7 +49,7 @@ def _efficiency(points: Sequence[Row]) -> InferredNumber:
     """T(N) / (N T(1)), T: operations a second of all."""
     alone, most = points[0], number(points[-1], "workers")
     if number(alone, "workers") != 1 or most == 1:
-        return ALONE
+        return ALONE if most == 1 else WITHOUT_ONE
     if min(alone.visits, points[-1].visits) < LEAST_VISITS:
         return TOO_FEW
     times = ratio(points[-1], alone)
@@ -57,7 +58,7 @@ def _efficiency(points: Sequence[Row]) -> InferredNumber:
 
 def _further(points: Sequence[Row], axis: str) -> InferredNumber:
     if len(points) == 1:
-        return ALONE
+        return ALONE if number(points[0], axis) == 1 else WITHOUT_ONE
     firm = [row for row in points if row.visits >= LEAST_VISITS]
     if len(firm) == 1 or not firm:
         return TOO_FEW

@@ -13,7 +13,7 @@ from tollmeter.report.tables import Cell, Column, Line, Table
 
 
 def scaling_tables(results: Results) -> list[Table]:
-    """None of what was not measured."""
+    """None of what was not measured, or not by one worker alone."""
     return [table for table in (_of_workers(results), _of_threads(results)) if table is not None]
 
 
@@ -30,9 +30,10 @@ def _of_workers(results: Results) -> Table | None:
     rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
     inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
     known = {(one.kind, *_of(one, "of", "share")): one for one in inferred}
-    most = max((whole_number(row, "workers") for row in rows.values()), default=0)
-    if not most:
+    several = {whole_number(row, "workers") for row in rows.values()}
+    if 1 not in several:
         return None
+    most = max(several)
     columns = [Column("Kernel scaling"), Column("1 thread", True, 1)]
     if most > 1:
         columns += [
@@ -91,14 +92,15 @@ def _table(columns: Sequence[Column], lines: Sequence[Sequence[Cell]], alone: Se
 def _of_threads(results: Results) -> Table | None:
     """What taking away a map costs alone and beside all threads, and what a further CPU adds."""
     rows = _rows(results, "release-of-threads")
-    most = max((whole_number(row, "threads") for row in rows), default=0)
-    if not most:
+    several = {whole_number(row, "threads") for row in rows}
+    if 1 not in several:
         return None
+    most = max(several)
     sizes = sizes_of(results.probes.get(rows[0].probe))
     of_map = {(row.parameters.get("act"), whole_number(row, "size"), whole_number(row, "threads")): row for row in rows}
     added = {
         (one.parameters.get("act"), one.parameters.get("size")): one
-        for one in results.index.inferred if one.kind == "cost_of_worker"
+        for one in results.index.inferred if "act" in one.parameters
     }  # fmt: skip
     columns = [Column("Pages in use"), Column("1 thread", True)]
     columns += [Column(f"{most} threads", True), Column("a CPU adds", True)] if most > 1 else []
