@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tollmeter.model import EventSource, Metric, Probe, Row
+from tollmeter.numbers.meanings import WORST
 from tollmeter.report.history import BLOCKS, STATES
 from tollmeter.report.numbers import DASH, count, of_row, percent, plain, quantity
 from tollmeter.report.probe_description import blocks as description
@@ -213,7 +214,8 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
     if explained.stands_for:
         yield f"A visit counts as {_STANDS_FOR[explained.stands_for]}."
     if row.status == "ok" and row.visits:
-        made = "the Hodges-Lehmann median of" if row.clock != "instructions" else "the median of"
+        counted = "the median of" if row.clock == "instructions" else "the Hodges-Lehmann median of"
+        made = "the greatest of" if explained.metric.means == WORST else counted
         layouts = f" in {count(row.layouts, 'memory layout')}" if row.layouts else ""
         seen = sum(visit.value is not None for visit in explained.visits)
         some = f"{seen} of {count(row.visits, 'visit')}, those seen often enough in this state of the core"
@@ -221,7 +223,8 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
     if row.error is not None:
         own = f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
         runs = f" and of what runs of this machine differ by ({percent(row.runs_sd)})" if row.runs_sd else ""
-        yield f"Its 95 % interval is made of {own}{runs}."
+        made = "ends where another run's may lie, by" if explained.metric.means == WORST else "is made of"
+        yield f"Its 95 % interval {made} {own}{runs}."
 
 
 def _visits(explained: ExplainedRow) -> Table | None:
