@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tollmeter.experiment import taken
 from tollmeter.library.derive import open_run
 from tollmeter.model import Results
 from tollmeter.protocol import seal
@@ -855,3 +856,16 @@ def test_visits_that_are_used_again_may_have_had_longer_batches(tmp_path: Path, 
     write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), reused=reused))
     contradictions = open_run(tmp_path).index.run.contradictions
     assert sum("batches of one length" in sentence for sentence in contradictions) == rules
+
+
+@pytest.mark.parametrize("name", ["a copied visit", "part of another point's times", "rates of another visit"])
+def test_rules_find_what_visits_share_that_are_not_looked_at_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    withheld = []
+    for at_once in (4096, 5):
+        monkeypatch.setattr(taken, "_AT_ONCE", at_once)
+        (folder := tmp_path / str(at_once)).mkdir()
+        outcomes = opened(folder, "01", PLANTS[name][0]).outcomes
+        withheld.append([visit.visit for visit in outcomes if PLANTS[name][1] in (visit.reason or "")])
+    assert withheld[0] == withheld[1] != []

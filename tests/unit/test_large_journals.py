@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from bench.journal import MEGABYTE, make
 
+from tollmeter.experiment import taken as reading
 from tollmeter.library.derive import open_run
 from tollmeter.model import Room, samples
 from tollmeter.numbers import rows
@@ -24,16 +25,17 @@ from tollmeter.store.journal import streams
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "tests/recordings/format-2"
 MOST_BYTES_A_VISIT = 3000
-"""Of memory, for a visit of a dozen samples: it takes 2,300, and 3,800 where all that was read is kept."""
+"""Of memory, for a visit of a dozen samples: it takes 2,100, and 3,800 where all that was read is kept."""
 READ = """
 import resource, sys
 from pathlib import Path
 from tollmeter.library.derive import open_run
-from tollmeter.experiment import taken
+from tollmeter.experiment import consistency, taken
+from tollmeter.judgement import convergence
 from tollmeter.model import samples
 from tollmeter.numbers import rows
 samples._MOST_IN_MEMORY = 0
-taken._AT_ONCE, rows._MOST_VISITS = 128, 256
+taken._AT_ONCE, rows._MOST_VISITS, convergence._SUMMED, consistency.MOST_FOR_STEPS = 128, 256, 128, 128
 results = open_run(Path(sys.argv[1]))
 print(len(results.outcomes), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
 """
@@ -69,7 +71,8 @@ def told(run: Path) -> tuple[bytes, bytes]:
 def test_samples_in_a_file_say_what_they_say_in_memory(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = told(run)
     monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(samples, "_RECENT", 1)
+    for module in (samples, reading):
+        monkeypatch.setattr(module, "RECENT", 1)
     assert told(run) == expected
 
 
@@ -78,7 +81,8 @@ def test_a_block_of_the_file_is_read_a_few_times_and_not_for_each_column(
 ) -> None:
     """Two dozen columns of each block are used, and a point's samples are in all blocks of its probe."""
     monkeypatch.setattr(samples, "_MOST_IN_MEMORY", 0)
-    monkeypatch.setattr(samples, "_RECENT", 1)
+    for module in (samples, reading):
+        monkeypatch.setattr(module, "RECENT", 1)
     taken, take, read = Counter[str](), samples.Room.take, samples.Room._read
 
     def counted(name: str, call: Callable[..., object]) -> Callable[..., object]:

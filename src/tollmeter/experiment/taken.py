@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.model import Columns, Sample, Samples
-from tollmeter.model.samples import COLUMNS
+from tollmeter.model.samples import COLUMNS, RECENT, Packed
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -26,8 +26,9 @@ _AT_ONCE = 1024
 have its pages anew for each column took a fifth of the time."""
 
 
-def parts(visits: Sequence[V], at_once: int = _AT_ONCE) -> Iterator[Sequence[V]]:
+def parts(visits: Sequence[V], at_once: int = 0) -> Iterator[Sequence[V]]:
     """Visits, as many at a time as are looked at together: a CPU's cache holds what a rule needs of their samples."""
+    at_once = at_once or _AT_ONCE
     return (visits[start : start + at_once] for start in range(0, len(visits), at_once))
 
 
@@ -44,8 +45,7 @@ class Taken:
         read = self.counts[order]
         places = stretches(begins[order], read)
         ends = np.cumsum(np.bincount(blocks, self.counts, len(numbers))).astype(np.int64)
-        self._held = list(zip(numbers, np.split(places, ends[:-1]), strict=True)) if numbers else []
-        # All columns are read together: the samples of one point may be in 2,000 blocks of a file.
+        self._held = list(zip(numbers, map(_at, np.split(places, ends[:-1])), strict=True)) if numbers else []
         self._read: dict[str, NDArray[Any]] = {}
         # Where the samples of each visit stand when those of each block are read together.
         starts = np.empty_like(read)
@@ -67,11 +67,18 @@ class Taken:
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Columns in their own types: nanoseconds of a long time are not rounded. They are not kept: arrays of less
         than 256 KiB leave holes between what a rule keeps, of which a run of 1 GB had 80 MB."""
-        if not self._read:
-            read = [[*_some(columns, places)] for columns, places in self._held]
-            lanes = zip(*read, strict=True) if read else ([np.empty(0)] for _ in COLUMNS)
-            self._read.update(zip(COLUMNS, map(np.concatenate, lanes), strict=True))
+        lacking: Sequence[str] = [name for name in names if name not in self._read]
+        if lacking and len(self._held) > RECENT:
+            # All are read together: the samples of one point may be in 2,000 blocks of a file.
+            lacking = COLUMNS
+        if lacking:
+            read = [[block[name][at] for name in lacking] for block, at in self._blocks()]
+            several = zip(*read, strict=True) if read else ([np.empty(0)] for _ in lacking)
+            self._read.update(zip(lacking, map(np.concatenate, several), strict=True))
         return {name: self._read[name][self._order] for name in names}
+
+    def _blocks(self) -> Iterator[tuple[Packed, slice | Counts]]:
+        return ((columns.columns(), at) for columns, at in self._held)
 
     def where(self, mask: Mask) -> Taken:
         """Some of the samples."""
@@ -112,11 +119,10 @@ class Taken:
         self.starts = np.concatenate([[0], np.cumsum(counts)])
 
 
-def _some(columns: Columns, places: Counts) -> Iterator[NDArray[Any]]:
-    """Each column of some samples of a block. Those that follow each other are a slice, in a tenth of the time."""
+def _at(places: Counts) -> slice | Counts:
+    """Those that follow each other are a slice, which is read in a tenth of the time."""
     is_row = len(places) and places[-1] - places[0] == len(places) - 1 and bool((np.diff(places) == 1).all())
-    at = slice(int(places[0]), int(places[-1]) + 1) if is_row else places
-    return (column[at] for column in columns.columns().values())
+    return slice(int(places[0]), int(places[-1]) + 1) if is_row else places
 
 
 def stretches(starts: Counts, counts: Counts) -> Counts:

@@ -32,7 +32,7 @@ MOST_HELD = 1 << 12
 """Samples of a full block. Until then they wait as rows of 168 bytes, 0.7 MB, which a cache holds."""
 _MOST_IN_MEMORY = 16 << 20
 """Bytes of packed columns that a Room leaves where they are."""
-_RECENT = 96
+RECENT = 96
 """Blocks that a Room keeps at hand: those of all probes of a run that is read in its order."""
 _FOLDER = "/var/tmp"
 """Unlike /tmp on disk everywhere: a file in memory would save none."""
@@ -206,7 +206,7 @@ class Room:
         """Raises Failure where the file cannot be read."""
         block = self._recent.pop(place.start, None) or self._read(place)
         self._recent[place.start] = block
-        if len(self._recent) > _RECENT:
+        if len(self._recent) > RECENT:
             del self._recent[next(iter(self._recent))]
         return block
 

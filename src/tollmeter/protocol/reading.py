@@ -337,8 +337,9 @@ def _value(text: bytes, steps: Iterable[str]) -> str:
 
 def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     """records: of a stream, in order; None where a kind is unknown."""
+    regular = _regular(records)
     by_form: dict[type, list[Any]] = defaultdict(list)
-    for record in records:
+    for record in [*records[: regular.start], *records[regular.stop :]]:
         by_form[type(record)].append(record)
     visit = records[0]
     if type(visit) is not _Visit:
@@ -346,7 +347,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
     if len(by_form[_Visit]) > 1:
         raise Damaged("a second visit inside a stream")
     status, reason = _status(by_form)
-    pairs = _pairs(records, is_cut=bool(by_form[_Fail]))
+    pairs = records[regular] if regular.stop else _pairs(records, is_cut=bool(by_form[_Fail]))
     gauges = {gauge.metric: gauge.value for gauge in by_form[_Gauge] if gauge.value is not None}
     ends = by_form[_End]
     if status == "ok" and not pairs and not gauges:
@@ -368,7 +369,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
         counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
-        events=_events(by_form) if is_kept else None, asked_samples=visit.samples,
+        events=_events(by_form, pairs[::2]) if is_kept else None, asked_samples=visit.samples,
         asked_ns=known.same(visit.sample_ns),
     )  # fmt: skip
 
@@ -384,12 +385,12 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     return "ok", None
 
 
-def _events(by_form: _ByForm) -> EventCounts | None:
+def _events(by_form: _ByForm, samples: Sequence[_Sample]) -> EventCounts | None:
     """What was counted beside the samples. A sample of other length than the record of the events is damaged."""
     counters = _only(by_form[_Counters], "record of counters")
     if counters is None:
         return None
-    counted = [sample for sample in by_form[_Sample] if sample.counts]
+    counted = [sample for sample in samples if sample.counts]
     lengths = {len(counts) for sample in counted for counts in (sample.counts, sample.control_counts) if counts}
     if lengths - {len(counters.events)}:
         raise Damaged("a sample counts other events than its visit names")
@@ -405,8 +406,19 @@ def _events(by_form: _ByForm) -> EventCounts | None:
     both = [{name: median(several) for name, several in values.items()} for values in (body, control)]
     return EventCounts(
         by=counters.by, kernel=counters.kernel, body=both[0], control=both[1], samples=len(counted),
-        partial=len(by_form[_Sample]) - len(counted), refused=counters.refused,
+        partial=len(samples) - len(counted), refused=counters.refused,
     )  # fmt: skip
+
+
+def _regular(records: Sequence[Any]) -> slice:
+    """Where samples stand, each with its witness behind it; slice(0) where they do not stand so, or there are none."""
+    forms = [*map(type, records)]
+    count = forms.count(_Sample)
+    if not count or forms.count(_Witness) != count:
+        return slice(0, 0)
+    place = slice(first := forms.index(_Sample), first + 2 * count)
+    numbers = [record.i for record in records[place]] if forms[place] == [_Sample, _Witness] * count else []
+    return place if numbers[::2] == numbers[1::2] == [*range(count)] else slice(0, 0)
 
 
 def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
@@ -414,16 +426,14 @@ def _pairs(records: Sequence[Any], *, is_cut: bool) -> Sequence[Any]:
     kept = [record for record in records if type(record) is _Sample or type(record) is _Witness]
     if is_cut and len(kept) % 2:
         kept.pop()
-    pairs = len(kept) // 2
-    numbers = [record.i for record in kept]
-    if [*map(type, kept)] == [_Sample, _Witness] * pairs and numbers[::2] == numbers[1::2] == [*range(pairs)]:
-        return kept
     for place, record in enumerate(kept):
         due = (_Sample, _Witness)[place % 2]
         if type(record) is not due or record.i != place // 2:
             number = next(number for number, candidate in enumerate(records) if candidate is record)
             raise Damaged(f"record {number}: {_word(type(record))} {record.i} where {_word(due)} {place // 2} was due")
-    raise Damaged("the last sample has no witness")
+    if len(kept) % 2:
+        raise Damaged("the last sample has no witness")
+    return kept
 
 
 def _word(form: type) -> str:
