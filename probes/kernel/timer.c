@@ -20,7 +20,7 @@
 #include "toll.h"
 #include "wait.h"
 
-enum slack { USUAL, LEAST, NONE };
+enum slack { USUAL, LEAST, NO };
 enum { LEAST_APPOINTMENTS = 1000, MOST_APPOINTMENTS = 1 << 16, BINS = 7 };
 #define LONGEST_NS UINT64_C(3000000000) /* of appointments that no sample asked for */
 
@@ -47,7 +47,7 @@ static enum toll_status prepare(struct toll_run *r) {
   if (!timer->late_ns) return toll_refused(r);
   if (toll_choice(r, "slack") == LEAST && prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0) < 0)
     return toll_skip(r, "the kernel keeps its timer slack");
-  if (toll_choice(r, "slack") == NONE && !join_real_time())
+  if (toll_choice(r, "slack") == NO && !join_real_time())
     return toll_skip(r, "it may not have real-time priority (RLIMIT_RTPRIO, CAP_SYS_NICE)");
   return TOLL_OK;
 }
@@ -117,7 +117,7 @@ static void finish(struct toll_run *r) {
   timer->kept = 0;
 }
 
-static const char *const slacks[] = {"usual", "least", "none", NULL};
+static const char *const slacks[] = {"usual", "least", "no", NULL};
 static const uint64_t intervals[] = {100, 1000, TOLL_END};
 static const struct toll_parameter parameters[] = {
     {.name = "interval", .kind = TOLL_COUNT, .summary = "microseconds between two appointments", .values = intervals},
