@@ -14,7 +14,8 @@ from tollmeter.model import Outcome, Probe, Sample, Samples
 
 TICK_NS = 10_000_000
 """Of the kernel's accounting of stolen time."""
-CONTROL_MAY_MOVE = 0.05
+CONTROL_MAY_MOVE, NEAR = 0.05, 0.9
+"""Of the control loop's rate; and the part of it by which all of a visit may differ without a look at each."""
 MOST_LOST = 0.01
 """Share of a sample's time that other tasks may take: a short interrupt takes less, and is part of normal operation."""
 REASONS = (
@@ -120,7 +121,19 @@ def stolen_share(outcomes: Sequence[Outcome]) -> float:
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:
     """Whether the control rate is off on both sides of the sample: on one side alone the burst itself was interrupted,
-    which is no evidence about the sample."""
+    which is no evidence about the sample. In most visits all rates are so near each other that none can be off."""
+    rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
+    filled, moves = taken.counts > 0, np.zeros(len(taken.counts), dtype=bool)
+    if len(taken):
+        begins = taken.starts[:-1][filled]
+        least = np.minimum.reduceat(np.where(rates > 0, rates, np.inf).min(axis=0), begins)
+        moves[filled] = np.maximum.reduceat(rates.max(axis=0), begins) > (1 + NEAR * CONTROL_MAY_MOVE) * least
+    among, off = taken.spread(moves), np.zeros(len(taken), dtype=bool)
+    off[among] = _is_off_usual(taken.where(among))
+    return off
+
+
+def _is_off_usual(taken: Taken) -> NDArray[np.bool_]:
     usual = taken.spread(usual_control_hz(taken))
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     seen = (rates > 0) & (usual > 0)

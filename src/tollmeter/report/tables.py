@@ -359,8 +359,9 @@ def discarded(results: Results) -> Discarded:
         for samples in parts(visits):
             if probe is None:
                 break
-            why = disturbances(Taken(samples), [probe] * len(samples)).tolist()
-            reasons.update(reason for place in why if (reason := REASONS[place]))
+            why = disturbances(Taken(samples), [probe] * len(samples))
+            for place in dict.fromkeys(why[why > 0].tolist()):
+                reasons[REASONS[place] or ""] += int(np.count_nonzero(why == place))
         counts[name] = sum(map(len, visits)), reasons
     return counts
 
