@@ -18,6 +18,7 @@ from tollmeter.maths.fits import line_slope
 from tollmeter.model import Inference, Parameter, Results, Row
 from tollmeter.report.charts import Chart, charts
 from tollmeter.report.charts.chart import with_source
+from tollmeter.report.numbers import DASH
 from tollmeter.report.worker_scaling import scaling_tables
 
 OF, MAPS = "any.scaling", "any.release"
@@ -31,6 +32,8 @@ PROBES = {
     MAPS: probe(metric(means="release-of-threads"), name=MAPS, parameters=(SIZE,)),
 }
 DUP = {"threads": {1: 10e6, 2: 6e6, 4: 8e6}, "processes": {1: 10e6, 2: 19e6, 4: 38e6}}
+REFUSED = {"threads": {1: 5e6, 2: 5e6}, "processes": {1: 5e6, 2: 10e6}}
+"""Four workers were refused."""
 STAT = {"threads": {1: 1e6, 2: 2e6, 4: 4e6}, "processes": {1: 1e6, 2: 2e6, 4: 4e6}}
 
 
@@ -61,8 +64,8 @@ def of_run(several: Sequence[Row]) -> Results:
     return derived(results)
 
 
-def inferred(several: Sequence[Row]) -> dict[tuple[str, object], Inference]:
-    return {(one.kind, one.parameters.get("share")): one for one in worker_scaling(several, PROBES)}
+def inferred(several: Sequence[Row], cpus: int = 4) -> dict[tuple[str, object], Inference]:
+    return {(one.kind, one.parameters.get("share")): one for one in worker_scaling(several, PROBES, cpus)}
 
 
 def test_a_line_of_two_points_has_their_errors_and_one_of_more_the_misfit() -> None:
@@ -82,6 +85,7 @@ def test_efficiency_is_of_the_most_workers_and_of_their_own_kind() -> None:
     assert (threads.value, processes.value) == pytest.approx((0.2, 0.95))
     assert threads.parameters["workers"] == 4
     assert threads.low and threads.high and threads.low < 0.2 < threads.high
+    assert threads.name == "dup: efficiency at workers=4 (threads)"
 
 
 def test_the_slope_is_what_a_worker_adds_to_one_operation() -> None:
@@ -89,30 +93,34 @@ def test_the_slope_is_what_a_worker_adds_to_one_operation() -> None:
     added = inferred(rows("dup", rates))["cost_of_worker", "threads"]
     assert (added.value, added.unit) == (pytest.approx(40), "ns")
     assert added.low and added.high and added.low < 40 < added.high
+    assert added.name == "dup: cost per further worker (threads)"
 
 
 def test_an_interrupt_to_each_cpu_adds_its_cost() -> None:
-    (added,) = worker_scaling(releases([3000, 3900, 4800, 5700]), PROBES)
+    (added,) = worker_scaling(releases([3000, 3900, 4800, 5700]), PROBES, 4)
     assert (added.kind, added.value) == ("cost_of_worker", pytest.approx(900))
-    assert "unmap, 64 KiB" in added.name
+    assert added.name == "unmap, 64 KiB: cost per further thread"
 
 
-def test_one_worker_alone_has_a_reason_and_no_number() -> None:
+def test_one_worker_alone_has_no_number_and_the_reason_that_is_true_of_the_run() -> None:
     alone = {share: {1: rate[1]} for share, rate in DUP.items()}
-    for one in worker_scaling([*rows("dup", alone), *releases([3000])], PROBES):
-        assert one.value is None
-        assert "second CPU" in (one.reason or "")
+    measured = [*rows("dup", alone), *releases([3000])]
+    assert all(one.value is None for cpus in (1, 2) for one in worker_scaling(measured, PROBES, cpus))
+    reasons = {cpus: {one.reason for one in worker_scaling(measured, PROBES, cpus)} for cpus in (1, 2)}
+    alone_here = "only one worker was timed: this machine allows the run one CPU, and each worker needs its own"
+    needs = "only one worker was timed: scaling needs {}=2 or more, and as many CPUs (--cpus)"
+    assert reasons == {1: {alone_here}, 2: {needs.format("workers"), needs.format("threads")}}
 
 
 def test_several_workers_without_one_have_a_reason_and_no_table() -> None:
     several = [one for one in rows("dup", DUP) if one.parameters["workers"] == 4] + releases([3e3, 4e3])[1:]
-    assert {one.reason for one in worker_scaling(several, PROBES)} == {"one worker alone was not timed"}
+    assert {one.reason for one in worker_scaling(several, PROBES, 4)} == {"one worker alone was not timed"}
     assert scaling_tables(of_run(several)) == []
 
 
 def test_few_visits_have_no_efficiency_and_no_slope() -> None:
     few = [msgspec.structs.replace(one, visits=2) for one in rows("dup", DUP)]
-    assert all(one.value is None and "visits" in (one.reason or "") for one in worker_scaling(few, PROBES))
+    assert all(one.value is None and "visits" in (one.reason or "") for one in worker_scaling(few, PROBES, 4))
     assert chart(few) is None
 
 
@@ -128,9 +136,21 @@ def test_the_table_has_the_worst_operation_first_and_says_what_a_thread_adds() -
     assert str(maps.rows[0].cells[-1]).startswith("1.0")
 
 
+def test_an_operation_without_the_most_workers_has_no_efficiency_in_the_table() -> None:
+    (table,) = scaling_tables(of_run([*rows("dup", DUP), *rows("fork", REFUSED)]))
+    dup, fork = (list(map(str, line.cells)) for line in table.rows)
+    assert [dup[0], fork[0], *fork[2:5]] == ["dup", "fork", DASH, DASH, DASH]
+    assert fork[5].startswith("200 ns")
+
+
 def test_one_cpu_has_throughput_and_one_sentence() -> None:
     alone = [one for one in rows("dup", DUP) + rows("stat_same", STAT) if one.parameters["workers"] == 1]
-    (table,) = scaling_tables(of_run(alone))
+    results = of_run(alone)
+    for allowed, said in (((0, 1), "workers=2 or more"), ((1,), "the run one CPU")):
+        machine = msgspec.structs.replace(results.index.machine, allowed_cpus=allowed)
+        index = msgspec.structs.replace(results.index, machine=machine)
+        (table,) = scaling_tables(derived(msgspec.structs.replace(results, index=index)))
+        assert said in table.rows[-1].note
     assert [column.name for column in table.columns] == ["Kernel scaling", "1 thread"]
     assert [bool(line.note) for line in table.rows] == [False, True]
     assert scaling_tables(empty()) == []
@@ -146,7 +166,8 @@ def test_the_chart_has_a_line_an_operation_and_the_diagonal() -> None:
     ends = {(d["panel"], d["series"]): d["y"] for d in drawn.drawing.data if d["x"] == 4}
     assert ends["threads of one process", "dup"] == pytest.approx(0.8)
     assert ends["processes", "stat same"] == pytest.approx(4)
-    assert "dup 0.80" in drawn.caption
+    said = "With 4 threads, as a multiple of one thread's throughput: dup 0.800 × ±1 % to stat same 4.00 × ±1 %"
+    assert drawn.caption == f"{said}; the dotted line is perfect scaling."
     vega_lite.check(drawn.spec)
     drawing = vl_convert.vegalite_to_svg(with_source(drawn))
     assert drawing.count('aria-roledescription="point"') > 0
@@ -154,12 +175,39 @@ def test_the_chart_has_a_line_an_operation_and_the_diagonal() -> None:
     assert chart([one for one in rows("dup", DUP) if one.parameters["workers"] == 1]) is None
 
 
+def test_the_caption_names_one_operation_once() -> None:
+    drawn = chart([*rows("dup", DUP), *rows("fork", REFUSED)])
+    assert drawn is not None
+    assert drawn.caption.count("dup 0.800 ×") == 1
+    assert "fork" not in drawn.caption
+
+
+def waits(*measured: Row) -> list[str]:
+    found = all_findings(of_run(measured))
+    return [one.claim for one in found if one.name == "kernel.threads_wait_for_each_other"]
+
+
+REACH = "threads of one process together reach, as a multiple of one thread's throughput:"
+
+
 def test_threads_that_do_less_than_processes_are_a_finding() -> None:
     def found(dup: Mapping[str, Mapping[int, float]]) -> list[str]:
-        results = of_run([*rows("dup", dup), *rows("stat_same", STAT)])
-        return [one.claim for one in all_findings(results) if one.name == "kernel.threads_wait_for_each_other"]
+        return waits(*rows("dup", dup), *rows("stat_same", STAT))
 
-    said = "4 threads of a process wait for each other, and do of what one does, times: dup 0.8 (processes 3.8)"
-    assert found(DUP) == [said]
+    assert found(DUP) == [f"4 {REACH} dup 0.80 (4 processes: 3.8)"]
     assert found({**DUP, "threads": {1: 10e6, 4: 30e6}}) == []
     assert found({**DUP, "processes": {1: 10e6, 4: 9e6}}) == []
+
+
+def test_a_finding_is_of_one_number_of_workers() -> None:
+    assert waits(*rows("fork", REFUSED), *rows("dup", DUP)) == [
+        f"4 {REACH} dup 0.80 (4 processes: 3.8)",
+        f"2 {REACH} fork 1.0 (2 processes: 2.0)",
+    ]
+
+
+def test_an_operation_that_interrupts_other_threads_is_in_the_table_and_no_finding() -> None:
+    measured = rows("membarrier", DUP)
+    assert waits(*measured) == []
+    (table,) = scaling_tables(of_run(measured))
+    assert "0.200" in str(table.rows[0].cells[3])

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tollmeter.findings import FindingText, inferences, ratio, rule
 from tollmeter.model import Inference, Results
@@ -12,6 +12,12 @@ from tollmeter.numbers.units import in_words
 CLEAR_SHARE = 0.6
 """Of what processes do. Two threads that take turns do half; a shared line that moves between two CPUs costs less."""
 MOST_NAMED = 3
+INTERRUPTS = ("membarrier",)
+"""Operations whose purpose is to interrupt each CPU that runs another thread of the process. A process of one thread
+has none to interrupt, so that processes are no alternative, and neither is reuse of memory."""
+
+Pair = tuple[Inference, Inference]
+"""The efficiency of threads, and that of as many processes."""
 
 
 @rule(
@@ -21,25 +27,41 @@ MOST_NAMED = 3
 )
 def threads_wait_for_each_other(results: Results) -> Iterator[FindingText]:
     """Threads of one process do less together than as many processes, at operations on what threads share."""
-    pairs = [pair for pair in _pairs(results) if (pair[0].high or 0.0) < CLEAR_SHARE * (pair[1].low or 0.0)]
-    if not pairs:
-        return
-    pairs.sort(key=lambda pair: _times(pair[0]) / _times(pair[1]))
-    said = [f"{in_words(threads.parameters['of'])} {_times(threads):.2g} (processes {_times(processes):.2g})"
-            for threads, processes in pairs[:MOST_NAMED]]  # fmt: skip
-    several = f"{pairs[0][0].parameters['workers']} threads of a process"
-    words = f"{several} wait for each other, and do of what one does, times: {', '.join(said)}"
-    yield FindingText(words, [ratio(one.name, float(one.value or 0)) for pair in pairs for one in pair])
+    by_workers: dict[int, list[Pair]] = {}
+    for threads, processes in _pairs(results):
+        if (threads.high or 0.0) < CLEAR_SHARE * (processes.low or 0.0):
+            by_workers.setdefault(_workers(threads), []).append((threads, processes))
+    for workers, pairs in sorted(by_workers.items(), reverse=True):
+        pairs.sort(key=lambda pair: float(pair[0].value or 0) / float(pair[1].value or 1))
+        evidence = [ratio(one.name, float(one.value or 0)) for pair in pairs for one in pair]
+        yield FindingText(_words(workers, pairs), evidence)
 
 
-def _pairs(results: Results) -> Iterator[tuple[Inference, Inference]]:
-    """The efficiency of threads and that of as many processes, by operation."""
+def _words(workers: int, pairs: Sequence[Pair]) -> str:
+    """pairs: lowest share first."""
+    said = (
+        f"{in_words(threads.parameters['of'])} {_times(threads)} ({workers} processes: {_times(processes)})"
+        for threads, processes in pairs[:MOST_NAMED]
+    )
+    reach = "threads of one process together reach, as a multiple of one thread's throughput:"
+    return f"{workers} {reach} {', '.join(said)}"
+
+
+def _pairs(results: Results) -> Iterator[Pair]:
+    """By operation."""
     for threads in inferences(results, "worker_efficiency", share="threads"):
         as_many = {name: threads.parameters[name] for name in ("of", "workers")}
+        if as_many["of"] in INTERRUPTS:
+            continue
         for processes in inferences(results, "worker_efficiency", share="processes", **as_many):
             if threads.value is not None and processes.value is not None:
                 yield threads, processes
 
 
-def _times(efficiency: Inference) -> float:
-    return float(efficiency.value or 0) * int(efficiency.parameters["workers"])
+def _workers(efficiency: Inference) -> int:
+    return int(efficiency.parameters["workers"])
+
+
+def _times(efficiency: Inference) -> str:
+    times = float(efficiency.value or 0) * _workers(efficiency)
+    return f"{times:.{1 if times >= 1 else 2}f}"

@@ -62,4 +62,4 @@ def _properties(
     yield from slowdown(rows, probes)
     yield from load_curves(rows, probes)
     yield from instruction_side(rows, probes)
-    yield from worker_scaling(rows, probes)
+    yield from worker_scaling(rows, probes, len(machine.allowed_cpus) or machine.cpus)

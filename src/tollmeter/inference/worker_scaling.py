@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the kernel scales: what each of N workers does of what one does alone, and what a further CPU adds to an
+"""How the kernel scales: the throughput of N workers over N times that of one, and what a further CPU adds to an
 operation's cost.
 
 A lock that each operation holds for h ns makes N workers wait for N - 1 others: a line over N of slope h. An interrupt
@@ -25,45 +25,59 @@ from tollmeter.maths.fits import line_slope
 from tollmeter.model import Inference, Probe, Row, Value
 from tollmeter.numbers.units import short
 
-ALONE = InferredNumber(why="only one worker was timed: how this scales needs a second CPU")
 WITHOUT_ONE = InferredNumber(why="one worker alone was not timed")
 TOO_FEW = InferredNumber(why=f"fewer than {LEAST_VISITS} visits have no interval")
 COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
 """Meanings of costs, and the parameter that says how many CPUs take part."""
 
 
-def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """Of rows of one ABI and target: the efficiency of the most workers, and the cost of a further one."""
+def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) -> Iterator[Inference]:
+    """Of rows of one ABI and target: the efficiency of the most workers, and the cost of a further one.
+
+    cpus: how many the system allows a run. The run may have used fewer."""
     for others, points in series(rows_meaning(rows, probes, "throughput-of-workers"), "workers").items():
         of, most = dict(others), number(points[-1], "workers")
-        name = f"{_where(of)}: {most} {of.get('share', 'workers')}, each against one"
-        yield of_number(name, "worker_efficiency", _efficiency(points), "ratio", parameters={**of, "workers": most})
+        name = f"{_where(of)}: efficiency at workers={most}{_shared(of)}"
+        efficiency = _efficiency(points, cpus)
+        yield of_number(name, "worker_efficiency", efficiency, "ratio", parameters={**of, "workers": most})
     for means, axis in COSTS.items():
         for others, points in series(rows_meaning(rows, probes, means), axis).items():
             of = dict(others)
-            name = f"{_where(of)}: what one more of the {of.get('share', axis)} adds"
-            yield of_number(name, "cost_of_worker", _further(points, axis), "ns", parameters=of)
+            name = f"{_where(of)}: cost per further {axis.removesuffix('s')}{_shared(of)}"
+            yield of_number(name, "cost_of_worker", _further(points, axis, cpus), "ns", parameters=of)
 
 
-def _efficiency(points: Sequence[Row]) -> InferredNumber:
+def _efficiency(points: Sequence[Row], cpus: int) -> InferredNumber:
     """T(N) / (N T(1)), T: operations a second of all."""
     alone, most = points[0], number(points[-1], "workers")
     if number(alone, "workers") != 1 or most == 1:
-        return ALONE if most == 1 else WITHOUT_ONE
+        return _alone("workers", cpus) if most == 1 else WITHOUT_ONE
     if min(alone.visits, points[-1].visits) < LEAST_VISITS:
         return TOO_FEW
     times = ratio(points[-1], alone)
     return InferredNumber(value=times.value / most, low=times.low / most, high=times.high / most)
 
 
-def _further(points: Sequence[Row], axis: str) -> InferredNumber:
+def _further(points: Sequence[Row], axis: str, cpus: int) -> InferredNumber:
     if len(points) == 1:
-        return ALONE if number(points[0], axis) == 1 else WITHOUT_ONE
+        return _alone(axis, cpus) if number(points[0], axis) == 1 else WITHOUT_ONE
     firm = [row for row in points if row.visits >= LEAST_VISITS]
     if len(firm) == 1 or not firm:
         return TOO_FEW
     rise, error = line_slope([number(row, axis) for row in firm], [*map(middle, firm)], [*map(absolute_error, firm)])
     return InferredNumber(value=rise, low=rise - error, high=rise + error)
+
+
+def _alone(axis: str, cpus: int) -> InferredNumber:
+    """Why one worker has no ratio. On several CPUs a run may use one, ask for one worker, or be refused more."""
+    needs = f"scaling needs {axis}=2 or more, and as many CPUs (--cpus)"
+    if cpus == 1:
+        needs = "this machine allows the run one CPU, and each worker needs its own"
+    return InferredNumber(why=f"only one worker was timed: {needs}")
+
+
+def _shared(of: Mapping[str, Value]) -> str:
+    return f" ({of['share']})" if "share" in of else ""
 
 
 def _where(of: Mapping[str, Value]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of the kernel's scaling: what workers do together, and what pages in use cost beside running threads."""
+"""The tables of the kernel's scaling: throughput of several workers, and costs of pages in use beside threads."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def _rows(results: Results, means: str) -> list[Row]:
 
 
 def _of_workers(results: Results) -> Table | None:
-    """An operation a line, that whose threads scale worst first."""
+    """An operation a line, lowest efficiency of threads first. One that has no row of the most workers has dashes in
+    their columns: an efficiency of fewer workers is another quantity."""
     rows = {_of(row, "of", "share", "workers"): row for row in _rows(results, "throughput-of-workers")}
     inferred = [one for one in results.index.inferred if one.kind in ("worker_efficiency", "cost_of_worker")]
-    known = {(one.kind, *_of(one, "of", "share")): one for one in inferred}
+    known = {(one.kind, *_of(one, "of", "share", "workers")): one for one in inferred}
     several = {whole_number(row, "workers") for row in rows.values()}
     if 1 not in several:
         return None
@@ -41,15 +42,15 @@ def _of_workers(results: Results) -> Table | None:
         ]  # fmt: skip
 
     def cells(of: Value | None) -> list[Cell]:
-        alone = [in_words(of), _throughput(rows.get((of, "threads", 1)))]
+        alone = [in_words(of), _cell(rows.get((of, "threads", 1)))]
         if most == 1:
             return alone
-        shares = [_share(known.get(("worker_efficiency", of, share))) for share in ("threads", "processes")]
-        added = _added(known.get(("cost_of_worker", of, "threads")))
-        return [*alone, _throughput(rows.get((of, "threads", most))), *shares, added]
+        shares = [_share(known.get(("worker_efficiency", of, share, most))) for share in ("threads", "processes")]
+        added = _added(known.get(("cost_of_worker", of, "threads", None)))
+        return [*alone, _cell(rows.get((of, "threads", most))), *shares, added]
 
     def rank(of: Value | None) -> float:
-        efficiency = known.get(("worker_efficiency", of, "threads"))
+        efficiency = known.get(("worker_efficiency", of, "threads", most))
         return float(efficiency.value) if efficiency and efficiency.value is not None else 1.0
 
     ordered = sorted(dict.fromkeys(of for of, _, _ in rows), key=rank)
@@ -60,7 +61,7 @@ def _of(record: Row | Inference, *names: str) -> tuple[Value | None, ...]:
     return tuple(record.parameters.get(name) for name in names)
 
 
-def _throughput(row: Row | None) -> Cell:
+def _cell(row: Row | None) -> Cell:
     return of_row(row) if row else DASH
 
 
@@ -107,6 +108,6 @@ def _of_threads(results: Results) -> Table | None:
     lines = []
     for act, bytes_ in dict.fromkeys((act, bytes_) for act, bytes_, _ in of_map):
         name = f"{act} {size(bytes_) if 'size' in sizes else bytes_}"
-        costs = [_throughput(of_map.get((act, bytes_, number))) for number in sorted({1, most})]
+        costs = [_cell(of_map.get((act, bytes_, number))) for number in sorted({1, most})]
         lines.append([name, *costs, *([_added(added.get((act, bytes_)))] if most > 1 else [])])
     return _table(columns, lines, tuple(added.values()) if most == 1 else ())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What N workers do together as a multiple of what one does, over N: a line an operation, a panel for threads and one
-for processes, and the line of perfect scaling."""
+"""Throughput of N workers as a multiple of one worker's, over N: a line an operation, a panel for threads and one for
+processes, and the line of perfect scaling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tollmeter.report.charts.chart import Bench, Chart, Datum, Spec, Subject
 from tollmeter.report.charts.marks import layer, quantitative
 from tollmeter.report.numbers import of_row, quantity
 
-SPEED_UP = Subject("scaling", "Throughput over workers", "What do N threads, or processes, do of what one does?",
+SPEED_UP = Subject("scaling", "Throughput over workers",
+                   "What multiple of one worker's throughput do N threads, or N processes, reach?",
                    ("throughput-of-workers",))  # fmt: skip
 PANELS = {"threads": "threads of one process", "processes": "processes"}
 HEIGHT = 320
@@ -49,14 +50,14 @@ def _point(row: Row, alone: Row) -> Datum:
 
 
 def _caption(data: Sequence[Datum]) -> str:
-    """The ends of the threads' lines."""
+    """The lowest and the highest of the threads' lines at the most workers, which may be one line."""
     most = max(datum["x"] for datum in data)
     ends = [datum for datum in data if datum["x"] == most and datum["panel"] == PANELS["threads"]]
     if not ends:
         return ""
     least, best = (end(ends, key=lambda datum: float(datum["y"])) for end in (min, max))
-    said = " and ".join(f"{datum['series']} {datum['value']}" for datum in (least, best))
-    return f"{most} threads do of what one does: {said}; dotted is perfect scaling."
+    said = " to ".join(dict.fromkeys(f"{datum['series']} {datum['value']}" for datum in (least, best)))
+    return f"With {most} threads, as a multiple of one thread's throughput: {said}; the dotted line is perfect scaling."
 
 
 def _spec(data: Sequence[Datum]) -> Spec:
