@@ -259,32 +259,37 @@ def test_visits_are_wanted_until_what_runs_differ_by_makes_up_the_interval() -> 
     """A system call whose runs differ by more than the precision was given up at three visits, at +-14 %."""
     runs = log(1.03)
     known = Scatter(freedom=1e6, runs_sd=runs / 1.959964)
-    assert is_limited(0.03, known)
+    assert is_limited(0.03, known.runs_sd)
     wanted = visits_for(0.03, 5, 2 * runs, known)
     left = runs * sqrt(1 + 3 * 5 / wanted)
-    assert is_of_runs(0.999 * left, known)
-    assert not is_of_runs(1.01 * left, known)
+    assert is_of_runs(0.999 * left, known.runs_sd)
+    assert not is_of_runs(1.01 * left, known.runs_sd)
 
 
 def test_visits_wanted_beside_what_runs_differ_by() -> None:
     wanted = log(1.03)
     known = Scatter(freedom=1e6, runs_sd=wanted / 1.959964 / 2)
-    assert not is_limited(0.03, known)
+    assert not is_limited(0.03, known.runs_sd)
     assert visits_for(0.03, 5, 0.1, known) == pytest.approx(5 * (0.01 - wanted**2 / 4) / (wanted**2 * 3 / 4), rel=1e-4)
 
 
 @pytest.mark.parametrize("law", ["exponential", "heavy"])
-def test_the_greatest_of_another_run_is_within_that_of_this_one(law: str) -> None:
-    """As often as a 95 % interval holds, with a light and with a heavy tail; it does not narrow with the visits."""
+def test_the_greatest_of_another_run_seldom_exceeds_the_interval_of_this_one(law: str) -> None:
+    """In one case in forty, with a light and with a heavy tail; it does not narrow with the visits."""
     chance = np.random.default_rng(20)
     held = 0
     for visits in (5, 40) * 200:
         size = (2, visits, 1000)
         values = chance.exponential(1.0, size) if law == "exponential" else chance.pareto(2.0, size) + 1
         first, second = values.max(axis=2)
-        found = greatest(first, runs_sd=0.0)
-        held += found.low <= second.max() <= found.high
-    assert 0.85 < held / 400 < 0.995
+        held += second.max() <= greatest(first, runs_sd=0.0).high
+    assert 0.94 < held / 400 < 0.999
+
+
+def test_a_greatest_value_beside_zeros_is_itself() -> None:
+    """On an isolated CPU most visits see no detour."""
+    assert greatest([0.0, 0.0, 7e5, 0.0]).value == 7e5
+    assert greatest([0.0, 0.0]) == Estimate(value=0.0, low=0.0, high=0.0)
 
 
 # ---- the middle of all pairs -----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tollmeter.library import places
 from tollmeter.library.derive import open_run, remembered
 from tollmeter.library.options import DEFAULT_BUDGET, Options
 from tollmeter.library.overrun import cpu_time, overrun
-from tollmeter.model import Failure, Outcome, Point, Results, Row
+from tollmeter.model import BEYOND, Failure, Machine, Outcome, Point, Results, Row
 from tollmeter.model.topology import listed
 from tollmeter.notices import doing
 from tollmeter.root import typed
@@ -30,6 +30,7 @@ from tollmeter.store.journal import Session
 
 if TYPE_CHECKING:
     from tollmeter.conduct import Stopping
+    from tollmeter.library.limits import Limits
     from tollmeter.library.measure import MeasuredRun
     from tollmeter.plan import Plan
 
@@ -68,12 +69,14 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress")] = False,
     limits: Annotated[Path | None, typer.Option(help="a TOML file of absolute limits")] = None,
 ) -> int:
+    from tollmeter.library.limits import read_limits
+
     check_known("format", form, show.FORMATS)
     abis, targets = (",".join(several) if several else None for several in (abi, target))
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, starting.began(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
-        tuple(trust or ()), counters, limits,
+        tuple(trust or ()), counters, read_limits(None, limits) if limits else None,
     )  # fmt: skip
     if dry_run:
         return _planned(options, resume, every=every)
@@ -86,18 +89,23 @@ def run(
 def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
     from tollmeter.cli.watching import watching
-    from tollmeter.library.limits import read_limits
     from tollmeter.library.measure import measured, resumed, unseen
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
 
     observing = unseen if options.quiet else watching
-    read_limits(None, options.limits)
     if resume is None:
         ready = prepared(options)
+        _check_limits(options, ready.plan, ready.machine)
         return lambda stopping: measured(ready, options, observing, stopping)
     half = interrupted(resume, options)
+    _check_limits(options, half.plan, half.machine)
     return lambda stopping: resumed(half, options, observing, stopping)
+
+
+def _check_limits(options: Options, plan: Plan, machine: Machine) -> None:
+    if options.limits:
+        options.limits.check(plan.points(), plan.probes, machine)
 
 
 def _planned(options: Options, resume: str | None, *, every: bool) -> int:
@@ -106,11 +114,13 @@ def _planned(options: Options, resume: str | None, *, every: bool) -> int:
     from tollmeter.library.resume import interrupted
 
     if resume is None:
-        plan = prepared(options, may_install=False).plan
+        ready = prepared(options, may_install=False)
+        plan, machine = ready.plan, ready.machine
     else:
         half = interrupted(resume, options, may_start=False)
         print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
-        plan = half.plan
+        plan, machine = half.plan, half.machine
+    _check_limits(options, plan, machine)
     if options.form != "json":
         _print_answer(plan, only_time=every)
     if options.form == "json" or every:
@@ -179,7 +189,7 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
 def finished(measured: MeasuredRun, options: Options) -> int:
     """Returns the exit code."""
     folder, session = measured.folder, measured.session
-    if session.reason and not options.quiet:
+    if session.reason and session.status != BEYOND and not options.quiet:
         print_notice(session.reason)
     results = open_run(folder)
     remember(places.RUNS, remembered(results))
@@ -189,20 +199,21 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     failures = [*_print_failures(results, options.form, folder), *_page_failures(results, folder)]
     if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
         print_notice(_why(results, code))
-    for failure in [*failures, *_limit_failures(results, options.limits)]:
+    for failure in [*failures, *_limit_failures(results, session, options.limits)]:
         print_notice(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code
 
 
-def _limit_failures(results: Results, limits: Path | None) -> Iterator[Failure]:
-    """The rows beyond their absolute limits, and the limits without a row."""
-    from tollmeter.library.limits import read_limits
-
-    held_to = read_limits(None, limits)
-    yield from (Failure(f"beyond its limit: {why}", BROKEN) for why in held_to.broken(results))
-    for glob in held_to.unmatched(results.index):
-        yield Failure(f"no row matches {glob!r}, which the limits name", INCOMPLETE)
+def _limit_failures(results: Results, session: Session, limits: Limits | None) -> Iterator[Failure]:
+    """The visit that ended the run, the rows beyond their limits, and the limits that no row can be judged by."""
+    if session.status == BEYOND:
+        yield Failure(session.reason or "", BROKEN)
+    if limits is None:
+        return
+    yield from (Failure(why, BROKEN) for why in limits.broken(results))
+    for glob in limits.unmatched(results):
+        yield Failure(f"no row with an interval matches {glob!r}, which the limits name", INCOMPLETE)
 
 
 def _why(results: Results, code: int) -> str:

@@ -16,7 +16,7 @@ from tollmeter.conduct.stage import Judge, Observer, Stage
 from tollmeter.conduct.stopping import Stopping
 from tollmeter.conduct.strays import end_strays
 from tollmeter.conduct.surroundings import Watch
-from tollmeter.model import Outcome, Status, Visit
+from tollmeter.model import BEYOND, Outcome, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import Plan
 from tollmeter.protocol import Outcomes, outcome, refused
@@ -65,7 +65,7 @@ class _Run:
             while not self._excess and (visit := schedule.next(self._left())) and not stopping.asked:
                 self._make(visit)
             if self._excess:
-                return "beyond", self._excess
+                return BEYOND, self._excess
             if stopping.asked:
                 return "interrupted", "the run was interrupted"
             if not schedule.is_cut:
@@ -108,11 +108,11 @@ class _Run:
         self._stage.journal.append(stream)
         visited = outcome(stream, self._reader)
         self._keep(visited)
-        self._excess = self._excess or self._stage.judge.excess(visited)
         self._stage.observer.outcome(visited)
         return visited
 
     def _keep(self, outcome: Outcome) -> None:
+        self._excess = self._excess or self._stage.judge.excess(outcome)
         if outcome.status != "interrupted":
             self._judging.add(outcome)
 

@@ -284,7 +284,8 @@ class Schedule:
         """The points of a study's claims, then those of its tables, as long as every other point can have an interval
         afterwards. Then the first screen's, in the first half of the time: until each has an interval, and those that
         converge in it; each of its tolls is one number of it, and is visited from its beginning until it converges.
-        Where the time does not suffice for its levels too, or for one visit of every other point, its tolls.
+        Where there is too little time for its levels, or for one visit of every other point, its tolls have theirs
+        before all others.
         What points cost that were not visited yet is not known well enough to give it more. Then all that lack an
         interval."""
         slowness = self._slowness(left_s)
@@ -303,12 +304,21 @@ class Schedule:
         if soon and self._to_intervals_s(soon) <= min(usable_s / 2, usable_s - sum(map(self._first_s, unvisited))):
             known = [point for point in shown if point not in lacking and not is_of_level(self._plan, point)]
             return soon + self._converging(known, usable_s / 2 - self._to_intervals_s(soon))
-        tolls = [point for point in soon if not is_of_level(self._plan, point)]
-        if tolls and self._to_intervals_s(tolls) <= usable_s / 2:
-            return tolls
+        if soon:
+            tolls = [point for point in soon if not is_of_level(self._plan, point)]
+            return self._cheapest(tolls, usable_s / 2) or self._small_first(lacking, left_s)
         known = [point for point in shown if point not in lacking]
         converging = self._converging(known, (left_s - self._plan.budget_seconds / 2) / slowness)
         return converging or self._small_first(lacking, left_s) or points
+
+    def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
+        """As many as get an interval in this time, the cheapest first."""
+        costs_s = {point: self._to_intervals_s([point]) for point in points}
+        for point in sorted(costs_s, key=lambda point: costs_s[point]):
+            spare_s -= costs_s[point]
+            if spare_s < 0:
+                del costs_s[point]
+        return [*costs_s]
 
     def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
         """The points that are not large, where the time suffices for all: to set up all large layouts takes as long as

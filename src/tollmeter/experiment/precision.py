@@ -224,15 +224,16 @@ def in_plain_numbers(
 
 
 def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
-    """The greatest value of all visits, each the greatest of its own, and where that of another run as long would lie.
+    """The greatest value of all visits, each the greatest of its own, and the interval of that of another run as long.
     It scatters as one visit does, however many there are: the greatest of many values follows an extreme-value law,
-    and the greatest of those the same law with another mean (max-stability: Coles 2001, section 3.1.3). Of logarithms,
-    since the tails of delays are heavy. values: positive."""
-    logs = np.log(np.asarray(values))
-    freedom = max(1.0, len(values) - 1.0)
-    spread = max(_FLOOR_SD, float(np.std(logs, ddof=1)) if len(values) > 1 else 0.0)
-    half = hypot(student_reach(freedom) * spread, NORMAL * runs_sd)
-    top = max(values)
+    and the greatest of those the same law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs
+    scatter independently. Of logarithms, since the tails of delays are heavy, and of the values that are not 0."""
+    top, logs = max(values), np.log([value for value in values if value > 0])
+    if not len(logs):
+        return Estimate(value=top, low=top, high=top)
+    freedom = max(1.0, len(logs) - 1.0)
+    spread = max(_FLOOR_SD, float(np.std(logs, ddof=1)) if len(logs) > 1 else 0.0)
+    half = hypot(sqrt(2) * student_reach(freedom) * spread, NORMAL * runs_sd)
     return Estimate(value=top, low=top * exp(-half), high=top * exp(half), freedom=freedom)
 
 
@@ -280,14 +281,14 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
     return float(np.clip(1 - np.median(squares[same]) / other, -1, 1)) if other > 0 else None
 
 
-def is_of_runs(half: float, scatter: Scatter) -> bool:
+def is_of_runs(half: float, runs_sd: float) -> bool:
     """Whether the between-run variance makes up a half-width, but for a tenth: no visit of this run narrows it."""
-    return half <= _HARDLY_MORE * NORMAL * scatter.runs_sd
+    return half <= _HARDLY_MORE * NORMAL * runs_sd
 
 
-def is_limited(precision: float, scatter: Scatter) -> bool:
-    """Whether the between-run variance alone is as wide as the precision."""
-    return NORMAL * scatter.runs_sd >= log(1 + precision)
+def is_limited(precision: float, runs_sd: float) -> bool:
+    """Whether the between-run variance makes up an interval of the precision, but for a tenth."""
+    return _HARDLY_MORE * NORMAL * runs_sd >= log(1 + precision)
 
 
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:

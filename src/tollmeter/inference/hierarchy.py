@@ -371,11 +371,12 @@ def _number(name: str) -> int:
 
 def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, float, float]:
     """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it. Sizes
-    that a cache of other guests may hold in another run are left out where two others show the level: they may be
-    faster by more than the plateau is even, in this run too."""
+    that a cache of other guests may hold in another run are left out where two others show the level. Most sizes of
+    the last level may be such, and the fit lies at theirs: two others that agree are memory, wherever the fit lies."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
     own = [row for row in plateau if not row.shares]
-    on = _even(own, median(row.median or 0 for row in own)) if 2 <= len(own) < len(plateau) else []
+    is_mixed_memory = place == len(fit.knees) and 2 <= len(own) < len(plateau)
+    on = _even(own, median(row.median or 0 for row in own) if is_mixed_memory else fitted)
     if len(on) < 2:
         on = _even(plateau, fitted)
     if len(on) < 2:

@@ -241,10 +241,11 @@ def ratio_of(old: Row, new: Row) -> Estimate:
 
 
 def row_log_half_width(row: Row) -> float:
-    """Half-width of a row's interval in logarithms; infinite where it reaches nothing."""
+    """Half-width of a row's interval in logarithms; infinite where it reaches nothing. The interval of a worst value
+    has one side."""
     if not row.low or not row.high or row.low <= 0 or row.low == inf:
         return inf
-    return log(row.high / row.low) / 2
+    return log(row.high / row.low) / (1 if row.low == row.median else 2)
 
 
 def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, float]:

@@ -46,8 +46,8 @@ def visits_wanted(
     """Visits that all of the point's metrics want: as many as there are where these suffice, or where a count
     contradicts the declared work, which no visit mends. Of a metric that others are derived from: the first, and each
     with a meaning or a line in the toll table; but not the system's accounts of the process, which are shown beside a
-    time and are as precise. by_scatter: what may be promised, infinite where no number of visits gives the precision;
-    without, by what the next visits may show, until between-run variance makes up the interval."""
+    time and are as precise. by_scatter: the number that may be promised, infinite where none gives the precision; else
+    the number after which the judge looks again, or between-run variance makes up the interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, PointReadings):
         return len(outcomes) + (0 if contradicted(outcomes, probe) else LEAST_VISITS)
@@ -73,8 +73,7 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     """A number that physics refused may be sound after as many visits again."""
     visits = len(visited.readings)
     if metric.source == "gauge":
-        row = gauge_row(visited, metric, known)
-        return visits if row.settled or row.status != "ok" else visits + LEAST_VISITS
+        return _visits_for_gauge(visits, gauge_row(visited, metric, known), known, by_scatter=by_scatter)
     stated = metric_estimates(visited, metric, known)
     if stated.complaint or not stated.by_mode:
         return visits + max(LEAST_VISITS, visits)
@@ -85,18 +84,29 @@ def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, 
     half = log(high / low) / 2 if low > 0 else head.estimate.share_half_width()
     needed = visits_for(known.precision, seen, half, head.scatter)
     uncontended = _visits_for_uncontended(stated.series, visited)
-    limited = is_limited(known.precision, head.scatter)
+    limited = is_limited(known.precision, head.scatter.runs_sd)
     if limited and (by_scatter or uncontended < inf):
         needed = inf  # the cost on an uncontended core may have another limit
     if by_scatter:
         return max(visits + 1, min(visits / seen * needed, uncontended))
     enough = LEAST_FOR_SCATTER if uncontended == inf else MOST_FOR_UNCONTENDED
-    if limited and seen >= enough and is_of_runs(half, head.scatter):
+    if limited and seen >= enough and is_of_runs(half, head.scatter.runs_sd):
         return visits
     if seen < LEAST_FOR_SCATTER < needed < inf:
         # Limited for few visits: one outlier among them may be an outlier or the point itself.
         needed = LEAST_FOR_SCATTER * (needed / LEAST_FOR_SCATTER) ** (seen / LEAST_FOR_SCATTER)
     return max(visits + 1, min(visits / seen * needed, uncontended))
+
+
+def _visits_for_gauge(visits: int, row: Row, known: Known, *, by_scatter: bool) -> float:
+    if row.settled or row.status != "ok":
+        return visits
+    runs_sd = row.runs_sd or 0.0
+    if not is_limited(known.precision, runs_sd):
+        return visits + LEAST_VISITS
+    half = log(row.high / row.low) / 2 if row.low and row.high else inf
+    is_enough = visits >= LEAST_FOR_SCATTER and is_of_runs(half, runs_sd)
+    return inf if by_scatter else visits + (0 if is_enough else LEAST_VISITS)
 
 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
@@ -255,7 +265,8 @@ def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds
         return (row.high - row.low) / abs(row.median)
 
     text = f"{summary.settled} of {summary.points} points within {100 * precision:g} %"
-    worst = max((row for row in rows if row.status == "ok" and row.median), key=relative_width, default=None)
+    known = [row for row in rows if row.status == "ok" and row.median and row.low]  # not a share that may be none
+    worst = max(known, key=relative_width, default=None)
     if summary.settled == summary.points or worst is None:
         return text
     assert worst.low is not None and worst.high is not None

@@ -13,6 +13,7 @@ import msgspec
 from tollmeter.experiment.runs_differ import Cost
 from tollmeter.library.options import usual_precision
 from tollmeter.model import (
+    BEYOND,
     INDEX_FORMAT,
     PRECISION,
     Distances,
@@ -208,6 +209,7 @@ def _judged(bare: Results) -> Results:
     study_answers, run = study(bare), bare.index.run
     compared = len({(pair.point, pair.against) for pair in bare.index.opposed})
     answer = unanswered(run, bare.index.rows, study_answers, compared, with_interval(bare))
+    answer = "" if run.status == BEYOND else answer  # a broken limit is one
     run = msgspec.structs.replace(run, unanswered=answer)
     findings = all_findings(bare)
     known = _of_known_rows(bare)

@@ -29,7 +29,7 @@ from tollmeter.library.bundling import request_of, write_run
 from tollmeter.library.derive import add_to_dataset
 from tollmeter.library.fleet_jobs import JOURNALS, Submission, read_submission
 from tollmeter.library.limits import Bound
-from tollmeter.model import Failure, Machine
+from tollmeter.model import BEYOND, Failure, Machine
 from tollmeter.notices import notify
 from tollmeter.protocol import clean, lines_of
 from tollmeter.store.capture import Capture, Kept, captured
@@ -39,7 +39,7 @@ from tollmeter.targets import slurm
 
 MEASURED = "measured"
 NOTHING = 6
-_COMPLETE = ("settled", "budget")
+_COMPLETE = ("settled", "budget", BEYOND)
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SUSPENDED")
 _RUNNING = ("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING")
 _UNWELL = ("down", "drained", "draining", "fail", "unknown")

@@ -29,8 +29,7 @@ def gated(base: str, new: str, limits: Limits) -> Gated:
     changes = [(full_name(change.old), change) for change in comparison.comparisons[0].changes]
     limited = [(name, change, limit) for name, change in changes if (limit := limits.of(name)) is not None]
     judged = [of_change(change, name, limit) for name, change, limit in limited]
-    new_index = comparison.runs[1].index
-    unused = (*limits.unused([name for name, _ in changes]), *limits.unmatched(new_index))
+    unused = (*limits.unused([name for name, _ in changes]), *limits.unmatched(comparison.runs[1]))
     apart = unlike((comparison.runs[0], comparison.runs[1]))
     if all(row.reason for row in judged):
         apart = (*apart, "no row has enough visits in both runs")

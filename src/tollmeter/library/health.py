@@ -47,7 +47,9 @@ def health(folder: Path, reference: str | None, limits: Limits) -> Health:
     results = open_run(folder)
     slow, contended = _unlike_cpus(results)
     slower = [*limits.broken(results), *slow, *unlike_nodes(results.index.rows, limits.usual)]
-    unmeasured = [f"no row matches {glob!r}, which the limits name" for glob in limits.unmatched(results.index)]
+    unmeasured = [
+        f"no row with an interval matches {glob!r}, which the limits name" for glob in limits.unmatched(results)
+    ]
     unmeasured += [*contended, *_without_interval(checked_rows(results))]
     if reference is not None:
         beside = _beside_peers if is_dataset(Path(reference)) else _beside_run

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
@@ -15,7 +15,7 @@ from pathlib import Path
 from tollmeter.judgement.gate import USUAL_LIMIT
 from tollmeter.judgement.verdict import has_interval
 from tollmeter.library.options import share
-from tollmeter.model import Failure, Index, Machine, Metric, Outcome, Point, Probe, Results, Row
+from tollmeter.model import Failure, Machine, Metric, Outcome, Point, Probe, Results, Row
 from tollmeter.numbers.meanings import WORST, meaning
 from tollmeter.plan.values import with_bytes
 from tollmeter.report.compared_rows import full_name, name_of
@@ -57,7 +57,7 @@ class Bound:
         return value > level if self.is_most else value < level
 
     def sentence(self, name: str, value: float, unit: str) -> str:
-        return f"{name}: {quantity(value, unit)}, {self.words}"
+        return f"{name}: {quantity(value, unit)}, beyond the limit of {self.words}"
 
     @property
     def words(self) -> str:
@@ -94,11 +94,21 @@ class Limits:
             if (why := bound.broken_by(row, machine, is_worst=meaning(row, probes) == WORST))
         ]
 
-    def unmatched(self, index: Index) -> list[str]:
-        """The globs of absolute limits that match no row of a run."""
-        names = [full_name(row) for row in index.rows]
-        globs = {bound.glob: with_bytes(bound.glob, index.machine) for bound in self.bounds}
+    def unmatched(self, results: Results) -> list[str]:
+        """The globs of absolute limits that match no row of a run that can be judged by one: with an interval, or a
+        worst value."""
+        judged = [row for row in results.index.rows if row.status == "ok"]
+        names = [full_name(row) for row in judged if has_interval(row) or meaning(row, results.probes) == WORST]
+        globs = {bound.glob: with_bytes(bound.glob, results.index.machine) for bound in self.bounds}
         return [written for written, glob in globs.items() if not any(fnmatchcase(name, glob) for name in names)]
+
+    def check(self, points: Iterable[Point], probes: Mapping[str, Probe], machine: Machine) -> None:
+        """Raises Failure (2) where the unit of a limit is not that of a row which it names, and where there is none."""
+        if not self.bounds:
+            raise Failure("--limits: the file has no absolute limit: at_most or at_least of [[rows]]")
+        for point, bound in product(points, self.bounds):
+            for metric in probes[point.probe].metrics:
+                bound.level(name_of(point, metric.name), metric.unit, machine)
 
     def of(self, name: str) -> float | None:
         return next((limit for glob, limit in self.globs if fnmatchcase(name, glob)), self.usual)

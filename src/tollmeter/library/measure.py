@@ -24,7 +24,7 @@ from tollmeter.judgement.verdict import KERNEL, has_interval
 from tollmeter.library import places
 from tollmeter.library.derive import learned
 from tollmeter.library.known_before import tell_worst
-from tollmeter.library.limits import Limits, WorstLimits, read_limits
+from tollmeter.library.limits import Limits, WorstLimits
 from tollmeter.library.options import Options
 from tollmeter.library.prepare import LONGEST_FOLDER, Prepared, finishing_later_s, for_measuring, head_of, used
 from tollmeter.library.resume import Interrupted, reused
@@ -102,7 +102,7 @@ def measured(
         )  # fmt: skip
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(work, request, journal, options, _Eyes(observing, stopping, read_limits(None, options.limits)))
+        done = _go(work, request, journal, options, _Eyes(observing, stopping, options.limits))
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
 
@@ -122,7 +122,7 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
             half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
             half.session.seconds,
         )  # fmt: skip
-        return _go(work, half.request, journal, options, _Eyes(observing, stopping, read_limits(None, options.limits)))
+        return _go(work, half.request, journal, options, _Eyes(observing, stopping, options.limits))
 
 
 class _Eyes(NamedTuple):
@@ -130,7 +130,7 @@ class _Eyes(NamedTuple):
 
     observing: Observing
     stopping: Stopping
-    limits: Limits
+    limits: Limits | None = None
     watch: Watch | None = None
 
 
@@ -165,7 +165,7 @@ def _conducted(work: _Work, journal: Journal, eyes: _Eyes, started: float) -> Se
     """started: monotonic seconds from which the time for visits counts."""
     paths = {key: made.path for key, made in work.executables.items()}
     plan = work.plan
-    worst = WorstLimits(eyes.limits, plan.probes, work.machine)
+    worst = WorstLimits(eyes.limits, plan.probes, work.machine) if eyes.limits else None
     judge = AnalysisJudge(plan.probes, work.learned, plan.precision, plan.suite, worst)
     with (
         _targets(work.plan, paths, started) as targets,

@@ -6,10 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tollmeter.catalog import check_known
 from tollmeter.model import PRECISION, RATIO_PRECISION, Failure, Priority
+
+if TYPE_CHECKING:
+    from tollmeter.library.limits import Limits
 
 DEFAULT_BUDGET = "110s"
 
@@ -21,8 +24,8 @@ def usual_precision(against: Sequence[str]) -> float:
 
 class Options(NamedTuple):
     """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
-    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on. limits: a
-    file of absolute limits."""
+    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on. limits:
+    absolute ones of rows, which end the run where one is broken."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -44,7 +47,7 @@ class Options(NamedTuple):
     all_points: bool = False
     trust: tuple[Path, ...] = ()
     counters: str | None = None
-    limits: Path | None = None
+    limits: Limits | None = None
 
     @property
     def is_urgent(self) -> bool:

@@ -60,6 +60,8 @@ INDEX_FORMAT = 2
 PRECISION, RATIO_PRECISION = 0.03, 0.0025
 """Half-width of a 95 % interval, as a share: what is wanted of a row, and of one point against another, by
 default."""
+BEYOND = "beyond"
+"""Of a run that a value beyond its limit has ended."""
 STOPPED = ("interrupted", "measuring")
 """The last word of a journal whose run was stopped before its end."""
 LEAST_CHANGE = 0.01

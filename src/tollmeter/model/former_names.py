@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that probes, parameters, choices and metrics had before version 0.3.
 
-A recorded run that holds them is read under the present names. Nothing that a person types has them."""
+A recorded run, or a suite, that holds them is read under the present names: a run holds its suite."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
 def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float, metric: Metric) -> Estimate:
     """A value that differs does not scatter with the clock, so that only its own visits show its scatter. One that
     never differs in one run may differ in the next: that is `runs_sd`."""
-    if metric.means == WORST and min(values) > 0:
+    if metric.means == WORST:
         return greatest(values, runs_sd)
     if min(values) == max(values):
         beyond = exp(NORMAL * runs_sd)

@@ -324,12 +324,19 @@ def is_typical(plan: Plan, point: Point) -> bool:
 
 
 def is_shown(plan: Plan, point: Point) -> bool:
-    """Whether the first screen may have the point's number: a level of memory, a best known toll, or one of a probe
-    without a meaning, under the first ABI."""
-    first, means = next(point for entry in plan.entries for point in entry.points), _means(plan, point)
-    is_toll = bool(means & BEST_KNOWN.keys()) or means == {None}
+    """Whether the first screen may have the point's number: a level of memory, a best known toll, or the one line of a
+    probe without a meaning, under the first ABI."""
+    first = next(point for entry in plan.entries for point in entry.points)
+    is_toll = bool(_means(plan, point) & BEST_KNOWN.keys()) or _has_one_line(plan.probes[point.probe])
     is_one = is_of_level(plan, point) or (is_toll and is_typical(plan, point))
     return is_one and (point.abi, point.target) == (first.abi, first.target)
+
+
+def _has_one_line(probe: Probe) -> bool:
+    """Whether a probe without a meaning has one line in the toll table."""
+    lines = sum(metric.toll is not None for metric in probe.metrics)
+    varies = any(parameter.typical is None for parameter in probe.parameters)
+    return lines == 1 and not varies and not any(metric.means for metric in probe.metrics)
 
 
 def is_of_level(plan: Plan, point: Point) -> bool:

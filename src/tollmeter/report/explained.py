@@ -223,8 +223,8 @@ def _of_the_row(explained: ExplainedRow) -> Iterator[str]:
     if row.error is not None:
         own = f"the scatter of its visits (standard error {percent(row.error)}, {row.freedom:.1f} degrees of freedom)"
         runs = f" and of what runs of this machine differ by ({percent(row.runs_sd)})" if row.runs_sd else ""
-        made = "ends where another run's may lie, by" if explained.metric.means == WORST else "is made of"
-        yield f"Its 95 % interval {made} {own}{runs}."
+        made = "Another run as long exceeds its end in one case in forty, by"
+        yield f"{made if explained.metric.means == WORST else 'Its 95 % interval is made of'} {own}{runs}."
 
 
 def _visits(explained: ExplainedRow) -> Table | None:

@@ -49,7 +49,7 @@ def sentences(gated: Gated) -> list[str]:
         some = "; ".join(missing[:MOST_NAMED]) + ("; and others" if len(missing) > MOST_NAMED else "")
         rows = "row of the reference has" if len(missing) == 1 else "rows of the reference have"
         amiss.append(f"{count(len(missing))} {rows} no number in this run: {some}.")
-    amiss += [f"No row matches {glob!r}, which the limits name." for glob in gated.unused]
+    amiss += [f"No row with an interval matches {glob!r}, which the limits name." for glob in gated.unused]
     amiss += [f"Beyond its limit: {row}." for row in gated.broken]
     if gated.unlike:
         why = f"Inconclusive: {'; '.join(gated.unlike)}. Only quiet runs of one system can show a change in the code."

@@ -19,7 +19,7 @@ from tollmeter.experiment.evidence import REASONS, disturbances
 from tollmeter.experiment.taken import Taken, parts
 from tollmeter.inference.core_kinds import slowest_remote
 from tollmeter.inference.hierarchy import OR_MEMORY, bytes_left, disagrees, may_be_shared_rest, os_sizes
-from tollmeter.model import Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
+from tollmeter.model import BEYOND, Evidence, Finding, Level, Machine, Results, Row, Sample, Toll
 from tollmeter.numbers.meanings import meaning, native, native_outcomes, sizes_of, with_meaning
 from tollmeter.report.microarchitecture import microarchitecture
 from tollmeter.report.numbers import (
@@ -414,6 +414,7 @@ def unfinished(results: Results) -> str:
     """Why the run is not complete; empty where it ended by itself, converged or with its budget spent."""
     sentences = {
         **dict.fromkeys(("ok", "settled", "budget"), ""),
+        BEYOND: "A value beyond its limit ended it.",
         "interrupted": "It was stopped before its end: what is here was measured until then.",
         "measuring": "It was cut off while it measured: what is here was kept until then.",
     }
