@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 import platform
+import resource
 import signal
 import struct
 import subprocess
@@ -70,6 +71,7 @@ PROBES = (
     "disk",
     "remote_call",
     "remote_bandwidth",
+    "io_ring",
 )
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
@@ -239,6 +241,24 @@ static const struct toll_role roles[]""",
         "(off_t)(block * disk->block)) == (ssize_t)disk->block;\n}\n\nstatic bool read",
         "(off_t)(block / 2 * disk->block)) == (ssize_t)disk->block;\n}\n\nstatic bool read",
         {},
+    ),
+    (
+        "kernel/io_ring.c",
+        "if (q->operation == NOP) continue;",
+        "if (q->operation == NOP) {\n      request->user_data = q->asked;\n      continue;\n    }",
+        {"depth": 8, "operation": "nop"},
+    ),
+    (
+        "kernel/io_ring.c",
+        "(uintptr_t)(q->buffers + k * PAGE);",
+        "(uintptr_t)q->buffers;",
+        {"depth": 8, "operation": "read_fixed"},
+    ),
+    (
+        "kernel/io_ring.c",
+        "pread(q->file, q->buffers + k * PAGE,",
+        "pread(q->file, q->buffers,",
+        {"depth": 8, "operation": "pread"},
     ),
     ("kernel/operations.cc", "for (int i = 0; i < UNROLL; i++) {", "for (int i = 1; i < UNROLL; i++) {", {}),
 )
@@ -731,6 +751,58 @@ def test_a_file_on_tmpfs_is_distinguished_from_one_on_a_disk(own_abi_name: str, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("depth", [1, 8, 64])
+def test_requests_that_are_submitted_at_once_take_one_call(own_abi_name: str, depth: int) -> None:
+    def calls_of_64(operation: str, polled: str) -> float:
+        done = visit(own_abi_name, "kernel.io_ring", samples=1, depth=depth, operation=operation, polled=polled)
+        if done.status == "unsupported" or done.counted is None or done.counted.calls is None:
+            pytest.skip(done.reason or "this system lets no process be traced")
+        assert done.status == "ok", done.reason
+        once, twice = done.counted.calls
+        return (twice - once) / done.counted.iterations
+
+    assert calls_of_64("nop", "no") == calls_of_64("read_fixed", "no") == 64 / depth
+    assert calls_of_64("pread", "no") == 64
+    assert calls_of_64("nop", "yes") < 64 / depth
+
+
+@pytest.mark.machine
+def test_an_operation_costs_less_the_more_are_submitted_at_once(abi: str) -> None:
+    """The entry is most of what one alone takes, and 64 share one."""
+    few, many = in_turns(*(partial(visit, abi, "kernel.io_ring", operation="nop", polled="no", depth=depth)
+                           for depth in (1, 64)))  # fmt: skip
+    if few.status == "unsupported":
+        pytest.skip(few.reason or "")
+    assert cost(few) > 2 * cost(many)
+
+
+def test_a_file_whose_reads_may_block_and_a_lone_cpu_are_said(own_abi_name: str) -> None:
+    """A read that goes to another thread is another number."""
+    blocked = outcome_of(own_abi_name, "kernel.io_ring", "--folder=/dev/shm", "--samples=1", "operation=read")
+    alone = outcome_of(own_abi_name, "kernel.io_ring", "--cpus=0", "--samples=1", "operation=nop", "polled=yes")
+    assert blocked.status == alone.status == "unsupported"
+    assert "may block a read" in str(blocked.reason) and "needs a CPU beside" in str(alone.reason)
+    plain = outcome_of(own_abi_name, "kernel.io_ring", "--folder=/dev/shm", "--samples=1", "operation=pread")
+    assert plain.status == "ok", plain.reason
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="lowers a limit that binds other users alone")
+def test_a_limit_of_locked_memory_is_said(own_abi_name: str) -> None:
+    words = ["--samples=1", "--folder=/tmp", "operation=read_fixed"]
+    free = outcome_of(own_abi_name, "kernel.io_ring", *words)
+    if free.status == "unsupported":
+        pytest.skip(free.reason or "")
+
+    def become_limited() -> None:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+        os.setuid(65534)
+
+    command = [executable(own_abi_name, "kernel.io_ring"), *words]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=LONG_S, preexec_fn=become_limited)
+    told = outcome(done.stdout)
+    assert told.status == "unsupported" and "RLIMIT_MEMLOCK (ulimit -l) is 0 KiB" in str(told.reason)
+
+
 FORBIDDEN = {
     "ptrace": 101, "process_vm_readv": 310, "io_uring_setup": 425, "mq_open": 240, "msgget": 68, "semget": 64,
     "signalfd4": 289, "eventfd2": 290, "memfd_create": 319, "userfaultfd": 323, "seccomp": 317, "vmsplice": 278,
@@ -748,7 +820,7 @@ def forbidding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="forbids by the numbers of x86-64")
-@pytest.mark.parametrize("probe", ["call_object", "supervise_call", "supervise_fault", "select"])
+@pytest.mark.parametrize("probe", ["call_object", "supervise_call", "supervise_fault", "select", "io_ring"])
 def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidding: Path) -> None:
     """Neither a hang nor a failure, whatever of it is missing; and what is not forbidden has its number."""
     numbers = [str(number) for number in FORBIDDEN.values()]
@@ -843,7 +915,7 @@ KERNELS = (
     "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
     "file_bandwidth",
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
-    "semaphore", "signal_self", "stream_bandwidth",
+    "semaphore", "signal_self", "stream_bandwidth", "io_ring",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip

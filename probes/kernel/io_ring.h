@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A ring of requests to the kernel and one of their completions, both in memory that it shares with the program
+ * (io_uring(7), Linux 5.1), without a library between them.
+ *
+ * A request is written into its place, and the place becomes the kernel's once the tail is beyond it. A completion is the
+ * program's until its head is beyond it. The index array between tail and places stays as it is made: place n is the
+ * nth request, as liburing has it.
+ */
+#ifndef TOLL_KERNEL_IO_RING_H
+#define TOLL_KERNEL_IO_RING_H
+
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "toll.h"
+
+struct io_ring {
+  int file;
+  uint32_t features, request_mask, completion_mask;
+  _Atomic uint32_t *request_tail, *flags;
+  _Atomic uint32_t *completion_head, *completion_tail;
+  struct io_uring_sqe *requests;
+  const struct io_uring_cqe *completions;
+};
+
+static inline char *io_ring_map(int file, size_t bytes, off_t what) {
+  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, what);
+}
+
+static inline _Atomic uint32_t *io_ring_word(char *start, uint32_t offset) {
+  return (_Atomic uint32_t *)(void *)(start + offset);
+}
+
+/* params: flags, and what belongs to them. False, with errno, if the system refuses. A ring belongs to the process that
+ * opened it. */
+static inline bool io_ring_open(struct io_ring *ring, unsigned entries, struct io_uring_params *params) {
+  ring->file = (int)syscall(SYS_io_uring_setup, entries, params);
+  if (ring->file < 0) return false;
+  const size_t array_bytes = params->sq_entries * sizeof(uint32_t);
+  const size_t completion_bytes = params->cq_entries * sizeof *ring->completions;
+  char *requests = io_ring_map(ring->file, params->sq_off.array + array_bytes, IORING_OFF_SQ_RING);
+  char *completions = io_ring_map(ring->file, params->cq_off.cqes + completion_bytes, IORING_OFF_CQ_RING);
+  char *places = io_ring_map(ring->file, params->sq_entries * sizeof *ring->requests, IORING_OFF_SQES);
+  if (requests == MAP_FAILED || completions == MAP_FAILED || places == MAP_FAILED) return false;
+  for (uint32_t i = 0; i < params->sq_entries; i++)
+    *io_ring_word(requests, params->sq_off.array + i * (uint32_t)sizeof i) = i;
+  ring->features = params->features;
+  ring->request_mask = params->sq_entries - 1;
+  ring->completion_mask = params->cq_entries - 1;
+  ring->request_tail = io_ring_word(requests, params->sq_off.tail);
+  ring->flags = io_ring_word(requests, params->sq_off.flags);
+  ring->completion_head = io_ring_word(completions, params->cq_off.head);
+  ring->completion_tail = io_ring_word(completions, params->cq_off.tail);
+  ring->requests = (void *)places;
+  ring->completions = (const void *)(completions + params->cq_off.cqes);
+  return true;
+}
+
+/* The place of the next request but `ahead`. */
+static inline struct io_uring_sqe *io_ring_place(struct io_ring *ring, uint32_t ahead) {
+  return &ring->requests[(atomic_load_explicit(ring->request_tail, memory_order_relaxed) + ahead) & ring->request_mask];
+}
+
+static inline void io_ring_publish(struct io_ring *ring, uint32_t count) {
+  const uint32_t tail = atomic_load_explicit(ring->request_tail, memory_order_relaxed);
+  atomic_store_explicit(ring->request_tail, tail + count, memory_order_release);
+}
+
+/* Submits what is published, and waits for as many completions. Returns how many were submitted, or -1 with errno. */
+static inline long io_ring_enter(struct io_ring *ring, uint32_t count) {
+  return syscall(SYS_io_uring_enter, ring->file, count, count, IORING_ENTER_GETEVENTS, NULL, 0);
+}
+
+static inline uint32_t io_ring_completed(struct io_ring *ring) {
+  return atomic_load_explicit(ring->completion_tail, memory_order_acquire) -
+         atomic_load_explicit(ring->completion_head, memory_order_relaxed);
+}
+
+static inline const struct io_uring_cqe *io_ring_completion(struct io_ring *ring, uint32_t ahead) {
+  const uint32_t head = atomic_load_explicit(ring->completion_head, memory_order_relaxed);
+  return &ring->completions[(head + ahead) & ring->completion_mask];
+}
+
+static inline void io_ring_release(struct io_ring *ring, uint32_t count) {
+  const uint32_t head = atomic_load_explicit(ring->completion_head, memory_order_relaxed);
+  atomic_store_explicit(ring->completion_head, head + count, memory_order_release);
+}
+
+#endif
