@@ -265,7 +265,7 @@ static const struct toll_parameter parameters[] = {
 static const struct toll_metric metrics[] = {{.name = "operation",
                                               .unit = "ns",
                                               .summary = "one operation of those submitted at once",
-                                              .toll = "{operation}, {depth} at once (io_uring)"},
+                                              .toll = "I/O request, {operation}, {depth} at once"},
                                              {0}};
 
 const struct toll_probe toll_probe = {
