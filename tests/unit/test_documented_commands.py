@@ -94,7 +94,7 @@ ELSEWHERE = {
 """By the words that a command begins with, the longest that fit: which file tries it, and by what text."""
 MAKES = ("Makefile", "tests/tests.mk", "emulator/emulator.mk")
 MAKEFILES = "".join((ROOT / name).read_text(encoding="utf-8") for name in MAKES)
-PLACES = {"RUN": "LAST", "NAME": "x86_64"}
+PLACES = {"RUN": "LAST", "NAME": "x86_64", "FILE": "limits.toml"}
 
 
 def commands() -> Iterator[str]:
@@ -136,6 +136,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     runs = tmp_path / "runs"
     shutil.copytree(ROOT / "tests/recordings/format-2", runs / "recorded")
     (runs / "LAST").symlink_to("recorded")
+    (tmp_path / "limits.toml").write_text('[[rows]]\nrow = "kernel.timer late_worst *"\nat_most = "150 us"')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(places, "RUNS", runs)
     monkeypatch.setattr(places, "made_ready", built)

@@ -76,17 +76,18 @@ def run(
     options = Options(
         tuple(words or ()), abis, budget, seed, cpus, Path(out) if out else None, form, quiet, starting.began(),
         targets, precision, priority, tuple(against or ()), beside, clock, folder, peer, all_points,
-        tuple(trust or ()), counters, read_limits(None, limits) if limits else None,
+        tuple(trust or ()), counters,
     )  # fmt: skip
+    held_to = read_limits(None, limits) if limits else None
     if dry_run:
-        return _planned(options, resume, every=every)
+        return _planned(options, resume, held_to, every=every)
     # Beside a build, and not beside a measurement or after the answer.
     with chart_script_made(), starting.realtime_priority(wanted=options.is_urgent):
-        measuring = _measuring(options, resume)
-    return answered(measuring, options)
+        measuring = _measuring(options, resume, held_to)
+    return answered(measuring, options, held_to)
 
 
-def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], MeasuredRun]:
+def _measuring(options: Options, resume: str | None, limits: Limits | None) -> Callable[[Stopping], MeasuredRun]:
     """All that can be refused is, before it is returned."""
     from tollmeter.cli.watching import watching
     from tollmeter.library.measure import measured, resumed, unseen
@@ -96,19 +97,19 @@ def _measuring(options: Options, resume: str | None) -> Callable[[Stopping], Mea
     observing = unseen if options.quiet else watching
     if resume is None:
         ready = prepared(options)
-        _check_limits(options, ready.plan, ready.machine)
-        return lambda stopping: measured(ready, options, observing, stopping)
+        _check_limits(limits, ready.plan, ready.machine)
+        return lambda stopping: measured(ready, options, observing, stopping, limits=limits)
     half = interrupted(resume, options)
-    _check_limits(options, half.plan, half.machine)
-    return lambda stopping: resumed(half, options, observing, stopping)
+    _check_limits(limits, half.plan, half.machine)
+    return lambda stopping: resumed(half, options, observing, stopping, limits=limits)
 
 
-def _check_limits(options: Options, plan: Plan, machine: Machine) -> None:
-    if options.limits:
-        options.limits.check(plan.points(), plan.probes, machine)
+def _check_limits(limits: Limits | None, plan: Plan, machine: Machine) -> None:
+    if limits:
+        limits.check(plan.points(), plan.probes, machine)
 
 
-def _planned(options: Options, resume: str | None, *, every: bool) -> int:
+def _planned(options: Options, resume: str | None, limits: Limits | None, *, every: bool) -> int:
     """Prints what would be done."""
     from tollmeter.library.prepare import prepared
     from tollmeter.library.resume import interrupted
@@ -120,7 +121,7 @@ def _planned(options: Options, resume: str | None, *, every: bool) -> int:
         half = interrupted(resume, options, may_start=False)
         print_notice(f"{len(half.done)} visits of {half.folder} are done already, and count")
         plan, machine = half.plan, half.machine
-    _check_limits(options, plan, machine)
+    _check_limits(limits, plan, machine)
     if options.form != "json":
         _print_answer(plan, only_time=every)
     if options.form == "json" or every:
@@ -165,7 +166,7 @@ def _cpus(plan: Plan, point: Point) -> str:
 # ---- the end of a run -----------------------------------------------------------------------------------------------
 
 
-def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> int:
+def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options, limits: Limits | None = None) -> int:
     """From the first visit to the answer: a signal anywhere in between ends what is under way, and the report is
     written. Returns the exit code of the whole run."""
     from tollmeter.conduct import Stopping
@@ -179,14 +180,14 @@ def answered(measuring: Callable[[Stopping], MeasuredRun], options: Options) -> 
         measured = measuring(stopping)
         measured_s = time.monotonic() - measured.began
         with starting.realtime_priority(wanted=options.is_urgent):
-            code = finished(measured, options)
+            code = finished(measured, options, limits)
         whole_s = time.monotonic() - measured.began
         if not options.quiet and (why := overrun(measured.budget_s, measured_s, whole_s, cpu_time().waited_s)):
             print_notice(why)
         return gravest(code, INTERRUPTED if stopping.asked else DONE)
 
 
-def finished(measured: MeasuredRun, options: Options) -> int:
+def finished(measured: MeasuredRun, options: Options, limits: Limits | None = None) -> int:
     """Returns the exit code."""
     folder, session = measured.folder, measured.session
     if session.reason and session.status != BEYOND and not options.quiet:
@@ -199,7 +200,7 @@ def finished(measured: MeasuredRun, options: Options) -> int:
     failures = [*_print_failures(results, options.form, folder), *_page_failures(results, folder)]
     if code not in (DONE, INTERRUPTED) and not failures and (options.quiet or not session.reason):
         print_notice(_why(results, code))
-    for failure in [*failures, *_limit_failures(results, session, options.limits)]:
+    for failure in [*failures, *_limit_failures(results, session, limits)]:
         print_notice(failure.sentence)
         code = gravest(code, failure.exit_code)
     return code

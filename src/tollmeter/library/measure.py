@@ -82,10 +82,11 @@ class _Work(NamedTuple):
 
 
 def measured(
-    ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False
-) -> MeasuredRun:
+    ready: Prepared, options: Options, observing: Observing, stopping: Stopping, *, in_passing: bool = False,
+    limits: Limits | None = None,
+) -> MeasuredRun:  # fmt: skip
     """A new run. observing: gets its progress. stopping: entered for its time. in_passing: does not become the last,
-    and uses no visit of another run again."""
+    and uses no visit of another run again. limits: a worst value beyond one ends the run."""
     executables = used(ready.plan, ready.catalog)
     check_unchanged(executables.values())
     earlier = None if in_passing else reused(ready, executables)
@@ -102,7 +103,7 @@ def measured(
         )  # fmt: skip
         if not in_passing:
             places.remember(journal.folder)
-        done = _go(work, request, journal, options, _Eyes(observing, stopping, options.limits))
+        done = _go(work, request, journal, options, _Eyes(observing, stopping, limits))
     if done.session.status != "interrupted":
         from tollmeter.library.looking import look
 
@@ -112,7 +113,9 @@ def measured(
     return done
 
 
-def resumed(half: Interrupted, options: Options, observing: Observing, stopping: Stopping) -> MeasuredRun:
+def resumed(
+    half: Interrupted, options: Options, observing: Observing, stopping: Stopping, *, limits: Limits | None = None
+) -> MeasuredRun:
     """Goes on with it."""
     with Journal.resume(half.folder) as journal:
         places.remember(journal.folder)
@@ -122,7 +125,7 @@ def resumed(half: Interrupted, options: Options, observing: Observing, stopping:
             half.plan, half.machine, half.executables, learned(half.request, half.machine), half.done,
             half.session.seconds,
         )  # fmt: skip
-        return _go(work, half.request, journal, options, _Eyes(observing, stopping, options.limits))
+        return _go(work, half.request, journal, options, _Eyes(observing, stopping, limits))
 
 
 class _Eyes(NamedTuple):

@@ -6,13 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from tollmeter.catalog import check_known
 from tollmeter.model import PRECISION, RATIO_PRECISION, Failure, Priority
-
-if TYPE_CHECKING:
-    from tollmeter.library.limits import Limits
 
 DEFAULT_BUDGET = "110s"
 
@@ -24,8 +21,7 @@ def usual_precision(against: Sequence[str]) -> float:
 
 class Options(NamedTuple):
     """began: monotonic seconds. beside: another run, if one measures already. all_points: though the budget is too
-    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on. limits:
-    absolute ones of rows, which end the run where one is broken."""
+    short for most of what is asked. trust: suite and ABI files whose commands may be started from now on."""
 
     words: tuple[str, ...]
     abi: str | None
@@ -47,7 +43,6 @@ class Options(NamedTuple):
     all_points: bool = False
     trust: tuple[Path, ...] = ()
     counters: str | None = None
-    limits: Limits | None = None
 
     @property
     def is_urgent(self) -> bool:
