@@ -130,19 +130,22 @@ class WorstLimits:
         """Whether a worst value of the point has a limit."""
         return any(
             bound.level(name_of(point, metric.name), metric.unit, self.machine) is not None
-            for metric in self._worst(point)
-            for bound in self.limits.bounds
+            for metric, bound in product(self._worst(point), self._most)
         )
 
     def excess(self, outcome: Outcome) -> str:
         """How a visit is beyond a limit; empty where it is not."""
         seen = [metric for metric in self._worst(outcome.point) if metric.name in outcome.gauges]
-        for metric, bound in product(seen, self.limits.bounds):
+        for metric, bound in product(seen, self._most):
             value, name = outcome.gauges[metric.name], name_of(outcome.point, metric.name)
             level = bound.level(name, metric.unit, self.machine)
             if level is not None and bound.excludes(value, level):
                 return f"visit {outcome.visit} ended the run: {bound.sentence(name, value, metric.unit)}"
         return ""
+
+    @property
+    def _most(self) -> Iterator[Bound]:
+        return (bound for bound in self.limits.bounds if bound.is_most)
 
     def _worst(self, point: Point) -> Iterator[Metric]:
         return (metric for metric in self.probes[point.probe].metrics if metric.means == WORST)
