@@ -35,19 +35,16 @@ def _of_workers(results: Results) -> Table | None:
     if 1 not in several:
         return None
     most = max(several)
-    columns = [Column("Kernel scaling"), Column("1 thread", True, 1)]
-    if most > 1:
-        columns += [
-            Column(name, True) for name in (f"{most} threads", "efficiency", "as processes", "a thread adds")
-        ]  # fmt: skip
+    numbers = ("1 thread",) if most == 1 else (f"{most} threads", "efficiency", "as processes", "a thread adds")
+    columns = [Column("Kernel scaling"), *(Column(name, True) for name in numbers)]
 
     def cells(of: Value | None) -> list[Cell]:
-        alone = [in_words(of), _cell(rows.get((of, "threads", 1)))]
+        throughput = [in_words(of), _cell(rows.get((of, "threads", most)))]
         if most == 1:
-            return alone
+            return throughput
         shares = [_share(known.get(("worker_efficiency", of, share, most))) for share in ("threads", "processes")]
         added = _added(known.get(("cost_of_worker", of, "threads", None)))
-        return [*alone, _cell(rows.get((of, "threads", most))), *shares, added]
+        return [*throughput, *shares, added]
 
     def rank(of: Value | None) -> float:
         efficiency = known.get(("worker_efficiency", of, "threads", most))
