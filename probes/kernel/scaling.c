@@ -6,9 +6,9 @@
  * The number is throughput while all workers are under way, as will-it-scale counts it, and not the time of the slowest:
  * each worker's rate is of its own window, all windows overlap, and no worker waits for the slowest one. A turn of a
  * companion is about 10 us (a region of pages takes 100 us, a fork 200 us), so that little of its last one lies beyond the
- * timed worker's batch. The timed worker's own cost stands beside it.
+ * timed worker's batch. The row also has the timed worker's own cost.
  *
- * One thread has a second one beside it that sleeps: the kernel takes a descriptor without counting a reference, and
+ * A row of one thread has a second one, which sleeps: the kernel takes a descriptor without counting a reference, and
  * ends a membarrier at once, where no other thread exists (fdget, mm_users). One process has none. So the first row of
  * either is that of a program with threads, and of one without.
  *
@@ -134,7 +134,7 @@ static bool write_and_read(struct worker *own) {
   return write(own->pipe_end, &sent, 1) == 1 && read(own->file, &got, 1) == 1 && got == sent;
 }
 
-/* A file of the kernel's with a number in it is ready for good, since nobody reads it. */
+/* A file of the kernel's with a number in it is ready for good, since no program reads it. */
 static bool watch_one(struct worker *own) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = REGION_PAGES};
   own->epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -294,13 +294,13 @@ def _timed_visits(recorded: Recorded) -> TimedVisits:
     """Some visits at a time."""
     table, chance = recorded.table, _Chance(recorded.table.samples[recorded.table.timed])
     places = table.timed
-    told = dict(told_of(table, recorded.probes, _least_cycles(recorded)))
-    told["step_ns"] = _steps_ns(recorded, places)
-    coarse = table.resolution_ns[places] > MOST_STEPS * np.maximum(told["step_ns"], table.cost_ns[places])
+    stated = dict(told_of(table, recorded.probes, _least_cycles(recorded)))
+    stated["step_ns"] = _steps_ns(recorded, places)
+    coarse = table.resolution_ns[places] > MOST_STEPS * np.maximum(stated["step_ns"], table.cost_ns[places])
     is_translated = _is_translated(recorded.machine)
     own = (rule for rule in OF_SAMPLES if rule is not _rates or not is_translated)
     rules: Sequence[SampleRule] = (partial(_placed, {*recorded.machine.allowed_cpus}), *own, chance.add)
-    timed = timed_visits(table, told, _numbers_of, rules)
+    timed = timed_visits(table, stated, _numbers_of, rules)
     steps = {"times of a clock differ by whole steps of it": places[coarse].tolist()}
     return timed._replace(broken={**steps, **timed.broken}, again=places[chance.again()])
 
@@ -362,19 +362,19 @@ def _placed(allowed: set[int], some: TimedSamples) -> Broken:
 
 
 def _within(some: TimedSamples) -> Broken:
-    taken, told, timed, gap = some.taken, some.numbers, _timed(some), some.gap_ns
+    taken, stated, timed, gap = some.taken, some.numbers, _timed(some), some.gap_ns
     # Evidence is read before a sample and after it: what is lost between may lie outside of its batches. All that
     # samples lost but the last is lost before that begins.
     last = taken.starts[1:] - 1
-    whole = np.where(told["began_ns"] > 0, some.at_ns[last] - told["began_ns"], NO_GAP).astype(float)
+    whole = np.where(stated["began_ns"] > 0, some.at_ns[last] - stated["began_ns"], NO_GAP).astype(float)
     is_last = np.zeros(len(taken), dtype=bool)
     is_last[last] = True
     delays, ticks = (
         taken.sum(np.where(is_last, 0.0, np.maximum(taken.column(name), 0.0))) for name in ("delay_ns", "steal_ticks")
     )
-    lost = np.maximum(delays, (ticks / told["cpus"] - 2) * TICK_NS)
-    events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(told["cpus"])
-    rate = taken.spread(np.where(told["rate"] > 0, told["rate"], FASTEST_CORE_HZ))
+    lost = np.maximum(delays, (ticks / stated["cpus"] - 2) * TICK_NS)
+    events = sum(np.maximum(taken.column(name), 0.0) for name in _EVENTS) / taken.spread(stated["cpus"])
+    rate = taken.spread(np.where(stated["rate"] > 0, stated["rate"], FASTEST_CORE_HZ))
     has_loops = (taken.column("control_hz") > 0) & (taken.column("width_hz") > 0)
     least = np.where(taken.column("width_between_hz") > 0, LEAST_THREE_NS, LEAST_BURSTS_NS)
     known = (gap != NO_GAP) & (some.at_ns > 0)
@@ -384,7 +384,7 @@ def _within(some: TimedSamples) -> Broken:
     first_moved = preempted[taken.starts[:-1]] > 0
     preempted[taken.starts[:-1]] = 0
     moved = taken.sum(preempted)
-    short = taken.column("body_2n") < taken.spread(told["clock_ns"])
+    short = taken.column("body_2n") < taken.spread(stated["clock_ns"])
     yield "a batch takes longer than a reading of the clock, and than its steps", taken.of_visits(short) > 0
     for odd, why in (
         ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
@@ -410,8 +410,8 @@ def _timed(some: TimedSamples) -> Counts:
 
 
 def _controlled(some: TimedSamples) -> Broken:
-    has_control, told = some.taken.of_visits(some.taken.column("control_n") >= 0) > 0, some.numbers["has_control"]
-    yield "a visit has a control where its probe has", (told < 2) & (told != has_control)
+    has_control, stated = some.taken.of_visits(some.taken.column("control_n") >= 0) > 0, some.numbers["has_control"]
+    yield "a visit has a control where its probe has", (stated < 2) & (stated != has_control)
 
 
 def _begun(some: TimedSamples) -> Broken:
@@ -496,13 +496,13 @@ def _longer(some: TimedSamples) -> Broken:
 def _rates(some: TimedSamples) -> Broken:
     """The control loop before and after a visit is the one beside its samples. An interrupt makes a reading too slow:
     two agree on each side."""
-    taken, told, beside = some.taken, some.numbers, some.taken.column("control_hz")
-    fastest, most, least = taken.most(beside), told["rate"], told["second_rate"]
+    taken, stated, beside = some.taken, some.numbers, some.taken.column("control_hz")
+    fastest, most, least = taken.most(beside), stated["rate"], stated["second_rate"]
     is_fastest = beside == taken.spread(fastest)
     second = np.where(taken.of_visits(is_fastest) > 1, fastest, taken.most(np.where(is_fastest, 0.0, beside)))
     apart = np.maximum(fastest, most) > MOST_APART * np.minimum(fastest, most)
     steady = (second > 0) & (fastest <= STEADY * second) & (most <= STEADY * least) & (least > 0)
-    yield LOOPS_AGREE, apart & steady & (told["clock_ns"] <= LONGEST_READING_NS)
+    yield LOOPS_AGREE, apart & steady & (stated["clock_ns"] <= LONGEST_READING_NS)
 
 
 OF_SAMPLES: Sequence[SampleRule] = (

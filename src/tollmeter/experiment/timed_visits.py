@@ -50,28 +50,28 @@ SampleRule = Callable[[TimedSamples], Broken]
 
 
 def timed_visits(
-    table: VisitTable, told: Numbers, numbers: Callable[[TimedSamples], Numbers], rules: Sequence[SampleRule]
+    table: VisitTable, stated: Numbers, numbers: Callable[[TimedSamples], Numbers], rules: Sequence[SampleRule]
 ) -> TimedVisits:
-    """told: numbers without samples; numbers: those of samples; rules: each says of some visits which break it."""
+    """stated: numbers without samples; numbers: those of samples; rules: each says of some visits which break it."""
     places = table.timed
     seen, broken = dict[str, NDArray[Any]](), dict[str, list[int]]()
     for several in parts(range(len(places))):
         part = slice(several[0], several[-1] + 1)
-        some = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in told.items()})
+        some = _samples(table.outcomes, places[part].tolist(), {name: column[part] for name, column in stated.items()})
         for name, column in numbers(some).items():
             seen.setdefault(name, np.empty(len(places), column.dtype))[part] = column
         for why, odd in (one for rule in rules for one in rule(some)):
             broken.setdefault(why, []).extend(places[part][odd].tolist() if odd.any() else ())
-    return TimedVisits(places, table.points[places], {**told, **seen}, broken)
+    return TimedVisits(places, table.points[places], {**stated, **seen}, broken)
 
 
-def _samples(outcomes: Sequence[Outcome], places: Sequence[int], told: Numbers) -> TimedSamples:
+def _samples(outcomes: Sequence[Outcome], places: Sequence[int], stated: Numbers) -> TimedSamples:
     visits = [outcomes[place] for place in places]
     taken = Taken([visit.samples for visit in visits])
     at_ns = taken.whole(("at_ns",))["at_ns"].astype(np.int64)
     gap_ns = np.append(np.diff(at_ns), NO_GAP)
     gap_ns[taken.starts[1:] - 1] = NO_GAP
-    return TimedSamples(visits, told, taken, at_ns, gap_ns, taken.timed_ns())
+    return TimedSamples(visits, stated, taken, at_ns, gap_ns, taken.timed_ns())
 
 
 def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point, float]) -> Numbers:
