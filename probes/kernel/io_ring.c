@@ -18,7 +18,7 @@
  * by the first one after that: between two batches of a sample it stays awake, and beside the next visit it is gone. It
  * is pinned: the program spins at real-time priority, and a thread on its CPU would never run.
  *
- * An iteration has about 64 operations at every depth, in turns of one entry each. So a batch is too long to be stepped
+ * An iteration has about 64 operations at every depth: 64 / depth turns of one entry each. So a batch is too long to be stepped
  * through: how often a program polls while each of its instructions is a stop says nothing of its work.
  */
 #define _GNU_SOURCE 1

@@ -772,7 +772,8 @@ def test_an_operation_costs_less_the_more_are_submitted_at_once(abi: str) -> Non
     few, many = in_turns(*(partial(visit, abi, "kernel.io_ring", operation="nop", polled="no", depth=depth)
                            for depth in (1, 64)))  # fmt: skip
     if few.status == "unsupported":
-        pytest.skip(few.reason or "")
+        assert few.reason
+        pytest.skip(few.reason)
     assert cost(few) > 2 * cost(many)
 
 
@@ -791,7 +792,8 @@ def test_a_limit_of_locked_memory_is_said(own_abi_name: str) -> None:
     words = ["--samples=1", "--folder=/tmp", "operation=read_fixed"]
     free = outcome_of(own_abi_name, "kernel.io_ring", *words)
     if free.status == "unsupported":
-        pytest.skip(free.reason or "")
+        assert free.reason
+        pytest.skip(free.reason)
 
     def become_limited() -> None:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))

@@ -129,7 +129,7 @@ def resumed(
 
 
 class _Eyes(NamedTuple):
-    """What observes a run: its progress, requests to stop, and other activity on the machine."""
+    """What observes a run: its progress, requests to stop, limits, and other activity on the machine."""
 
     observing: Observing
     stopping: Stopping
