@@ -7,6 +7,13 @@
  *                    checkpointers do
  *   userfault_signal the kernel asks the program's handler for a page, which it gives through a file (userfaultfd)
  *   userfault        the same asked of another thread, which the program sleeps for: pagers of migrating virtual machines
+ *   userfault_copy   that thread gives a copy of a page that it has, as such a pager does (UFFDIO_COPY)
+ *   userfault_move   it gives the page itself (UFFDIO_MOVE, Linux 6.8), as a garbage collector that compacts a heap does
+ *   userfault_write_protect
+ *                    the page is there and protected, and that thread permits the store: snapshots and write barriers
+ *
+ * Zeros are cheap to give and are paid for twice: the kernel maps its one page of zeros, and the store that goes on takes
+ * a second fault to get a page of its own. A page that is copied or moved is written to at once.
  *
  * A microkernel's external pager is the last of them, and "Speed limits" entered its kernel by such an abort for every
  * call. The pages are given back with the watch stopped. Pager and program share a CPU; the pager's wake-up is then a
@@ -28,9 +35,17 @@
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
 #endif
+#ifndef UFFDIO_MOVE
+#define UFFD_FEATURE_MOVE (1 << 16)
+#define UFFDIO_MOVE       _IOWR(UFFDIO, 0x05, struct uffdio_move)
+struct uffdio_move {
+  __u64 dst, src, len, mode;
+  __s64 move;
+};
+#endif
 
-enum by { KERNEL, SIGNAL, USERFAULT_SIGNAL, USERFAULT };
-enum { PAGES = 64, MARK = 0x3c };
+enum by { KERNEL, SIGNAL, USERFAULT_SIGNAL, USERFAULT, USERFAULT_COPY, USERFAULT_MOVE, USERFAULT_WRITE_PROTECT };
+enum { PAGES = 64, MARK = 0x3c, GIVEN = 0x5a };
 
 struct paged {
   char *start;
@@ -44,6 +59,7 @@ static struct {
   unsigned by;
   int file;
   size_t page_bytes;
+  char *start, *source; /* of the program's pages, and of those that are copied or moved there */
   volatile uint64_t served;
 } pager;
 
@@ -56,6 +72,34 @@ static char *page_of(uintptr_t address) {
 static bool give_zeros(char *page) {
   struct uffdio_zeropage zeros = {.range = {(uintptr_t)page, pager.page_bytes}};
   return ioctl(pager.file, UFFDIO_ZEROPAGE, &zeros) == 0;
+}
+
+static bool give_copy(char *page) {
+  struct uffdio_copy copy = {.dst = (uintptr_t)page, .src = (uintptr_t)pager.source, .len = pager.page_bytes};
+  return ioctl(pager.file, UFFDIO_COPY, &copy) == 0;
+}
+
+static bool give_own(char *page) {
+  const uintptr_t own = (uintptr_t)(pager.source + (page - pager.start));
+  struct uffdio_move move = {.dst = (uintptr_t)page, .src = own, .len = pager.page_bytes};
+  return ioctl(pager.file, UFFDIO_MOVE, &move) == 0;
+}
+
+static bool protect(char *start, size_t bytes, uint64_t mode) {
+  struct uffdio_writeprotect range = {.range = {(uintptr_t)start, bytes}, .mode = mode};
+  return ioctl(pager.file, UFFDIO_WRITEPROTECT, &range) == 0;
+}
+
+static bool answer(const struct uffd_msg *message) {
+  char *page = page_of((uintptr_t)message->arg.pagefault.address);
+  const bool is_protected = message->arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP;
+  if (is_protected != (pager.by == USERFAULT_WRITE_PROTECT)) return false;
+  switch (pager.by) {
+    case USERFAULT_COPY: return give_copy(page);
+    case USERFAULT_MOVE: return give_own(page);
+    case USERFAULT_WRITE_PROTECT: return protect(page, pager.page_bytes, 0);
+    default: return give_zeros(page);
+  }
 }
 
 static void on_fault(int signal_number, siginfo_t *info, void *context) {
@@ -76,8 +120,8 @@ static long open_userfaults(uint64_t features) {
 }
 
 static long watch(char *start) {
-  struct uffdio_register range = {.range = {(uintptr_t)start, PAGES * pager.page_bytes},
-                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+  const uint64_t mode = pager.by == USERFAULT_WRITE_PROTECT ? UFFDIO_REGISTER_MODE_WP : UFFDIO_REGISTER_MODE_MISSING;
+  struct uffdio_register range = {.range = {(uintptr_t)start, PAGES * pager.page_bytes}, .mode = mode};
   return ioctl(pager.file, UFFDIO_REGISTER, &range);
 }
 
@@ -92,20 +136,38 @@ static void catch_faults(void) {
 static enum toll_status take_charge(struct toll_run *r, char *start) {
   if (pager.by == SIGNAL || pager.by == USERFAULT_SIGNAL) catch_faults();
   if (pager.by < USERFAULT_SIGNAL) return TOLL_OK;
-  const uint64_t features = pager.by == USERFAULT_SIGNAL ? UFFD_FEATURE_SIGBUS : 0;
-  if (open_userfaults(features) < 0 || watch(start) < 0)
-    return toll_skip(r, "the kernel lets no program serve its own faults: %s", strerror(errno));
+  static const uint64_t features[] = {[USERFAULT_SIGNAL] = UFFD_FEATURE_SIGBUS,
+                                      [USERFAULT_MOVE] = UFFD_FEATURE_MOVE,
+                                      [USERFAULT_WRITE_PROTECT] = UFFD_FEATURE_PAGEFAULT_FLAG_WP};
+  if (open_userfaults(features[pager.by]) < 0 || watch(start) < 0)
+    return toll_skip(r, "the kernel lets no program serve its own faults in this way: %s", strerror(errno));
   return TOLL_OK;
 }
 
-/* Without pages, and for the signal's pager without permission. */
+static void fill(char *start, char byte) {
+  for (size_t i = 0; i < PAGES; i++) memset(start + i * pager.page_bytes, byte, 2);
+}
+
+/* Without pages, or without permission for them. */
 static void start_again(struct paged *paged) {
   const size_t bytes = PAGES * pager.page_bytes;
   toll_timer_pause();
-  if (madvise(paged->start, bytes, MADV_DONTNEED) < 0) paged->refused = errno;
+  if (pager.by == USERFAULT_WRITE_PROTECT) {
+    fill(paged->start, GIVEN);
+    if (!protect(paged->start, bytes, UFFDIO_WRITEPROTECT_MODE_WP)) paged->refused = errno;
+  } else if (madvise(paged->start, bytes, MADV_DONTNEED) < 0)
+    paged->refused = errno;
   if (pager.by == SIGNAL) mprotect(paged->start, bytes, PROT_NONE);
+  if (pager.by == USERFAULT_MOVE) fill(pager.source, GIVEN);
   paged->next = 0;
   toll_timer_resume();
+}
+
+static char *map_pages(void) {
+  char *start = mmap(NULL, PAGES * pager.page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) return NULL;
+  madvise(start, PAGES * pager.page_bytes, MADV_NOHUGEPAGE); /* refused where there are none */
+  return start;
 }
 
 static enum toll_status prepare(struct toll_run *r) {
@@ -113,9 +175,12 @@ static enum toll_status prepare(struct toll_run *r) {
   struct paged *paged = r->state;
   pager.by = toll_choice(r, "by");
   pager.page_bytes = toll_page_bytes();
-  paged->start = mmap(NULL, PAGES * pager.page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (paged->start == MAP_FAILED) return toll_skip(r, "the system refused a map: %s", strerror(errno));
-  madvise(paged->start, PAGES * pager.page_bytes, MADV_NOHUGEPAGE); /* refused where there are none */
+  paged->start = pager.start = map_pages();
+  pager.source = map_pages();
+  if (!pager.start || !pager.source) return toll_skip(r, "the system refused a map: %s", strerror(errno));
+  /* A page that a forked copy of the program has too cannot be moved. */
+  madvise(pager.source, PAGES * pager.page_bytes, MADV_DONTFORK);
+  fill(pager.source, GIVEN);
   paged->next = PAGES;
   return take_charge(r, paged->start);
 }
@@ -135,12 +200,12 @@ static void serve(struct toll_run *r) {
   for (uint64_t i = r->iterations; i; i--) {
     struct uffd_msg message;
     if (read(pager.file, &message, sizeof message) != (ssize_t)sizeof message) return;
-    if (give_zeros(page_of((uintptr_t)message.arg.pagefault.address))) paged->served++;
+    if (answer(&message)) paged->served++;
   }
 }
 
 static unsigned pagers(const struct toll_run *r) {
-  return toll_choice(r, "by") == USERFAULT;
+  return toll_choice(r, "by") >= USERFAULT;
 }
 static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
   (void)r, (void)worker;
@@ -150,24 +215,28 @@ static unsigned same_cpu(const struct toll_run *r, unsigned worker) {
 static enum toll_status check(struct toll_run *r) {
   const struct paged *paged = r->state;
   if (paged->refused) return toll_skip(r, "the system takes no pages back: %s", strerror(paged->refused));
-  const uint64_t served = pager.by == USERFAULT ? paged->served : pager.served;
+  const uint64_t served = pager.by >= USERFAULT ? paged->served : pager.served;
+  const char second = pager.by >= USERFAULT_COPY ? GIVEN : 0;
   if (pager.by != KERNEL && served != paged->asked)
     return toll_wrong(r, "%llu of %llu touches were served by the pager", (unsigned long long)served,
                       (unsigned long long)paged->asked);
-  for (size_t i = 0; i < paged->next; i++)
-    if (paged->start[i * pager.page_bytes] != MARK) return toll_wrong(r, "page %zu does not hold what was stored", i);
+  for (size_t i = 0; i < paged->next; i++) {
+    const char *page = paged->start + i * pager.page_bytes;
+    if (page[0] != MARK || page[1] != second) return toll_wrong(r, "page %zu does not hold what was stored", i);
+  }
   return TOLL_OK;
 }
 
 static const struct toll_role roles[] = {
     {.name = "pager", .body = serve, .worker = TOLL_THREAD, .pace = TOLL_LOCKSTEP, .count = pagers, .cpu = same_cpu},
     {0}};
-static const char *const names[] = {"kernel", "signal", "userfault_signal", "userfault", NULL};
+static const char *const names[] = {"kernel",         "signal",         "userfault_signal",        "userfault",
+                                    "userfault_copy", "userfault_move", "userfault_write_protect", NULL};
 static const struct toll_parameter parameters[] = {
     {.name = "by", .kind = TOLL_CHOICE, .summary = "what serves the fault", .choices = names}, {0}};
 static const struct toll_metric metrics[] = {{.name = "fault",
                                               .unit = "ns",
-                                              .summary = "the first touch of one page, served",
+                                              .summary = "the first store to one page, served",
                                               .means = "supervised-fault",
                                               .toll = "page fault served by {by}"},
                                              {0}};

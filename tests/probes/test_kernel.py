@@ -137,6 +137,13 @@ BREAKS = (
     ("kernel/enter_checked.c", "entry->answer = answer;", "entry->answer = answer + 1;", {"check": "refused"}),
     ("kernel/supervise_call.c", ".val = OWN_ANSWER}", ".val = OWN_ANSWER + 1}", {"by": "user_notification"}),
     ("kernel/supervise_fault.c", "pager.served++;", "pager.served += 2;", {"by": "signal"}),
+    ("kernel/supervise_fault.c", "UFFDIO_MOVE, &move) == 0;", "UFFDIO_MOVE, &move);", {"by": "userfault_move"}),
+    (
+        "kernel/supervise_fault.c",
+        ".src = (uintptr_t)pager.source,",
+        ".src = (uintptr_t)pager.source + 1,",
+        {"by": "userfault_copy"},
+    ),
     (
         "kernel/wake.c",
         "static const struct toll_role roles[]",
@@ -557,7 +564,7 @@ def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) 
 
 
 @pytest.mark.machine
-@pytest.mark.parametrize("by", ["signal", "userfault"])
+@pytest.mark.parametrize("by", ["signal", "userfault", "userfault_write_protect"])
 def test_a_fault_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
     served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_fault", by=one) for one in (by, "kernel")))
     if served.status == "unsupported":
