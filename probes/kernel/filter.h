@@ -16,7 +16,7 @@
 
 #include "toll.h"
 
-enum { FILTER_MOST = 1024 };
+enum { FILTER_MOST = 4096 }; /* BPF_MAXINSNS: the kernel takes no longer one */
 
 struct filter {
   unsigned short count;

@@ -72,6 +72,8 @@ PROBES = (
     "remote_call",
     "remote_bandwidth",
     "io_ring",
+    "hook",
+    "bpf_map",
 )
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
@@ -267,6 +269,9 @@ static const struct toll_role roles[]""",
         "pread(q->file, q->buffers,",
         {"depth": 8, "operation": "pread"},
     ),
+    ("kernel/hook.c", "with_value(&code, BPF_ADD, R1, 1);", "with_value(&code, BPF_ADD, R1, 0);", {"hook": "uprobe"}),
+    ("kernel/bpf_map.c", "place < KEYS; place++) write", "place < KEYS - 1; place++) write", {"from": "program"}),
+    ("kernel/bpf_map.c", "uint64_t value = value_of(key);", "uint64_t value = 0;", {"from": "call", "op": "update"}),
     ("kernel/operations.cc", "for (int i = 0; i < UNROLL; i++) {", "for (int i = 1; i < UNROLL; i++) {", {}),
 )
 
@@ -555,6 +560,34 @@ def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
 
 
 @pytest.mark.machine
+@pytest.mark.parametrize("hook", ["raw_tracepoint", "tracepoint", "kprobe", "uprobe", "uretprobe"])
+def test_a_hooked_call_costs_more_than_a_free_one(abi: str, hook: str) -> None:
+    hooked, free = in_turns(*(partial(visit, abi, "kernel.hook", hook=one) for one in (hook, "nothing")))
+    if hooked.status == "unsupported":
+        pytest.skip(str(hooked.reason))
+    assert cost(hooked) > 1.05 * cost(free)
+
+
+@pytest.mark.skipif(not X86, reason="x86's code")
+def test_a_hook_is_put_on_an_instruction_that_the_kernel_emulates(own_abi_name: str) -> None:
+    path = executable(own_abi_name, "kernel.hook")
+    hooked, looped = (instructions(path, name) for name in ("hooked_call", "call_hooked"))
+    assert hooked[0].mnemonic == "nop" and "ret" in [i.mnemonic for i in hooked]
+    first, last = next((i.target, i.address) for i in looped if i.target and looped[0].address < i.target < i.address)
+    assert [i.called for i in looped if first <= i.address <= last and i.called] == [hooked[0].address]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+@pytest.mark.parametrize("probe", ["hook hook=uprobe", "bpf_map from=program"])
+def test_what_takes_privilege_is_said(own_abi_name: str, probe: str) -> None:
+    name, point = probe.split()
+    command = [executable(own_abi_name, f"kernel.{name}"), "--samples=1", point]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=LONG_S, user=65534)
+    told = outcome(done.stdout)
+    assert told.status == "unsupported" and "CAP_BPF" in str(told.reason)
+
+
+@pytest.mark.machine
 @pytest.mark.parametrize("by", ["trap", "user_notification", "trace"])
 def test_a_call_served_elsewhere_costs_more_than_the_kernels(abi: str, by: str) -> None:
     served, kernel = in_turns(*(partial(visit, abi, "kernel.supervise_call", by=one) for one in (by, "kernel")))
@@ -815,7 +848,7 @@ def test_a_limit_of_locked_memory_is_said(own_abi_name: str) -> None:
 FORBIDDEN = {
     "ptrace": 101, "process_vm_readv": 310, "io_uring_setup": 425, "mq_open": 240, "msgget": 68, "semget": 64,
     "signalfd4": 289, "eventfd2": 290, "memfd_create": 319, "userfaultfd": 323, "seccomp": 317, "vmsplice": 278,
-    "socketpair": 53,
+    "socketpair": 53, "bpf": 321,
 }  # fmt: skip
 """By their numbers on x86-64."""
 
@@ -829,7 +862,7 @@ def forbidding(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="forbids by the numbers of x86-64")
-@pytest.mark.parametrize("probe", ["call_object", "supervise_call", "supervise_fault", "select", "io_ring"])
+@pytest.mark.parametrize("probe", ["call_object", "supervise_call", "supervise_fault", "select", "io_ring", "hook"])
 def test_what_a_sandbox_forbids_is_a_reason_a_row_and_an_end(probe: str, forbidding: Path) -> None:
     """Neither a hang nor a failure, whatever of it is missing; and what is not forbidden has its number."""
     numbers = [str(number) for number in FORBIDDEN.values()]
@@ -924,7 +957,7 @@ KERNELS = (
     "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
     "file_bandwidth",
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
-    "semaphore", "signal_self", "stream_bandwidth", "io_ring",
+    "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip

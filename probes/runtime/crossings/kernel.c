@@ -15,13 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
 #include <unistd.h>
 
-#include "assembler.h"
+#include "../bpf.h"
 #include "bill.h"
 
 struct thread {
@@ -51,10 +50,6 @@ static int threads, calls, events, paths, asked;
 static struct {
   int pid, exit_state, status; /* offsets in bytes; below 0 where the kernel has no such field */
 } offsets = {-1, -1, -1};
-
-static int bpf(int command, union bpf_attr *attr) {
-  return (int)syscall(SYS_bpf, command, attr, sizeof *attr);
-}
 
 /* ---- offsets ---- */
 
@@ -134,15 +129,6 @@ static bool find_offsets(void) {
 }
 
 /* ---- programs ---- */
-
-/* R0 = the value in a map whose key is at `key` on the stack; to `missing` where there is none. */
-static void find(struct code *c, int map, int key, unsigned missing) {
-  with(c, BPF_MOV, R2, FRAME);
-  with_value(c, BPF_ADD, R2, key);
-  map_address(c, R1, map);
-  call(c, BPF_FUNC_map_lookup_elem);
-  jump(c, BPF_JEQ, R0, 0, missing);
-}
 
 /* `of` = the entry of the thread whose number is at KEY on the stack; to OUT where it is not followed. */
 static void look_up(struct code *c, unsigned of, int key, unsigned missing) {
@@ -634,43 +620,6 @@ static const struct {
 
 /* ---- maps and programs in the kernel ---- */
 
-static int make_map(unsigned type, unsigned key_bytes, unsigned value_bytes, unsigned entries) {
-  union bpf_attr attr = {0};
-  attr.map_type = type;
-  attr.key_size = key_bytes;
-  attr.value_size = value_bytes;
-  attr.max_entries = entries;
-  return bpf(BPF_MAP_CREATE, &attr);
-}
-
-static int load_program(const struct code *c, char *log, size_t log_bytes) {
-  union bpf_attr attr = {0};
-  attr.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT;
-  attr.insns = (uintptr_t)c->steps;
-  attr.insn_cnt = c->count;
-  attr.license = (uintptr_t) "GPL";
-  attr.log_buf = (uintptr_t)log;
-  attr.log_size = log ? (uint32_t)log_bytes : 0;
-  attr.log_level = log ? 1 : 0;
-  return bpf(BPF_PROG_LOAD, &attr);
-}
-
-static int attach(const char *tracepoint, int program) {
-  union bpf_attr attr = {0};
-  attr.raw_tracepoint.name = (uintptr_t)tracepoint;
-  attr.raw_tracepoint.prog_fd = (uint32_t)program;
-  return bpf(BPF_RAW_TRACEPOINT_OPEN, &attr);
-}
-
-static const char *refused(const char *what) {
-  static char reason[256];
-  if (errno == EPERM || errno == EACCES)
-    snprintf(reason, sizeof reason, "the system does not permit BPF: it takes root, or CAP_BPF and CAP_PERFMON");
-  else
-    snprintf(reason, sizeof reason, "%s: %s", what, strerror(errno));
-  return reason;
-}
-
 static bool is_verbose(void) {
   return getenv("TOLL_BILL_LOG") != NULL;
 }
@@ -680,27 +629,17 @@ static const char *open_program(unsigned i) {
   struct code *c = calloc(1, sizeof *c);
   if (!c) return "out of memory";
   programs[i].write(c);
-  int program = load_program(c, NULL, 0);
+  int program = load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, NULL, 0);
   if (program < 0 && is_verbose()) {
-    load_program(c, log, sizeof log);
+    load_program(c, BPF_PROG_TYPE_RAW_TRACEPOINT, log, sizeof log);
     fprintf(stderr, "%s: %s\n", programs[i].tracepoint, log);
   }
   free(c);
   if (program < 0) return refused(programs[i].tracepoint);
-  return attach(programs[i].tracepoint, program) < 0 ? refused(programs[i].tracepoint) : NULL;
-}
-
-static bool put(int map, uint32_t key, const void *value) {
-  union bpf_attr attr = {0};
-  attr.map_fd = (uint32_t)map;
-  attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)value;
-  return bpf(BPF_MAP_UPDATE_ELEM, &attr) == 0;
+  return attach_raw(programs[i].tracepoint, program) < 0 ? refused(programs[i].tracepoint) : NULL;
 }
 
 const char *kernel_open(void) {
-  const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
-  setrlimit(RLIMIT_MEMLOCK, &all); /* maps count against it before Linux 5.11 */
   threads = make_map(BPF_MAP_TYPE_HASH, 4, sizeof(struct thread), MOST_THREADS);
   if (threads < 0) return refused("BPF maps");
   calls = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, 4, sizeof(struct call_count), CALLS * SIZES);
@@ -727,25 +666,6 @@ const char *kernel_follow(pid_t thread) {
 }
 
 /* ---- what was counted ---- */
-
-/* A value of each possible CPU, in 8 bytes or a multiple. */
-static bool read_element(int map, uint32_t key, void *values) {
-  union bpf_attr attr = {0};
-  attr.map_fd = (uint32_t)map;
-  attr.key = (uintptr_t)&key;
-  attr.value = (uintptr_t)values;
-  return bpf(BPF_MAP_LOOKUP_ELEM, &attr) == 0;
-}
-
-static unsigned possible_cpus(void) {
-  char line[256] = "";
-  FILE *file = fopen("/sys/devices/system/cpu/possible", "re");
-  if (file && !fgets(line, sizeof line, file)) line[0] = 0;
-  if (file) fclose(file);
-  const char *last = strrchr(line, '-');
-  if (!last) last = strrchr(line, ',');
-  return (unsigned)atoi(last ? last + 1 : line) + 1;
-}
 
 static void add_call(struct call_count *to, const struct call_count *from) {
   to->count += from->count;

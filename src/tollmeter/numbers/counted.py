@@ -12,7 +12,7 @@ from tollmeter.numbers.meanings import BANDWIDTHS
 from tollmeter.numbers.units import short
 
 WALK, ENTRY, FUNCTION_CALL, CONTROL_LOOP = "latency-of-size", "entry", "function-call", "control-loop"
-GUEST_EXITS = "guest-exits"
+GUEST_EXITS, KERNEL_OPERATION = "guest-exits", "kernel-operation"
 _TOLERANCE = 0.01
 _BYTES_OF_INSTRUCTION = 128
 """A load and a store of 64 bytes, or a pair of loads."""
@@ -194,9 +194,9 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
     """A processor starts no more operations than it executes instructions, but for those on vectors, which are counted
     as bytes or flops; and an instruction moves so many bytes at most, where the kernel moves none. What a probe's own
-    guest executes is not counted: a batch is one call that runs it."""
+    guest executes, or the kernel in its own loop, is not counted: a batch is one call that runs it."""
     work, steps, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
-    if steps is None or GUEST_EXITS in _means(probe):
+    if steps is None or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}:
         return None
     if not work.bytes and not work.flops and operations > steps * (1 + _TOLERANCE):
         return f"one iteration executes {steps:g} instructions, and the probe declares {operations:g} operations"

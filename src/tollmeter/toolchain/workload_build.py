@@ -90,7 +90,7 @@ def bundle_runner(root: Path, abi: Abi) -> Path:
 
 def bill_runner(root: Path, abi: Abi) -> Path:
     """The executable that counts the crossings of a command, for `toll bill`. Raises Failure as `_program`."""
-    sources = sorted((root / "probes/runtime/crossings").glob("*.[ch]"))
+    sources = [*sorted((root / "probes/runtime/crossings").glob("*.[ch]")), root / "probes/runtime/bpf.h"]
     return _program(root, abi, "bill-runner", sources, _call_names)
 
 
