@@ -50,6 +50,7 @@ PROBES = (
     "process_create",
     "signal_self",
     "enter_checked",
+    "guest_exit",
     "supervise_call",
     "supervise_fault",
     "file_call",
@@ -96,6 +97,7 @@ BREAKS = (
         {},
     ),
     ("kernel/clock_read.c", "now_ns = by_system_call();", "now_ns = by_system_call() / 3;", {}),
+    ("kernel/guest_exit.c", '"+c"(c), "=d"(d));\n  return b;', '"+c"(c), "=d"(d));\n  return d;', {"kind": "cpuid"}),
     ("kernel/function_call.c", "return value + 1;", "return value + (value & 1);", {}),
     ("kernel/fault_segv.c", "i; i--) trap_store(address);", "i > 1; i -= 2) trap_store(address);", {}),
     (
@@ -442,6 +444,23 @@ def test_an_ordinary_entry_takes_the_door_that_the_kernel_hands_out(abi: str) ->
     if handed_out.status == "unsupported":
         pytest.skip(f"{abi} is handed none")
     assert cost(ordinary) < 2 * cost(handed_out)
+
+
+@pytest.mark.skipif(not X86, reason="x86's instructions")
+def test_each_way_out_of_a_guest_is_one_instruction_of_a_loop(abi: str) -> None:
+    code = instructions(executable(abi, "kernel.guest_exit"), "leave")
+    loops = {(i.target, i.address) for i in code if i.target and code[0].address < i.target < i.address}
+    turns = [[i.mnemonic for i in code if first <= i.address <= last] for first, last in loops]
+    for way_out in ("cpuid", "in", "vmcall", "vmmcall", "rdtsc", "rdtscp", "pause"):
+        assert min(turn.count(way_out) for turn in turns if way_out in turn) == 1, way_out
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(not X86, reason="x86's instructions")
+def test_what_always_leaves_a_guest_costs_more_than_a_read_of_the_counter(abi: str) -> None:
+    """Without a hypervisor too: it serialises the core."""
+    cpuid, counter = in_turns(*(partial(visit, abi, "kernel.guest_exit", kind=kind) for kind in ("cpuid", "rdtsc")))
+    assert cost(cpuid) > 1.5 * cost(counter)
 
 
 @pytest.mark.machine
@@ -957,7 +976,7 @@ KERNELS = (
     "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
     "file_bandwidth",
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
-    "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map",
+    "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map", "guest_exit",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip
