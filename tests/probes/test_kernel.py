@@ -75,6 +75,7 @@ PROBES = (
     "io_ring",
     "hook",
     "bpf_map",
+    "futex_wait",
 )
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
@@ -270,6 +271,13 @@ static const struct toll_role roles[]""",
         "pread(q->file, q->buffers + k * PAGE,",
         "pread(q->file, q->buffers,",
         {"depth": 8, "operation": "pread"},
+    ),
+    ("kernel/futex_wait.c", "i; i--) expect(", "i > 1; i--) expect(", {"act": "refused"}),
+    (
+        "kernel/futex_wait.c",
+        "expect(waits, by == (long)next);",
+        "expect(waits, by == 0);",
+        {"act": "woken", "futexes": 8},
     ),
     ("kernel/hook.c", "with_value(&code, BPF_ADD, R1, 1);", "with_value(&code, BPF_ADD, R1, 0);", {"hook": "uprobe"}),
     ("kernel/bpf_map.c", "place < KEYS; place++) write", "place < KEYS - 1; place++) write", {"from": "program"}),
@@ -576,6 +584,15 @@ def test_rules_on_an_argument_are_tried_at_each_call(abi: str) -> None:
     if cost(few) > 1000:
         pytest.skip("this gate into the kernel costs so much that 256 rules do not show")
     assert cost(many) > 1.1 * cost(few)
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("act", ["refused", "woken"])
+def test_a_wait_costs_more_the_more_futexes_it_is_for(abi: str, act: str) -> None:
+    one, many = in_turns(*(partial(visit, abi, "kernel.futex_wait", act=act, futexes=count) for count in (1, 128)))
+    if one.status == "unsupported":
+        pytest.skip(str(one.reason))
+    assert cost(many) > 2 * cost(one)
 
 
 @pytest.mark.machine
@@ -977,6 +994,7 @@ KERNELS = (
     "file_bandwidth",
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
     "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map", "guest_exit",
+    "futex_wait",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip
