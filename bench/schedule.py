@@ -36,7 +36,7 @@ from tollmeter.model import Outcome, Point, Visit
 from tollmeter.plan import Effort, Plan
 from tollmeter.store.journal import read
 
-LONGEST_S = 5.0
+LONGEST_S = 15.0
 """Between the starts of two visits; in a longer time something else happened."""
 LEAST_S = 0.001
 """Of a visit without most of its samples."""

@@ -64,6 +64,22 @@ def test_large_points_of_the_first_screen_have_three_layouts_before_others_have_
     assert max(others.values(), default=0) < 5
 
 
+def test_large_points_that_take_longer_than_the_run_leave_half_of_it_to_the_others(rig: Rig) -> None:
+    rig.visits_to_settle = 6
+    sizes = [number * 128 * MIB for number in range(4, 36)]
+
+    def answer(visit: Visit) -> bytes:
+        rig.clock_s += visit.point.values()["size"] * 2e-9  # type: ignore[operator]
+        return whole(2, visit)
+
+    rig.answer = answer
+    rig.go(rig.plan(select_of(*SMALL_SIZES, *sizes), budget=24))
+    is_large = [visit.point.values()["size"] in sizes for visit in rig.visits]
+    others = [visit.point for visit, large in zip(rig.visits, is_large, strict=True) if not large]
+    assert dict(Counter(others)) == dict.fromkeys(set(others), 6), "the others have converged"
+    assert 4 < sum(is_large) < len(sizes)
+
+
 def test_large_points_alone_do_not_wait(rig: Rig) -> None:
     rig.go(rig.plan(select_of(*LARGE_SIZES)))
     assert Counter(visit.round for visit in rig.visits)[0] == 16

@@ -19,7 +19,7 @@ from example_runs import HOSTILE, healthy, with_index
 from tollmeter.cli.main import main
 from tollmeter.library import places
 from tollmeter.library.comparing import publish, published
-from tollmeter.model import Failure, Index, Results
+from tollmeter.model import Cache, Failure, Index, Results
 from tollmeter.notices import listen
 from tollmeter.report import page
 from tollmeter.report.gallery import single_page, write_site
@@ -137,25 +137,32 @@ def test_a_file_from_before_there_was_a_curve_keeps_its_id(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("cpu", "family", "model", "named"),
+    ("cpu", "family", "model", "l2", "named"),
     [
-        ("AMD EPYC", "25", "1", "AMD EPYC (Zen 3)"),
-        ("AMD EPYC", "26", "2", "AMD EPYC (Zen 5)"),
-        ("Intel(R) Xeon(R) Processor", "6", "143", "Intel Xeon (Sapphire Rapids)"),
-        ("Intel Xeon Processor (Skylake)", "6", "85", "Intel Xeon (Skylake)"),
-        ("AMD EPYC", "99", "1", "AMD EPYC"),
-        ("Any", "", "", "Any"),
+        ("AMD EPYC", "25", "1", 512 << 10, "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", "26", "2", 1 << 20, "AMD EPYC (Zen 5)"),
+        ("Intel(R) Xeon(R) Processor", "6", "143", 2 << 20, "Intel Xeon (Sapphire Rapids)"),
+        ("Intel Xeon E-2388G", "6", "167", 512 << 10, "Intel Xeon E-2388G (Rocket Lake)"),
+        ("Intel(R) Xeon(R) Processor", "6", "167", 2 << 20, "Intel Xeon"),
+        ("Intel Xeon Processor (Skylake)", "6", "85", 1 << 20, "Intel Xeon (Skylake)"),
+        ("AMD EPYC", "25", "1", 0, "AMD EPYC (Zen 3)"),
+        ("AMD EPYC", "99", "1", 512 << 10, "AMD EPYC"),
+        ("Any", "", "", 512 << 10, "Any"),
     ],
 )
-def test_a_cpu_is_named_with_its_microarchitecture(cpu: str, family: str, model: str, named: str) -> None:
+def test_a_cpu_is_named_with_its_microarchitecture(cpu: str, family: str, model: str, l2: int, named: str) -> None:
+    """A model number that another CPU has is not named: the guest of a Xeon with AMX reports that of a Rocket Lake."""
     facts = {"cpu_family": family, "cpu_model_number": model}
-    assert cpu_of(replace(healthy().index.machine, cpu=cpu, facts=facts)) == named
+    caches = (Cache(level=2, kind="unified", size_bytes=l2, line_bytes=64, ways=16, shared_cpus="0", source="sysfs"),)
+    machine = replace(healthy().index.machine, cpu=cpu, facts=facts, caches=caches)
+    assert cpu_of(machine) == named
 
 
 def test_published_latencies_stand_beside_the_memory_of_a_core_that_they_are_of() -> None:
     results = healthy()
     for model, stated in (("1", "46 for L3"), ("98", "50 for L3"), ("200", "")):
-        machine = replace(results.index.machine, facts={"cpu_family": "25", "cpu_model_number": model})
+        facts = {"cpu_family": "25", "cpu_model_number": model}
+        machine = replace(results.index.machine, facts=facts, caches=())
         shown = unescape(page.render(with_index(results, machine=machine))).replace("\u00a0", " ")
         assert stated in shown and ("Published for Zen" in shown) == bool(stated)
 

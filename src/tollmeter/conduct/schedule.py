@@ -27,6 +27,8 @@ _MOST_AGAIN = 3
 """Visits of a point that the judge reports as different; a difference that persists after them is shown."""
 _FOR_KNEES = 0.05
 """Share of the budget for points near cache boundaries, where there is too little for all."""
+_LARGE_SHARE = 0.125
+"""Of the time left, for large layouts in a round: their cost is learned from the first of them."""
 _LEAST_WALL_MS = 300
 """The run begins a visit only if its expected cost fits into the remaining budget; a visit that takes longer is ended
 after this time at the earliest."""
@@ -165,14 +167,16 @@ class Schedule:
             is_over = True  # a ratio takes five layouts, and a study has many ratios
         else:
             serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
-            # Three layouts of a large buffer make an interval that two runs can be compared by.
-            is_new = (
-                is_shown(self._plan, place[0]) and last.number + 1 < LEAST_VISITS and self._costs.is_large(place[0])
-            )
+            is_new = last.number + 1 < LEAST_VISITS and self._has_several_layouts(place[0])
             is_over = is_new or last.served >= serves or self._has_ended(place)
         return Layout(self._round, last.number + 1) if is_over else last._replace(
             round=self._round, served=last.served + 1
         )  # fmt: skip
+
+    def _has_several_layouts(self, point: Point) -> bool:
+        """Whether each visit of an interval has a layout of its own: three layouts of a large buffer make an interval
+        that two runs can be compared by."""
+        return self._costs.is_large(point) and is_shown(self._plan, point)
 
     def _turn_of(self, place: Place) -> Place:
         """By which the layouts of a pair are known."""
@@ -234,9 +238,23 @@ class Schedule:
         due = [point for point in self.points if not self.is_done(point)]
         due = self._shown_first(self._claims_first(due, left_s), left_s)
         fresh = [point for point in due if not self._seen.get(point) or self._rank(point) != UNCLAIMED]
-        fresh += self._due_for_review(left_s)
+        fresh = self._affordable(fresh, left_s) + self._due_for_review(left_s)
         wishes = [self._wish(point) for point in due if self._seen.get(point) and point not in fresh]
         return self._with_pairs(fresh + next_visits(wishes, left_s - self._seconds_of(fresh)))
+
+    def _affordable(self, fresh: list[Point], left_s: float) -> list[Point]:
+        """All points, if the time suffices for a visit of each. Else the small ones, and of the large ones those that
+        take a share of the time: the first screen's, then the cheapest. Where sizes follow a last cache of 480 MiB,
+        the large layouts take longer than a run."""
+        usable_s = left_s / self._slowness(left_s)
+        large = [point for point in fresh if self._costs.is_large(point)]
+        if not large or sum(map(self._first_s, fresh)) <= usable_s:
+            return fresh
+        large.sort(key=lambda point: (not is_shown(self._plan, point), self._first_s(point)))
+        costs_s = [*map(self._first_s, large)]
+        kept = fitting(large, costs_s, _LARGE_SHARE * usable_s) or fitting(large, costs_s, left_s)[:1] or large
+        out = set(large).difference(kept)
+        return [point for point in fresh if point not in out]
 
     def _with_pairs(self, points: Sequence[Point]) -> list[Point]:
         """With the other points of their pairs: a ratio is of visits of one round."""
@@ -287,7 +305,7 @@ class Schedule:
         Where there is too little time for its levels, or for one visit of every other point, its tolls have theirs
         before all others.
         What points cost that were not visited yet is not known well enough to give it more. Then all that lack an
-        interval."""
+        interval; where only large ones do, and take more than half of the time, all points."""
         slowness = self._slowness(left_s)
         usable_s = left_s / slowness
         for rank in range(UNCLAIMED):
@@ -300,16 +318,17 @@ class Schedule:
         lacking = [point for point in points if self._lacks_interval(point)]
         shown = [point for point in points if is_shown(self._plan, point)]
         soon = self._small_first([point for point in lacking if point in shown], left_s)
-        unvisited = [point for point in lacking if not self._seen.get(point) and point not in soon]
+        small = [point for point in lacking if not self._costs.is_large(point)]
+        unvisited = [point for point in small if not self._seen.get(point) and point not in soon]
         if soon and self._to_intervals_s(soon) <= min(usable_s / 2, usable_s - sum(map(self._first_s, unvisited))):
             known = [point for point in shown if point not in lacking and not is_of_level(self._plan, point)]
             return soon + self._converging(known, usable_s / 2 - self._to_intervals_s(soon))
-        if soon:
-            tolls = [point for point in soon if not is_of_level(self._plan, point)]
-            return self._cheapest(tolls, usable_s / 2) or self._small_first(lacking, left_s)
-        known = [point for point in shown if point not in lacking]
+        if tolls := self._cheapest([point for point in soon if not is_of_level(self._plan, point)], usable_s / 2):
+            return tolls
+        known = [point for point in shown if point not in lacking and not soon]
         converging = self._converging(known, (left_s - self._plan.budget_seconds / 2) / slowness)
-        return converging or self._small_first(lacking, left_s) or points
+        is_for_large = not small and self._to_intervals_s(lacking) > usable_s / 2
+        return converging or ([] if is_for_large else self._small_first(lacking, left_s)) or points
 
     def _cheapest(self, points: Iterable[Point], spare_s: float) -> list[Point]:
         """As many as get an interval in this time, the cheapest first."""
@@ -321,11 +340,11 @@ class Schedule:
         return [*costs_s]
 
     def _small_first(self, lacking: list[Point], left_s: float) -> list[Point]:
-        """The points that are not large, where the time suffices for all: to set up all large layouts takes as long as
-        several rounds of the other points."""
+        """The points that are not large, where half of the time suffices for them: to set up all large layouts takes as
+        long as several rounds of the other points."""
         waiting = any(self._costs.is_large(point) and not self._seen.get(point) for point in lacking)
         small = [point for point in lacking if not self._costs.is_large(point)]
-        return small if waiting and small and self._to_intervals_s(lacking) <= left_s else lacking
+        return small if waiting and small and self._to_intervals_s(small) <= left_s / 2 else lacking
 
     def _converging(self, points: Iterable[Point], spare_s: float) -> list[Point]:
         """As many as converge in this time, the cheapest first. What refinement added places the boundary of a cache,
@@ -368,7 +387,9 @@ class Schedule:
 
     def _wish(self, point: Point) -> Wish[Point]:
         places, seen = len(self._placements(point)), self._count(point)
-        return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, self._seconds_of([point]))
+        is_new = seen < LEAST_VISITS and self._has_several_layouts(point)
+        visit_s = self._first_s(point) if is_new else self._seconds_of([point])
+        return Wish(point, seen, seen + (self._visits_wanted(point) - seen) / places, visit_s)
 
     def _first_s(self, point: Point) -> float:
         return self._costs.first(point, self._plan.effort_of(point))
@@ -402,7 +423,7 @@ class Schedule:
         """Wall time of the visits that a point still wants: at least one, since it has not converged; of a large one on
         the first screen those of an interval have a layout each."""
         seen = self._count(point)
-        layouts = LEAST_VISITS - seen if self._costs.is_large(point) and is_shown(self._plan, point) else 0
+        layouts = LEAST_VISITS - seen if self._has_several_layouts(point) else 0
         visits_s = max(1, visits_wanted(point) - seen) * self._seconds_of([point], effort)
         return max(visits_s, layouts * self._first_s(point))
 

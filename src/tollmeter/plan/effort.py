@@ -175,6 +175,7 @@ class Costs:
 # ---- allocation ------------------------------------------------------------------------------------------------------
 
 P = TypeVar("P", bound=Hashable)
+T = TypeVar("T")
 
 
 class Wish(NamedTuple, Generic[P]):
@@ -202,18 +203,19 @@ def next_visits(wishes: Sequence[Wish[P]], left_s: float) -> list[P]:
     which converges most. Where there are none of either, those that have cost least."""
     new = sorted((wish for wish in wishes if wish.seen < LEAST_VISITS), key=Wish.to_interval_s)
     known = sorted((wish for wish in wishes if wish.seen >= LEAST_VISITS), key=Wish.to_settle_s)
-    to_intervals_s = [wish.to_interval_s() for wish in new]
-    chosen = fitting(new, to_intervals_s, left_s / 2) or fitting(new, [wish.visit_s for wish in new], left_s)
-    chosen += fitting(known, [wish.to_settle_s() for wish in known], left_s - sum(to_intervals_s))
+    chosen = fitting(new, map(Wish.to_interval_s, new), left_s / 2)
+    chosen = chosen or fitting(new, [wish.visit_s for wish in new], left_s)
+    spare_s = left_s - sum(map(Wish.to_interval_s, chosen))
+    chosen += fitting(known, map(Wish.to_settle_s, known), spare_s)
     least = sorted(wishes, key=lambda wish: (wish.seen * wish.visit_s, wish.visit_s))
     return [wish.point for wish in chosen or fitting(least, [wish.visit_s for wish in least], left_s)]
 
 
-def fitting(wishes: Iterable[Wish[P]], costs_s: Iterable[float], left_s: float) -> list[Wish[P]]:
-    """As many wishes as fit, in their order; one that costs too much is skipped."""
-    taken: list[Wish[P]] = []
-    for wish, cost in zip(wishes, costs_s, strict=True):
+def fitting(candidates: Iterable[T], costs_s: Iterable[float], left_s: float) -> list[T]:
+    """As many candidates as fit, in their order; one that costs too much is skipped."""
+    taken: list[T] = []
+    for candidate, cost in zip(candidates, costs_s, strict=True):
         if cost <= left_s and cost < inf:
             left_s -= cost
-            taken.append(wish)
+            taken.append(candidate)
     return taken

@@ -27,9 +27,9 @@ def instruction_table(results: Results) -> Table | None:
         if held.kind == "held":
             structure = str(held.parameters["structure"])
             lines.append(
-                Line((held.name, _held(held), published_size(index.machine.facts, structure)), held.reason or "")
+                Line((held.name, _held(held), published_size(index.machine, structure)), held.reason or "")
             )
-    core = microarchitecture(index.machine.facts)
+    core = microarchitecture(index.machine)
     columns = [
         Column("Instruction side"),
         Column("measured", True),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tollmeter.model import Machine
+
 _RANGES = {
     23: ((0x00, 0x2F, "Zen"), (0x30, 0x4F, "Zen 2"), (0x50, 0x5F, "Zen"), (0x60, 0x7F, "Zen 2"), (0x90, 0x91, "Zen 2"),
          (0xA0, 0xAF, "Zen 2")),
@@ -24,6 +26,10 @@ _MODELS = {
     "Arrow Lake": (0xB5, 0xC5, 0xC6), "Goldmont": (0x5C, 0x5F), "Tremont": (0x86, 0x96),
 }  # fmt: skip
 """Of Intel's family 6."""
+_L2_KIB = {"Rocket Lake": 512, "Tiger Lake": 1280, "Sapphire Rapids": 2048, "Emerald Rapids": 2048,
+           "Granite Rapids": 2048, "Zen 3": 512, "Zen 4": 1024, "Zen 5": 1024}  # fmt: skip
+"""Of a core, where all of its kind have one size. A hypervisor may report the model of another CPU: a guest with AMX
+and an L2 of 2 MiB reports that of a Rocket Lake. Sources: the optimisation manuals of Intel and AMD."""
 _PUBLISHED_CYCLES = {"Zen 3": {"L1d": 4, "L2": 12, "L3": 46}, "Zen 4": {"L2": 14, "L3": 50}}
 """Of a load from each cache. Sources: Chips and Cheese, "Going Armchair Quarterback on Golden Cove's Caches", 2022 (the
 first cache of Zen 3); the table of Zen 3's and Zen 4's caches by Chiakokhua, 2022 (the others)."""
@@ -37,20 +43,27 @@ _PUBLISHED_SIZES = {
 """Of a core whose sibling hyperthread is idle. Sources, each in docs/instruction-side.md."""
 
 
-def published_size(facts: Mapping[str, str], structure: str) -> str:
+def published_size(machine: Machine, structure: str) -> str:
     """What was published of one structure of this core; empty where no figure is held here."""
-    return _PUBLISHED_SIZES.get(microarchitecture(facts), {}).get(structure, "")
+    return _PUBLISHED_SIZES.get(microarchitecture(machine), {}).get(structure, "")
 
 
-def published_latencies(facts: Mapping[str, str], levels: Iterable[str]) -> str:
+def published_latencies(machine: Machine, levels: Iterable[str]) -> str:
     """What was published of these levels, as a sentence; empty where no figure is held here."""
-    core = microarchitecture(facts)
+    core = microarchitecture(machine)
     cycles = _PUBLISHED_CYCLES.get(core, {})
     stated = [f"{cycles[level]} for {level}" for level in levels if level in cycles]
     return f"Published for {core}, in cycles of a load: {', '.join(stated)}." if stated else ""
 
 
-def microarchitecture(facts: Mapping[str, str]) -> str:
+def microarchitecture(machine: Machine) -> str:
+    """The name of the core; empty where no source here names it, or its L2 is not the one that the system reports."""
+    name = _by_model(machine.facts)
+    size, known = machine.data_sizes().get(2, 0), _L2_KIB.get(name, 0) << 10
+    return "" if size and known and size != known else name
+
+
+def _by_model(facts: Mapping[str, str]) -> str:
     """Empty where the facts have no family, or one that no source here names."""
     try:
         family, model = int(facts.get("cpu_family", "")), int(facts.get("cpu_model_number", ""))

@@ -156,7 +156,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "kinds": machine_tables.kind_tables(results),
         "no_levels": tables.no_levels(results),
         "unread": tables.unread(results),
-        "published_cycles": published_latencies(index.machine.facts, [level.level for level in index.hierarchy]),
+        "published_cycles": published_latencies(index.machine, [level.level for level in index.hierarchy]),
         "disagreement": any(disagrees(level, index.machine) for level in index.hierarchy),
         "inferred": machine_tables.inferred_table(results),
         "instruction_side": instruction_table(results),

@@ -132,7 +132,7 @@ def facts_of(machine: Machine) -> tuple[str, ...]:
 
 def cpu_of(machine: Machine) -> str:
     """`AMD EPYC (Zen 3)`: with the microarchitecture where the name does not say it."""
-    name, of = short_cpu(machine.cpu), microarchitecture(machine.facts)
+    name, of = short_cpu(machine.cpu), microarchitecture(machine)
     return f"{name} ({of})" if of and of.lower() not in name.lower() else name
 
 
