@@ -267,13 +267,15 @@ def of_changes(changes: tuple[Change, ...]) -> Comparison:
     return msgspec.structs.replace(compare(results.index, results.index), changes=changes)
 
 
-def test_another_microcode_takes_the_blame_from_the_code() -> None:
+@pytest.mark.parametrize(("fact", "called"), [("microcode", "microcode"), ("vulnerability_mds", "vulnerability mds")])
+def test_another_microcode_or_mitigation_is_named_and_takes_the_blame_from_the_code(fact: str, called: str) -> None:
     old = healthy()
-    machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, "microcode": "0x1"})
+    machine = msgspec.structs.replace(old.index.machine, facts={**old.index.machine.facts, fact: "0x1"})
     old = example_runs.with_index(old, machine=machine)
-    other = msgspec.structs.replace(machine, facts={**machine.facts, "microcode": "0x2", "load_average": "9"})
+    other = msgspec.structs.replace(machine, facts={**machine.facts, fact: "0x2", "load_average": "9"})
     new = changed(old, 1.5)
     patched = example_runs.with_index(new, machine=other)
+    assert re.search(rf"{called}.*0x1.*0x2", as_markdown(of(old, patched), whole=False))
     causes = {change.cause for change in changes_of(of(old, patched))}
     assert causes == {"machine"} and attribution(of(old, patched).comparisons[0], "new")
     assert {change.cause for change in changes_of(of(old, new))} == {"code"}

@@ -18,6 +18,7 @@ from tollmeter.model import Published, Results, RowOf, Select, Suite
 from tollmeter.report import tables
 from tollmeter.report.markdown import render as markdown
 from tollmeter.report.numbers import cycles_of_toll
+from tollmeter.report.page import render as page
 from tollmeter.report.terminal import study, summary
 from tollmeter.report.text_layout import table_lines
 
@@ -64,6 +65,20 @@ def test_a_suite_with_groups_has_a_table_of_tolls_for_each_in_its_order() -> Non
     text = printed(msgspec.structs.replace(example_runs.healthy(), suite=suite), 100, whole=False)
     first, rest = text.index("Scheduling"), text.index("The rest")
     assert first < text.index("switch between 2 processes") < rest < text.rindex("system call ")
+
+
+def test_mitigations_stand_below_the_group_of_the_entry_that_pays_for_them() -> None:
+    """Those alone that this CPU needs; a suite without groups has its own first screen."""
+    facts = {"vulnerability_spectre_v2": "Mitigation: Retpolines", "vulnerability_mds": "Not affected"}
+    results = example_runs.healthy()
+    results = example_runs.with_index(results, machine=msgspec.structs.replace(results.index.machine, facts=facts))
+    suite = Suite(name="kernel", question="?", select=(Select(probe="kernel.enter*", group="entry"),))
+    grouped = msgspec.structs.replace(results, suite=suite)
+    _, _, below = printed(grouped, 100, whole=False).partition("Entry")
+    assert below.index("system call ") < below.index("Mitigations") < below.index("Computing")
+    assert re.search(r"spectre v2 +Mitigation: Retpolines", below) and "mds" not in below
+    assert re.search(r'(?s)id="mitigations".*spectre v2.*Retpolines', page(grouped)) is not None
+    assert "Mitigations" not in printed(results, 100, whole=False)
 
 
 def test_a_toll_without_its_number_is_a_gap_with_its_reason_and_no_headline() -> None:

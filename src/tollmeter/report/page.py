@@ -39,7 +39,7 @@ from tollmeter.report.probe_sections import chart_of, command, dossiers, explain
 from tollmeter.report.shown import own_groups
 from tollmeter.report.studies import REDRAWN, answers_of, claims_table, listings, not_redrawn, remarks
 from tollmeter.report.text_layout import bound, parts
-from tollmeter.report.tolls import ladder
+from tollmeter.report.tolls import ladder, mitigations_table
 from tollmeter.report.worker_scaling import scaling_tables
 from tollmeter.root import ROOT, typed
 from tollmeter.studies.attribution import largest
@@ -163,6 +163,7 @@ def _words(results: Results, drawn: Sequence[Chart]) -> dict[str, Any]:
         "scaling": scaling_tables(results),
         "scaling_charts": [chart for chart in drawn if chart.name in BESIDE_SCALING],
         "ladder": ladder(results),
+        "mitigations": mitigations_table(results),
         "signs": tables.SIGNS,
         "findings": [
             (finding, [tables.evidence(item, results) for item in finding.evidence], chart_of(finding, drawn))

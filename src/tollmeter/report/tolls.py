@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 
 from tollmeter.experiment.precision import LEAST_VISITS
 from tollmeter.model import Probe, Results, Toll
+from tollmeter.numbers.meanings import meaning
 from tollmeter.report.numbers import DASH, Figure, time, without_idle_zeros
 from tollmeter.report.shown import best_known, own_groups
-from tollmeter.report.tables import Table, beside, brief, headline, per_ms, toll_table, was_contended
+from tollmeter.report.tables import Column, Line, Table, beside, brief, headline, per_ms, toll_table, was_contended
 
 COMPUTING, MEMORY, KERNEL, OTHERS = "computing", "memory", "kernel", "other processes"
+VULNERABILITY = "vulnerability_"
 GROUPS = (COMPUTING, MEMORY, KERNEL, OTHERS)
 FAMILIES = {"memory": MEMORY, "kernel": KERNEL}
 
@@ -38,11 +40,36 @@ def group_of(toll: Toll, probes: Mapping[str, Probe]) -> str:
 
 
 def group_tables(results: Results) -> list[Table]:
-    """A table of tolls for each group that the suite names; none where it names none."""
+    """A table of tolls for each group that the suite names, and below that of the shortest entry the mitigations; none
+    where the suite names no group."""
     if not own_groups(results):
         return []
-    tables = [(name, brief(toll_table(results, tolls))) for name, tolls in grouped(results)]
-    return [replace(table, own_title=name.capitalize()) for name, table in tables if table is not None]
+    tables = []
+    for name, tolls in grouped(results):
+        if table := brief(toll_table(results, tolls)):
+            tables.append(replace(table, own_title=name.capitalize()))
+        if _has_entry(results, tolls) and (mitigations := mitigations_table(results)):
+            tables.append(mitigations)
+    return tables
+
+
+def mitigations_table(results: Results) -> Table | None:
+    """What the kernel does about each weakness of this CPU, as it says; None where it knows of none, or no group of the
+    suite has the shortest entry."""
+    if not any(_has_entry(results, tolls) for name, tolls in grouped(results) if name in own_groups(results).values()):
+        return None
+    states = sorted(results.index.machine.facts.items())
+    lines = [
+        Line((name.removeprefix(VULNERABILITY).replace("_", " "), state))
+        for name, state in states
+        if name.startswith(VULNERABILITY) and state != "Not affected"
+    ]
+    columns = Column("Mitigations"), Column("what entries, switches and faults may pay for")
+    return Table(columns, lines) if lines else None
+
+
+def _has_entry(results: Results, tolls: Sequence[Toll]) -> bool:
+    return any(meaning(toll, results.probes) == "entry" for toll in tolls)
 
 
 # ---- ladder ---------------------------------------------------------------------------------------------------------
