@@ -77,6 +77,7 @@ PROBES = (
     "hook",
     "bpf_map",
     "futex_wait",
+    "huge_page",
 )
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
@@ -292,6 +293,8 @@ static const struct toll_role roles[]""",
         "expect(waits, by == 0);",
         {"act": "woken", "futexes": 8},
     ),
+    ("kernel/huge_page.c", "huge->bytes, MADV_COLLAPSE", "huge->bytes, MADV_NORMAL", {"act": "collapse"}),
+    ("kernel/huge_page.c", "small, PROT_READ);", "small, PROT_READ | PROT_WRITE);", {"act": "protect"}),
     ("kernel/hook.c", "with_value(&code, BPF_ADD, R1, 1);", "with_value(&code, BPF_ADD, R1, 0);", {"hook": "uprobe"}),
     ("kernel/bpf_map.c", "place < KEYS; place++) write", "place < KEYS - 1; place++) write", {"from": "program"}),
     ("kernel/bpf_map.c", "uint64_t value = value_of(key);", "uint64_t value = 0;", {"from": "call", "op": "update"}),
@@ -606,6 +609,15 @@ def test_a_wait_costs_more_the_more_futexes_it_is_for(abi: str, act: str) -> Non
     if one.status == "unsupported":
         pytest.skip(str(one.reason))
     assert cost(many) > 2 * cost(one)
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("act", ["collapse", "discard"])
+def test_a_call_that_finds_its_work_done_costs_less(abi: str, act: str) -> None:
+    done = visit(abi, "kernel.huge_page", act=act)
+    if done.status == "unsupported":
+        pytest.skip(str(done.reason))
+    assert cost(done) > 2 * control_cost(done)
 
 
 @pytest.mark.machine
@@ -1008,6 +1020,7 @@ KERNELS = (
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
     "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map", "guest_exit",
     "futex_wait", "speculation",
+    "huge_page",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip
