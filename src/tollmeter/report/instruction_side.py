@@ -26,9 +26,7 @@ def instruction_table(results: Results) -> Table | None:
     for held in index.inferred:
         if held.kind == "held":
             structure = str(held.parameters["structure"])
-            lines.append(
-                Line((held.name, _held(held), published_size(index.machine, structure)), held.reason or "")
-            )
+            lines.append(Line((held.name, _held(held), published_size(index.machine, structure)), held.reason or ""))
     core = microarchitecture(index.machine)
     columns = [
         Column("Instruction side"),
