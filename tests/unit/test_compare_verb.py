@@ -20,6 +20,7 @@ from made import row
 from tollmeter.cli.main import main
 from tollmeter.judgement.compare import (
     NOT_CALLED_CHANGED,
+    TOO_WIDE,
     Change,
     Comparison,
     compare,
@@ -305,6 +306,25 @@ def test_a_wider_row_wants_more_visits_and_one_limited_by_its_runs_none() -> Non
     narrow, wide = wanted(0.04, 0.005), wanted(0.08, 0.005)
     assert narrow and wide and wide > 3 * narrow > 15
     assert wanted(0.04, 0.015) is None, "runs differ by 3 %"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reason", "counted"),
+    [
+        (0.93, 1.06, TOO_WIDE, True),
+        (0.93, 1.12, TOO_WIDE, False),
+        (0.88, 1.06, TOO_WIDE, False),
+        (0.99, 1.01, "visits of one memory layout", False),
+    ],
+)
+def test_an_inconclusive_row_that_differs_little_is_counted(
+    low: float, high: float, reason: str, counted: bool
+) -> None:
+    one = row(10.0, 0.04)
+    change = Change(one, one, Estimate(1.0, low, high), 1.0, "cannot tell", reason=reason)
+    compared = Compared((healthy(), healthy()), ("old", "new"), (of_changes((change,)),))
+    said = " ".join(block for block in blocks(compared, whole=False) if isinstance(block, str))
+    assert "1 are inconclusive" in said and ("1 differ by at most 10 %" in said) == counted
 
 
 def test_markdown_fits_into_a_comment() -> None:

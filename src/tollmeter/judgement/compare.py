@@ -65,6 +65,9 @@ KNOWN = 1e3
 SAME_INSTRUCTIONS = "as many instructions for one operation: the machine moved and not the code"
 """What `toll compare`, `history` and `gate` say of a change whose sides execute equally many."""
 
+TOO_WIDE = "the interval is too wide"
+"""Why most inconclusive rows are: it includes no difference and one that matters."""
+
 Verdict = Literal["faster", "slower", "differs", "same", "cannot tell"]
 Cause = Literal["code", "machine"]
 
@@ -294,7 +297,7 @@ def explained(comparison: Comparison) -> Comparison:
     """With what each inconclusive row lacks: a reason, or the width of the interval and the visits that it takes."""
     changes = [
         change if change.verdict != "cannot tell" else msgspec.structs.replace(
-            change, reason=change.reason or "the interval is too wide", visits_wanted=visits_wanted(change)
+            change, reason=change.reason or TOO_WIDE, visits_wanted=visits_wanted(change)
         )
         for change in comparison.changes
     ]  # fmt: skip

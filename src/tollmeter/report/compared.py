@@ -8,7 +8,15 @@ from collections import Counter
 from math import exp, log
 from statistics import fmean, median
 
-from tollmeter.judgement.compare import NOT_CALLED_CHANGED, SAME_INSTRUCTIONS, Comparison, curves, moved
+from tollmeter.judgement.compare import (
+    NOT_CALLED_CHANGED,
+    SAME_INSTRUCTIONS,
+    TOO_WIDE,
+    Change,
+    Comparison,
+    curves,
+    moved,
+)
 from tollmeter.judgement.convergence import budget_beyond, budget_text
 from tollmeter.model import PRECISION, Results
 from tollmeter.numbers.readings import RATES, is_time
@@ -30,6 +38,8 @@ from tollmeter.report.tables import Column, Line, Table
 MOST_REASONS = 4
 LONGEST_S = 4 * 3600
 """A budget beyond this is not advised."""
+BOUND = 0.1
+"""Difference up to which inconclusive rows are counted apart: most changes that a person asks about are larger."""
 Block = Table | str
 
 
@@ -165,10 +175,19 @@ def _counted(comparison: Comparison) -> str:
     )
     rows = len(comparison.changes)
     listed = f" ({changed})" if changed else ""
+    bounded = sum(map(_is_bounded, comparison.changes))
+    of_these = f", of which {bounded} differ by at most {percent(BOUND)}" if bounded else ""
     return (
         f"{rows - kinds['same'] - kinds['cannot tell']} of {count(rows)} rows changed{listed}, "
-        f"{kinds['same']} are the same within {percent(PRECISION)}, {kinds['cannot tell']} are inconclusive."
+        f"{kinds['same']} are the same within {percent(PRECISION)}, {kinds['cannot tell']} are inconclusive{of_these}."
     )
+
+
+def _is_bounded(change: Change) -> bool:
+    """Whether a row is inconclusive and the interval of its ratio lies within the bound."""
+    low, high = change.ratio.low, change.ratio.high
+    is_wide = change.verdict == "cannot tell" and change.reason == TOO_WIDE
+    return is_wide and low is not None and high is not None and low * (1 + BOUND) >= 1 and high <= 1 + BOUND
 
 
 def _decided_by(comparison: Comparison, results: Results) -> str:
