@@ -13,7 +13,7 @@ import msgspec
 
 from tollmeter.conduct.judging import Judging
 from tollmeter.experiment.pairs import LEAST_BLOCKS
-from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.model import Outcome, Point, Status, Visit
 from tollmeter.model.topology import is_here
 from tollmeter.plan import LAYOUT_SERVES, Plan, Sampling, SweepCurve, groups, is_of_level, is_shown, visit_order
@@ -168,6 +168,8 @@ class Schedule:
         else:
             serves = self._costs.visits_of_layout(place[0], self._plan.effort_of(place[0]))
             is_new = last.number + 1 < LEAST_VISITS and self._has_several_layouts(place[0])
+            # Visits of one layout say nothing about the next run's: an interval's third visit has another one.
+            is_new = is_new or (last.number + 1 < LEAST_LAYOUTS and last.served + 1 >= LEAST_VISITS)
             is_over = is_new or last.served >= serves or self._has_ended(place)
         return Layout(self._round, last.number + 1) if is_over else last._replace(
             round=self._round, served=last.served + 1
