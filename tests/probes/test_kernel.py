@@ -78,6 +78,7 @@ PROBES = (
     "bpf_map",
     "futex_wait",
     "huge_page",
+    "swap_in",
 )
 X86 = platform.machine() in ("x86_64", "i686")
 # many<uint64_t, Add>, as its ABI writes that
@@ -295,6 +296,7 @@ static const struct toll_role roles[]""",
     ),
     ("kernel/huge_page.c", "huge->bytes, MADV_COLLAPSE", "huge->bytes, MADV_NORMAL", {"act": "collapse"}),
     ("kernel/huge_page.c", "small, PROT_READ);", "small, PROT_READ | PROT_WRITE);", {"act": "protect"}),
+    ("kernel/swap_in.c", "swapped->page, MADV_PAGEOUT)", "swapped->page, MADV_NORMAL)", {"swap": "zram"}),
     ("kernel/hook.c", "with_value(&code, BPF_ADD, R1, 1);", "with_value(&code, BPF_ADD, R1, 0);", {"hook": "uprobe"}),
     ("kernel/bpf_map.c", "place < KEYS; place++) write", "place < KEYS - 1; place++) write", {"from": "program"}),
     ("kernel/bpf_map.c", "uint64_t value = value_of(key);", "uint64_t value = 0;", {"from": "call", "op": "update"}),
@@ -618,6 +620,18 @@ def test_a_call_that_finds_its_work_done_costs_less(abi: str, act: str) -> None:
     if done.status == "unsupported":
         pytest.skip(str(done.reason))
     assert cost(done) > 2 * control_cost(done)
+
+
+def test_the_swap_of_the_system_is_named_or_how_to_set_one_up(own_abi_name: str) -> None:
+    """A number is of the swap that was asked for; the swap in use is left as it is."""
+    before = [line.split()[0] for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]]
+    for swap in ("zram", "zswap", "disk"):
+        done = visit(own_abi_name, "kernel.swap_in", samples=1, swap=swap)
+        assert done.status in ("ok", "unsupported"), done.reason
+        named = any(name in str(done.reason) for name in before)
+        assert before or "zramctl" in str(done.reason)
+        assert not before or done.status == "ok" or named or "in memory" in str(done.reason)
+    assert before == [line.split()[0] for line in Path("/proc/swaps").read_text(encoding="ascii").splitlines()[1:]]
 
 
 @pytest.mark.machine
@@ -1020,7 +1034,7 @@ KERNELS = (
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
     "semaphore", "signal_self", "stream_bandwidth", "io_ring", "hook", "bpf_map", "guest_exit",
     "futex_wait", "speculation",
-    "huge_page",
+    "huge_page", "swap_in",
     "supervise_call", "supervise_fault", "switch", "switch_refill", "timer", "wake",
     "wake_spinning", "hidden_gaps",
 )  # fmt: skip
