@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tollmeter.experiment.runs_differ import USUAL_RUNS_SD
-from tollmeter.maths.distributions import digamma, student_reach, trigamma
+from tollmeter.maths.distributions import NORMAL, digamma, student_reach, trigamma
 from tollmeter.model import Record
 
 Array = NDArray[np.float64]
@@ -36,8 +36,6 @@ underestimate it. With 0 instead, intervals held the median of twelve runs in 92
 _PRIOR_FREEDOM = 4.0
 _LEAST_FREEDOM, _MOST_FREEDOM = 1.0, 10.0
 _LEAST_POINTS = 4
-NORMAL = 1.959964
-"""Half of a 95 % interval of a normal distribution, in standard deviations."""
 _FLOOR_SD = 1e-4
 _LEAST_LEFT = 0.1
 _HARDLY_MORE = 1.1

@@ -18,7 +18,8 @@ from statistics import median, median_low
 import msgspec
 import numpy as np
 
-from tollmeter.experiment.precision import LEAST_VISITS, NORMAL
+from tollmeter.experiment.precision import LEAST_VISITS
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import nearest_rising
 from tollmeter.model import Probe, Record, Row, State
 from tollmeter.numbers.meanings import with_meaning

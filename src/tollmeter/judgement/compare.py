@@ -24,8 +24,8 @@ from typing import Literal
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
-from tollmeter.maths.distributions import student_tails
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
+from tollmeter.maths.distributions import NORMAL, student_tails
 from tollmeter.model import (
     LEAST_CHANGE,
     PRECISION,

@@ -34,9 +34,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.experiment.precision import NORMAL
 from tollmeter.judgement.gate import RUNS_FREEDOM, tail_reach
-from tollmeter.maths.distributions import student_reach
+from tollmeter.maths.distributions import NORMAL, student_reach
 from tollmeter.numbers.readings import RATES
 
 FALSE_NAMES = {"node": 1.8e-4, "part": 1e-5, "probe": 1e-5, "row": 1e-5}

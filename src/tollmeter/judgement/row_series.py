@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS, NORMAL
+from tollmeter.experiment.precision import LEAST_LAYOUTS, LEAST_VISITS
 from tollmeter.judgement.compare import NOT_CALLED_CHANGED, Change, facts_that_differ, of_rows
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.maths.fits import change_points, level, scatter
 from tollmeter.model import LEAST_CHANGE, Build, Machine, Row, machine_key
 from tollmeter.numbers.readings import NS_PER_SECOND, RATES

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-NORMAL_REACH = 1.959963984540054
+NORMAL = 1.959963984540054
+"""Half of a 95 % interval of a normal distribution, in standard deviations."""
 _LEVEL = 0.05
 _TINY = 1e-300
 _EXACT = 1e-15
@@ -35,7 +36,7 @@ def student_reach(freedom: float) -> float:
     The tail falls and is convex in t, and the normal distribution's reach is less than this one's. Newton's method from
     there therefore rises to the solution and never passes it."""
     log_scale = lgamma((freedom + 1) / 2) - lgamma(freedom / 2) - log(freedom * pi) / 2
-    t = NORMAL_REACH
+    t = NORMAL
     for _ in range(_MOST_TERMS):
         density = exp(log_scale - (freedom + 1) / 2 * log1p(t * t / freedom))
         step = (student_tails(freedom, t) - _LEVEL) / (2 * density)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tollmeter.maths.distributions import NORMAL_REACH, student_reach
+from tollmeter.maths.distributions import NORMAL, student_reach
 
 Array = NDArray[np.float64]
 
@@ -87,7 +87,7 @@ def line_slope(places: Sequence[float], values: Sequence[float], errors: Sequenc
     rise = float((weights * x * y).sum()) / spread
     freedom = len(x) - 2
     if not freedom:
-        return rise, NORMAL_REACH * spread**-0.5
+        return rise, NORMAL * spread**-0.5
     rest = y - np.average(y, weights=weights) - rise * x
     misfit = max(1.0, float((weights * rest * rest).sum()) / freedom)
     return rise, student_reach(freedom) * (misfit / spread) ** 0.5

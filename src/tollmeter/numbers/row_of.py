@@ -16,7 +16,6 @@ from tollmeter.experiment.batches import Array
 from tollmeter.experiment.precision import (
     LEAST_LAYOUTS,
     LEAST_VISITS,
-    NORMAL,
     Estimate,
     Scatter,
     estimate,
@@ -24,6 +23,7 @@ from tollmeter.experiment.precision import (
     in_plain_numbers,
     middle_of,
 )
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import REAL_CLOCKS, Metric, Outcome, Probe, Row, State, StateName, Status
 from tollmeter.numbers.known import Known, row_name
 from tollmeter.numbers.meanings import BY_KERNEL, WORST
