@@ -9,7 +9,7 @@ import json
 import lzma
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +251,7 @@ def part_of_another_point(told: list[Stream]) -> None:
 
 def spread(told: list[Stream]) -> None:
     """Fifty times as long between all samples."""
-    for record in of("probe", told[0]):
-        record["pauses"] = False
+    with_halves(told)
     begin = visits(told)[0][0]["at_ns"]
     for record in (record for stream in told for record in stream):
         if "at_ns" in record:
@@ -340,12 +339,12 @@ def counted_but_once(told: list[Stream]) -> None:
         stream.insert(-2, {"k": "count", "iterations": 4})
 
 
-def with_events(told: list[Stream]) -> None:
-    """More faults of a batch than of its sample."""
+def with_events(told: list[Stream], counts: Sequence[int] = (1000, 2000), event: str = "page-faults") -> None:
+    """Other events of a batch than of its sample: of an iteration of the short one, and of the long one."""
     stream = visits(told)[5]
-    stream.insert(3, {"k": "counters", "events": ["page-faults"], "by": "account", "kernel": True})
+    stream.insert(3, {"k": "counters", "events": [event], "by": "account", "kernel": True})
     for record in of("sample", stream):
-        record["counts"] = [[1000 * record["iterations"], 2000 * record["iterations"]]]
+        record["counts"] = [[10**9 + count * record["iterations"] for count in counts]]
 
 
 def with_ladder(told: list[Stream]) -> None:
@@ -363,6 +362,77 @@ def faults(told: list[Stream]) -> None:
     for stream in [one for one in visits(told) if one[0]["probe"] == "kernel.function_call"]:
         for witness in of("witness", stream):
             witness["minor_faults"] = 3 * (stream is one_of(told, "kernel.function_call"))
+
+
+def with_halves(told: list[Stream]) -> None:
+    """One pair of samples in four has half of the iterations."""
+    in_every_probe(pauses=False)(told)
+    for stream in visits(told):
+        earlier = 0
+        for number, record in enumerate(of("sample", stream)):
+            record["at_ns"] -= earlier
+            record["iterations"] -= record["iterations"] % 2
+            if number // 2 % 4 == 1:
+                record["iterations"] //= 2
+                halves = [ns // 2 for ns in record["body"]]
+                earlier += sum(record["body"]) - sum(halves)
+                record["body"] = halves
+
+
+def halved(told: list[Stream]) -> None:
+    """All times of batches, and not those at which samples begin."""
+    with_halves(told)
+    for place in range(len(visits(told))):
+        scaled(0.5, place)(told)
+
+
+def long_batches_shorter(told: list[Stream]) -> None:
+    with_halves(told)
+    for stream in visits(told):
+        if stream[0]["probe"] == "kernel.function_call":
+            for record in of("sample", stream):
+                record["body"][1] = round(record["body"][1] / 1.5)
+
+
+def in_every_probe(**fields: Any) -> Plant:
+    return lambda told: [record.update(fields) for record in of("probe", told[0])]
+
+
+def with_companion(told: list[Stream]) -> None:
+    """That is timed for longer than the samples are apart."""
+    in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told)
+    for record in of("sample", visits(told)[5]):
+        record["lanes"] = [[8, 10**9]]
+
+
+def cut_short(told: list[Stream]) -> None:
+    stream = visits(told)[5]
+    stream[:] = [stream[0], {"k": "fail", "status": "interrupted", "reason": "the budget ended before it did"},
+                 stream[-1]]  # fmt: skip
+
+
+def gauges(*values: tuple[int, dict[str, float]]) -> Plant:
+    """Of visits at some places."""
+
+    def plant(told: list[Stream]) -> None:
+        for place, named in values:
+            for name, value in named.items():
+                visits(told)[place].insert(-2, {"k": "gauge", "metric": name, "value": value})
+
+    return plant
+
+
+def seeds_exchanged(told: list[Stream]) -> None:
+    """Of two points of one probe."""
+    for stream in visits(told):
+        if stream[0]["probe"] == "kernel.page_fault":
+            kind = stream[0]["parameters"]["kind"]
+            stream[0]["parameters"]["kind"] = "shared_file" if kind == "anonymous_write" else "anonymous_write"
+
+
+def one_width(told: list[Stream]) -> None:
+    for record in (record for stream in visits(told) for record in of("witness", stream)):
+        record |= {name: 20_000_000_000 for name in record if name.startswith("width")}
 
 
 def one_of(told: list[Stream], probe: str) -> Stream:
@@ -472,6 +542,7 @@ def with_calls_now_and_then(told: list[Stream]) -> None:
 
 
 SOUND: dict[str, Plant] = {
+    "samples of half the length": with_halves,
     "calls that a body makes now and then": with_calls_now_and_then,
     "a machine with pages of 64 KiB": in_large_pages,
     "killed between two notes": killed,
@@ -740,6 +811,42 @@ PLANTS: dict[str, tuple[Plant, str]] = {
                       [one[0].update(workers=[0, 1], cpus=[0, 1]) for one in visits(told)
                        if one[0]["probe"] == visits(told)[5][0]["probe"]]], "on the first CPU",
     ),
+    "full samples of one time": (
+        lambda told: [with_halves(told),
+                      [record.update(body=[300_007, 600_011]) for record in of("sample", visits(told)[5])
+                       if record["i"] // 2 % 4 != 1]],
+        "samples differ",
+    ),
+    "a heap of less than nothing": (
+        lambda told: [[record["metrics"].append(record["metrics"][0] | {"name": "heap", "unit": "B", "source": "gauge"})
+                       for record in of("probe", told[0])], gauges((5, {"heap": -1.0}))(told)],
+        "less than nothing",
+    ),
+    "fewer faults of longer batches": (lambda told: with_events(told, [-1000, -2000]), "some of those beside it"),
+    "cycles that the kernel accounts": (lambda told: with_events(told, [0, 0], "cycles"), "some of those beside it"),
+    "a companion that no worker is": (
+        lambda told: [in_probe(roles=[{"name": "x", "worker": "thread", "pace": "background"}])(told),
+                      in_visit("sample", lanes=[[8, 500]])(told),
+                      in_visit("visit", workers=[visits(told)[5][0]["cpus"][0]])(told)], "are timed themselves",
+    ),
+    "all times halved": (halved, "lasts as much longer"),
+    "a companion that is timed for a second": (with_companion, "between its beginning and the next"),
+    "a budget that ended in the middle": (cut_short, "among the last"),
+    "a hundredth of a CPU": (in_notes(quota=0.01), "than its quota"),
+    "more resident memory than ever": (gauges((5, {"resident": 9e6, "resident_peak": 1e6})), "part of what it took"),
+    "three times as much in huge pages": (gauges((5, {"huge_pages": 3.0})), "part of what it took"),
+    "code that grows": (
+        lambda told: gauges(*((place, {"code": 1000.0 + (one is one_of(told, "kernel.function_call"))})
+                              for place, one in enumerate(visits(told))))(told),
+        "its code and data",
+    ),
+    "CPU time of a tenth": (
+        lambda told: [in_every_probe(pauses=False)(told),
+                      *(gauges((place, {"cpu_time": 0.1}))(told) for place in range(len(visits(told))))],
+        "no less than its time",
+    ),
+    "two points exchanged": (seeds_exchanged, "of the run's seed"),
+    "one width in all of the run": (one_width, "does not take the same time"),
     "bytes below 0": (
         lambda told: [one[0]["work"].update(bytes=-64.0) for one in visits(told)], "work is not negative",
     ),
@@ -766,6 +873,17 @@ def test_twice_the_work_in_half_the_time_is_withheld(tmp_path: Path) -> None:
     assert [visit.visit for visit in results.outcomes if "takes longer" in (visit.reason or "")] == [5]
 
 
+def shortened(stream: Stream) -> None:
+    stream[0]["samples"] = 8
+    stream[:] = [record for record in stream if record["k"] not in ("sample", "witness") or record["i"] < 2]
+
+
+def test_a_batch_takes_as_long_in_samples_of_two_lengths(tmp_path: Path) -> None:
+    outcomes = opened(tmp_path, "01", long_batches_shorter).outcomes
+    withheld = [visit.point.probe for visit in outcomes if "beside one of half its length" in (visit.reason or "")]
+    assert {*withheld} == {"kernel.function_call"}
+
+
 WITHHELD: dict[str, tuple[Plant, str]] = {
     "twice the iterations": (
         in_one("sample", of_probe("kernel.function_call"),
@@ -774,6 +892,7 @@ WITHHELD: dict[str, tuple[Plant, str]] = {
     "a fiftieth of each time": (
         in_samples(lambda _, record: record.update(body=[ns // 50 for ns in record["body"]])), "as was requested",
     ),
+    "two samples of eight": (lambda told: shortened(visits(told)[5]), "in the time for them"),
     "many times the samples": (in_visit("visit", samples=3), "twice the samples"),
     "a wider core": (
         lambda told: [record.update({name: 2 * record[name] for name in record if name.startswith("width")})
@@ -838,6 +957,21 @@ def test_a_visit_is_of_a_value_that_was_asked_for(tmp_path: Path) -> None:
     contradictions = open_run(tmp_path).index.run.contradictions
     assert any("values that its suite" in sentence for sentence in contradictions)
     assert any("words of a run name its values" in sentence for sentence in contradictions)
+
+
+@pytest.mark.parametrize(("footprint", "words", "rules"), [(0, (), 0), (4096, (), 1), (4096, ("footprint=4096",), 0)])
+def test_a_value_that_was_not_asked_for_is_its_probes(
+    tmp_path: Path, footprint: int, words: tuple[str, ...], rules: int
+) -> None:
+    def plant(told: list[Stream]) -> None:
+        for stream in visits(told):
+            if "footprint" in stream[0]["parameters"]:
+                stream[0]["parameters"]["footprint"] = footprint
+
+    opened(tmp_path, "01", plant)
+    write_request(tmp_path, msgspec.structs.replace(read_request(tmp_path), words=words))
+    contradictions = open_run(tmp_path).index.run.contradictions
+    assert sum("values that its suite" in sentence for sentence in contradictions) == rules
 
 
 def test_a_visit_is_of_a_probe_that_was_asked_for(tmp_path: Path) -> None:

@@ -206,15 +206,19 @@ def _first_counted(recorded: Recorded) -> Places:
 
 
 def _accounted(recorded: Recorded) -> Places:
-    """Events that the kernel accounts to a worker in its batches are some of those beside the samples."""
+    """Events that the kernel accounts to a worker in its batches are some of those beside the samples. It accounts no
+    others."""
     for place, visit in enumerate(recorded.outcomes):
         events = visit.events
         if events is None or events.by != "account" or not len(visit.samples):
             continue
         columns = Samples.of(visit.samples)
         for name, seen in OF_EVENTS.items():
-            least = events.body.get(name, 0.0) * int(columns.column("iterations").min())
-            if least > 0 and least > sum(int(columns.column(column).max()) for column in seen):
+            least = abs(events.body.get(name, 0.0)) * int(columns.column("iterations").min())
+            if (
+                least > sum(max(0, int(columns.column(column).max())) for column in seen)
+                or events.body.keys() - OF_EVENTS
+            ):
                 yield place, "events in the batches of a sample are some of those beside it"
                 break
 

@@ -22,18 +22,21 @@ from tollmeter.experiment.alike import OF_ALIKE, evidence_of, unlike
 from tollmeter.experiment.described import OF_RUN_DESCRIBED, OF_VISITS_DESCRIBED, Places, Recorded
 from tollmeter.experiment.evidence import TICK_NS
 from tollmeter.experiment.machine_record import X86
-from tollmeter.experiment.run_record import OF_VISITS_ASKED, of_run
+from tollmeter.experiment.run_record import OF_VISITS_ASKED, SLACK_S, SLEWED, of_run
 from tollmeter.experiment.sampled import (
     AS_BEFORE,
     AS_COUNTED,
     AS_LONG,
     AS_MANY,
+    AS_REPEATED,
     AS_WIDE,
     LEAST_STEPS,
+    as_accounted,
     as_before,
     as_counted,
     as_long,
     as_many,
+    as_repeated,
     irregular,
     lengths_of,
     spaced,
@@ -87,9 +90,13 @@ MOST_APART, STEADY = 1.5, 1.1
 within the second."""
 MOST_APART_USUALLY = 1.2
 """The same, in the median of a run."""
-MOST_REST = 10.0
-"""Times the batches of a sample that the time beside them is, in the median of a run: thirty times what any showed,
-since a board of 100 MHz needs long to read its evidence."""
+PACE = 0.8, 1.25
+"""By how much a sample lasts longer whose batches are longer by one, in the median of a run: 1.04, with what runs
+before them untimed."""
+LOOP_NS, LEAST_READINGS_OF_LOOP = 10_000, 50
+"""Of a loop beside samples, and readings of the clock in it, so that its times differ."""
+LENGTHENED = 0.25
+"""Share of a sample's batches by which it is delayed: beside them twice what is usual, too."""
 LEAST_WIDTH = 0.5
 """Additions that do not wait for each other, in the time of one that does, where the sibling takes half."""
 LEAST_EVENT_CYCLES = 100
@@ -108,8 +115,9 @@ MOST_FASTER = 64
 near."""
 LEAST_BROKEN = 2
 """Visits of a point."""
-MOST_BESIDE, MOST_BESIDE_USUAL = 0.25, 2.5
-"""Between two samples beside their batches: of their time, and times what is usual in the run."""
+MOST_BESIDE, MOST_BESIDE_USUAL = 1 / 8, 2.5
+"""Between two samples beside their batches: of their time, and times what is usual in the run; the first twice where a
+companion may be waited for."""
 HAS_STEPS = "a clock has a resolution"
 TAKES_CYCLES = f"a reading of the clock takes {LEAST_READING_CYCLES} cycles or more"
 PREEMPTED, DELAYED = (
@@ -118,10 +126,12 @@ PREEMPTED, DELAYED = (
 LOOPS_AGREE = "the control loop around a visit is as fast as beside its samples"
 READINGS_JOIN = "a reading ends one sample and begins the next"
 TIME_IS_ACCOUNTED = "the time of a sample is that of its batches and of reading its evidence"
+BATCHES_LIE_WITHIN = "a sample's batches lie between its beginning and the next one's"
+DELAYS_BATCHES = "what delays samples delays their batches"
 COSTS_ITS_CYCLES = "an iteration takes the cycles that its instructions and system calls need"
 TAKES_LONGER = "twice the work takes longer"
-OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE, AS_LONG, AS_MANY,
-            AS_WIDE, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
+OF_RATES = (LOOPS_AGREE, READINGS_JOIN, TIME_IS_ACCOUNTED, DELAYS_BATCHES, COSTS_ITS_CYCLES, TAKES_LONGER, AS_BEFORE,
+            AS_LONG, AS_MANY, AS_WIDE, AS_REPEATED, DELAYED, PREEMPTED, AS_COUNTED)  # fmt: skip
 """Sentences that a neighbour can make false of a visit: on a guest at load 10 of one to four visits in 500."""
 MOST_DISTURBED, DISTURBED_SHARE = 4, 0.05
 
@@ -218,10 +228,22 @@ def _paced(recorded: Recorded, timed: TimedVisits) -> Iterator[str]:
         1 / MOST_APART_USUALLY <= np.median(fastest[apart] / around[apart]) <= MOST_APART_USUALLY
     ):
         yield "the control loop around the visits is as fast as beside their samples"
+    plain = timed.numbers["is_plain"] > 0
+    pace = timed.numbers["pace"][plain & np.isfinite(timed.numbers["pace"])]
+    if len(pace) >= LEAST_BURSTS and not PACE[0] <= np.median(pace) <= PACE[1]:
+        yield "a sample with longer batches lasts as much longer as they do"
+    if _is_over_quota(recorded, timed):
+        yield "a run has no more of a CPU's time than its quota"
     if reported.any() and not (
         1 / MOST_OVER_REPORTED <= np.median(around[reported] / named[reported]) <= MOST_OVER_REPORTED
     ):
         yield "a core is about as fast as the frequency that the system reports"
+    is_fine = wide & (timed.numbers["clock_ns"] * LEAST_READINGS_OF_LOOP <= LOOP_NS)
+    if (
+        np.count_nonzero(is_fine) >= LEAST_BURSTS
+        and widest[is_fine].max() == timed.numbers["narrowest_hz"][is_fine].min()
+    ):
+        yield "a loop does not take the same time in all of a run"
     if np.count_nonzero(wide) >= LEAST_BURSTS and not (
         LEAST_WIDTH <= np.median(widest[wide] / around[wide]) <= MOST_PER_CYCLE
     ):
@@ -311,7 +333,8 @@ def _numbers_of(some: TimedSamples) -> Numbers:
     return {
         "begin_ns": some.at_ns[taken.starts[:-1]], "end_ns": (some.at_ns + _timed(some))[taken.starts[1:] - 1],
         "each_ns": taken.least(taken.column("body_2n") / taken.column("iterations")),
-        "control_hz": fastest, "width_hz": widest, "named_hz": 1e3 * named, "unchained": _unchained(some),
+        "control_hz": fastest, "width_hz": widest, "narrowest_hz": taken.least(taken.column("width_hz")),
+        "named_hz": 1e3 * named, "unchained": _unchained(some),
         **_beside(some), **evidence_of(taken), **lengths_of(taken),
     }  # fmt: skip
 
@@ -387,7 +410,7 @@ def _within(some: TimedSamples) -> Broken:
     short = taken.column("body_2n") < taken.spread(stated["clock_ns"])
     yield "a batch takes longer than a reading of the clock, and than its steps", taken.of_visits(short) > 0
     for odd, why in (
-        ((timed > gap) & known, "a sample's batches lie between its beginning and the next one's"),
+        ((timed > gap) & known, BATCHES_LIE_WITHIN),
         (taken.spread(lost > whole) & known, "samples lost no more time than went by"),
     ):
         yield why, taken.of_visits(odd) > 0
@@ -407,6 +430,16 @@ _EVENTS = ("minor_faults", "major_faults", "voluntary", "involuntary")
 def _timed(some: TimedSamples) -> Counts:
     """What lay in the timed batches of each sample."""
     return np.minimum(some.timed_ns, float(LONGEST_NS)).astype(np.int64)
+
+
+def _beyond_sample(some: TimedSamples) -> Broken:
+    """Companions run during the batches, or after them."""
+    odd = np.zeros(len(some.visits), dtype=bool)
+    for at, samples in enumerate(some.taken.visits):
+        if samples.columns.has_lanes:
+            gaps = some.gap_ns[some.taken.starts[at] : some.taken.starts[at + 1]].tolist()
+            odd[at] = any(ns > gap for lanes, gap in zip(samples.lanes(), gaps, strict=True) for _, ns in lanes)
+    yield BATCHES_LIE_WITHIN, odd
 
 
 def _controlled(some: TimedSamples) -> Broken:
@@ -470,12 +503,15 @@ def _stepped(some: TimedSamples) -> Broken:
 
 
 def _differ(some: TimedSamples) -> Broken:
-    """Times of many steps of the clock are not equal in all of a visit's samples. On a quiet core few differ."""
+    """Times of many steps of the clock are not equal in all of a visit's samples of full length. On a quiet core few
+    differ."""
     taken = some.taken
-    is_fine = taken.of_visits(~_is_fine(some)) == 0
+    turns = taken.column("iterations")
+    is_full = turns == taken.spread(turns[taken.starts[:-1]])
+    is_fine = taken.of_visits(is_full & ~_is_fine(some)) == 0
     times = taken.column("body_n") * 2**20 + taken.column("body_2n")
-    is_one = taken.least(times) == taken.most(times)
-    yield "the times of a visit's samples differ", is_one & is_fine & (taken.counts >= LEAST_EQUAL)
+    least, most = taken.least(np.where(is_full, times, np.inf)), taken.most(np.where(is_full, times, -np.inf))
+    yield "the times of a visit's samples differ", (least == most) & is_fine & (taken.of_visits(is_full) >= LEAST_EQUAL)
 
 
 def _is_fine(some: TimedSamples) -> Mask:
@@ -506,24 +542,52 @@ def _rates(some: TimedSamples) -> Broken:
 
 
 OF_SAMPLES: Sequence[SampleRule] = (
-    _within, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long, _differ, spaced,
+    _within, _beyond_sample, _controlled, _begun, _executes, _rates, _longer, _stepped, as_long, _differ, spaced,
 )  # fmt: skip
 
 
 def _beside(some: TimedSamples) -> Numbers:
     """Of a visit the least time between two samples beside their batches and what ran untimed before these, and the
-    time of the batches, in ns; whether enough of it was undisturbed."""
+    time of the batches, in ns; whether enough of it was undisturbed; by how much a longer sample lasts longer, times
+    its longer batches; and how many samples were longer beside their batches, and how many in these."""
     taken, plain = some.taken, some.numbers["is_plain"] > 0
     calm = (taken.column("involuntary") <= 0) & (taken.column("steal_ticks") <= 0)
     calm &= (taken.column("delay_ns") <= 0) | ~taken.spread(plain)
     known = (some.gap_ns != NO_GAP) & (some.at_ns > 0) & calm
+    timed = some.timed_ns
     grown = sum(np.maximum(taken.column(f"{name}_2n") - taken.column(f"{name}_n"), 0) for name in ("body", "control"))
-    rest = some.gap_ns - some.timed_ns - WARMED * grown
+    rest = some.gap_ns - timed - WARMED * grown
+    least = taken.least(np.where(known, rest, np.inf))
+    turns = taken.column("iterations")
+    is_full = turns == taken.spread(turns[taken.starts[:-1]])
+    cheapest = taken.spread(taken.least(np.where(known & is_full, timed / turns, np.inf)))
+    is_delayed = known & (rest > np.maximum(2 * taken.spread(least), taken.spread(least) + LENGTHENED * timed))
     return {
-        "rest_ns": taken.least(np.where(known, rest, np.inf)),
-        "batches_ns": taken.least(np.where(known, some.timed_ns, np.inf)),
+        "rest_ns": least,
+        "batches_ns": taken.least(np.where(known, timed, np.inf)),
         "is_calm": taken.of_visits(known) >= LEAST_CALM,
+        "own_ns": taken.sum(np.where(known & (taken.column("voluntary") <= 0), timed, 0.0)),
+        "pace": _pace(taken, known, is_full, some.gap_ns, timed),
+        "delayed_beside": taken.of_visits(is_delayed),
+        "delayed_within": taken.of_visits(known & (timed > (1 + LENGTHENED) * cheapest * turns)),
     }
+
+
+def _pace(taken: Taken, known: Mask, is_full: Mask, *times: Counts | Floats) -> Floats:
+    """By how much full samples last longer than half ones: in the first of two times, and as a share of the second."""
+    least = [[taken.least(np.where(known & some, time, np.inf)) for some in (is_full, ~is_full)] for time in times]
+    has_both: Mask = np.all(np.isfinite(least), axis=(0, 1))
+    gap, timed = (full[has_both] - half[has_both] for full, half in least)
+    pace = np.full(len(taken.counts), np.nan)
+    pace[has_both] = np.where(timed > 0, gap / np.where(timed > 0, timed, 1), np.nan)
+    return pace
+
+
+def _is_over_quota(recorded: Recorded, timed: TimedVisits) -> bool:
+    """Of batches in which nothing took the CPU from their worker."""
+    quotas = [seen.quota or inf for _, _, seen in recorded.notes if seen] if not recorded.begins else []
+    most_s = (1 + SLEWED) * max(quotas, default=inf) * (recorded.seconds or inf) + SLACK_S
+    return not recorded.asked.reused and float(timed.numbers["own_ns"].sum()) > 1e9 * most_s
 
 
 def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
@@ -534,16 +598,20 @@ def _unaccounted(recorded: Recorded, timed: TimedVisits) -> Places:
     odd = np.zeros(len(calm), dtype=bool)
     if np.count_nonzero(plain) >= LEAST_BURSTS:
         most = MOST_BESIDE * batches + MOST_BESIDE_USUAL * np.median(rest[plain])
-        odd = plain & ((rest > most) | (np.median(rest[plain] / batches[plain]) > MOST_REST))
+        odd = plain & (rest > most)
     for group in grouped(np.flatnonzero(calm & ~plain), timed.points):
         if len(group) > LEAST_CALM:
             usual = max(0.0, np.sort(rest[group])[len(group) // 2])
-            odd[group] = rest[group] > MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
+            odd[group] = rest[group] > 2 * MOST_BESIDE * batches[group] + MOST_BESIDE_USUAL * usual
     judged, broken = (np.bincount(timed.points[of], minlength=len(recorded.table.of_points)) for of in (calm, odd))
     of_points = (broken >= LEAST_BROKEN) & (2 * broken > judged)
     own = of_points[recorded.table.points]
     own[timed.places[odd]] = True
     yield from ((place, TIME_IS_ACCOUNTED) for place in np.flatnonzero(own).tolist())
+    # Where batches are most of a sample, what delays it falls into them.
+    beside, within = (timed.numbers[f"delayed_{where}"] for where in ("beside", "within"))
+    is_most = (timed.numbers["is_plain"] > 0) & ~timed.numbers["has_waited"] & (MOST_BESIDE * batches > rest)
+    yield from timed.where(is_most & (beside > within + 1), DELAYS_BATCHES)
 
 
 def _out_of_order(begin: Counts, end: Counts, sessions: Counts) -> list[int]:
@@ -592,7 +660,8 @@ def _again(_: Recorded, timed: TimedVisits) -> Places:
 
 
 OF_TIMED: Sequence[Callable[[Recorded, TimedVisits], Places]] = (
-    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_many, _chained, _again,
+    _unaccounted, _in_order, _alike, unlike, irregular, as_before, as_counted, as_accounted, as_many, as_repeated,
+    _chained, _again,
 )  # fmt: skip
 
 

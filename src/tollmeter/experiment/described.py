@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,11 @@ from tollmeter.model.topology import RELATION
 
 OTHER_MACHINE = "ssh:"
 MOST_TRAFFIC = 1024.0
+ROUNDED, MOST_OF_MEMORY = 1.05, 64
+"""Of two numbers of pages that are read one after the other; and times the machine's memory that a process maps."""
+PARTS = (("resident", "resident_peak"), ("proportional", "resident"), ("resident_peak", "memory"),
+         ("huge_pages", "all"), ("asked", "taken"))  # fmt: skip
+"""Values that the runtime reports of a process, and the probes of allocators (probes/datamodel/heap_metrics.h)."""
 COMMANDS = "workload."
 """Of a suite: their own files say how they are built."""
 WORK_IS_MEANT = "a time is better where it is less, and a rate where it is more, of a visit with such work"
@@ -181,6 +187,20 @@ def _group(build: Build) -> object:
     return build.abi, build.probe.startswith(COMMANDS)
 
 
+def _loaded(recorded: Recorded) -> Places:
+    """The system says of each process how much code and data its executable has."""
+    of_builds = defaultdict[object, dict[int, object]](dict)
+    for place, visit in enumerate(recorded.outcomes):
+        if is_here(visit) and "code" in visit.gauges:
+            parts = visit.gauges["code"], visit.gauges.get("data")
+            of_builds[visit.point.probe, visit.point.abi][place] = parts
+    for several in of_builds.values():
+        (usual, count), *others = Counter(several.values()).most_common()
+        is_even = bool(others) and others[0][1] == count
+        yield from ((place, "all processes of an executable have its code and data")
+                    for place, parts in several.items() if is_even or parts != usual)  # fmt: skip
+
+
 def _made_for(build: Build) -> object:
     return tuple(word for word in build.flags.split() if word.startswith("-march="))
 
@@ -257,8 +277,9 @@ def _has_other_lanes(probe: Probe, visit: Outcome) -> bool:
     paces = {role.pace for role in probe.roles}
     if not paces or not visit.samples or not (paces == {"lockstep"} or (paces == {"background"} and visit.workers)):
         return False
-    has_lanes = Samples.of(visit.samples).columns.has_lanes and visit.samples[0].lanes
-    return bool(has_lanes) == (paces == {"lockstep"})
+    lanes = visit.samples[0].lanes if Samples.of(visit.samples).columns.has_lanes else None
+    is_other = bool(lanes) == (paces == {"lockstep"})
+    return is_other or bool(lanes and visit.workers and len(lanes) != len(visit.workers) - 1)
 
 
 def _works_elsewhere(_: Probe, visit: Outcome) -> bool:
@@ -321,7 +342,7 @@ def _asked_for(recorded: Recorded) -> Places:
 
 
 def _seeded(recorded: Recorded) -> Places:
-    """Where most layouts of a point are of the run's seed, all are, and those of its other sizes: a bundle draws its
+    """Where one layout of a point is of the run's seed, all are, and those of its other sizes: a bundle draws its
     own, and a parameter may have had another name. A visit may be on another CPU than was meant."""
     asked = recorded.asked
     others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
@@ -347,12 +368,14 @@ def _seeded(recorded: Recorded) -> Places:
         curve = _curve(recorded.outcomes[places[0]].point)
         if len(odd) in (len(places), LEAST_SEEDED) and len(odd) == number:
             foreign[curve] += places
-        elif 2 * len(odd) < len(places):
+        else:
             own.add(curve)
             yield from ((place, SEEDED) for place in odd)
         if not odd and not recorded.lost and not asked.interleaved:
             yield from _left_out(used.values())
     yield from ((place, SEEDED) for curve in foreign.keys() & own for place in foreign[curve])
+    if own and not asked.interleaved:
+        yield from _exchanged(recorded, [place for curve in foreign.keys() - own for place in foreign[curve]])
 
 
 def _owner(point: Point) -> object:
@@ -363,6 +386,17 @@ def _owner(point: Point) -> object:
 def _curve(point: Point) -> object:
     """Of the points that have other numbers in place of its own, whose names were the same when they were planned."""
     return point.probe, *(pair for pair in point.parameters if not isinstance(pair[1], int))
+
+
+def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
+    """Of visits whose seed is none of their point's, those whose seed is another's."""
+    whose = {_owner(point) for point in recorded.table.of_points}
+    of_cpus = defaultdict[tuple[int, ...], list[int]](list)
+    for place in places:
+        of_cpus[recorded.outcomes[place].cpus].append(place)
+    for cpus, several in of_cpus.items():
+        made = {layout_seed(recorded.asked.seed, layout, one, cpus) for one in whose for layout in range(LEAST_SEEDED)}
+        yield from ((place, SEEDED) for place in several if recorded.outcomes[place].seed in made)
 
 
 def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
@@ -439,6 +473,22 @@ def _sized(recorded: Recorded) -> Places:
     return recorded.table.broken(why)
 
 
+def _accounted(recorded: Recorded) -> Places:
+    """Values that the runtime reports of its process."""
+    memory = recorded.machine.memory_bytes or inf
+    for place, visit in enumerate(recorded.outcomes):
+        if not is_here(visit) or not visit.gauges or visit.status != "ok":
+            continue
+        values = {**visit.gauges, "memory": memory, "all": 1.0}
+        probe = recorded.probes.get(visit.point.probe)
+        units = {metric.name: metric.unit for metric in (probe.metrics if probe else ())}
+        sizes = [value for name, value in visit.gauges.items() if units.get(name) in ("B", "fault", "count")]
+        if min(sizes, default=0) < 0 or max(sizes, default=0) > MOST_OF_MEMORY * memory:
+            yield place, "a process has no less than nothing, and no more than addresses of its machine's memory"
+        elif any(values[part] > ROUNDED * values[whole] for part, whole in PARTS if part in values and whole in values):
+            yield place, "what a process has of memory is part of what it took at most, and that of the machine's"
+
+
 OF_VISITS_DESCRIBED: Sequence[Callable[[Recorded], Places]] = (
-    _described, _built, _meant, _asked_for, _seeded, _laid_out, _executed, _sized,
+    _described, _built, _meant, _asked_for, _seeded, _laid_out, _executed, _sized, _loaded, _accounted,
 )  # fmt: skip

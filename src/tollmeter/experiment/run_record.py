@@ -14,8 +14,8 @@ import numpy as np
 
 from tollmeter.experiment.described import MOST_UNDER_WAY, Asked, Places, Recorded
 from tollmeter.experiment.taken import Counts
-from tollmeter.experiment.visit_table import LONGEST_NS, is_timed
-from tollmeter.model import Outcome, Select, Surroundings
+from tollmeter.experiment.visit_table import LONGEST_NS, is_here, is_timed
+from tollmeter.model import Outcome, Probe, Select, Surroundings
 
 LEAST_BETWEEN = 4
 """Visits between two notes."""
@@ -112,6 +112,14 @@ def _is_limited_to_less(recorded: Recorded) -> bool:
     return bool(limits) and min(limits) < max(held, default=0)
 
 
+def _goes_on(recorded: Recorded) -> bool:
+    """What the end of a session cuts short is its end, but for visits under way."""
+    outcomes = [visit for visit in recorded.outcomes if is_here(visit)] if not recorded.begins else []
+    ended = next((at for at, visit in enumerate(outcomes) if visit.status == "interrupted"), len(outcomes))
+    later = sum(visit.status == "ok" for visit in outcomes[ended:])
+    return not recorded.asked.reused and later > MOST_UNDER_WAY
+
+
 OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
     (lambda recorded: any(seconds < 0 for seconds, _, _ in recorded.notes), "a run takes time"),
     (_is_throttled_for_longer, "a run is throttled for no longer than it takes"),
@@ -122,6 +130,7 @@ OF_NOTES: Sequence[tuple[Callable[[Recorded], bool], str]] = (
      "a quota is a millisecond of each second at least"),
     (lambda recorded: any(before[2] and not after[2] for before, after in pairwise(recorded.notes)),
      "what is noted around a run is noted to its end"),
+    (_goes_on, "a visit that the end of the run cuts short is among the last"),
     (_has_more_events, "the system's events take time"),
     (_is_limited_to_less, "a run's memory is as much as its visits fill"),
 )  # fmt: skip
@@ -221,12 +230,25 @@ def _falling(column: Counts) -> Iterator[int]:
 
 def selected(recorded: Recorded) -> Places:
     """Values of choices, and plain numbers; sizes may be written in terms of the machine."""
-    selects = recorded.asked.selects
+    selects, probes = recorded.asked.selects, recorded.probes
+    given = {word.partition("=")[0] for word in recorded.asked.words}
     if recorded.asked.interleaved:  # with values that the words of the comparison name
         return
     why = "a visit is of values that its suite selects"
     yield from recorded.table.broken(
-        lambda visit: why if visit.status == "ok" and not _is_selected(visit, selects) else ""
+        lambda visit: why if visit.status == "ok" and not (
+            _is_selected(visit, selects) and _is_of_sweep(visit, selects, probes.get(visit.point.probe), given)
+        ) else ""
+    )  # fmt: skip
+
+
+def _is_of_sweep(visit: Outcome, selects: Sequence[Select], probe: Probe | None, given: set[str]) -> bool:
+    """Values that neither the suite nor the words name are those of the probe's description."""
+    own = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
+    named = given.union(*(select.parameters for select in own), *(select.refused for select in own))
+    listed = {one.name: one.values for one in (probe.parameters if probe and own else ()) if not one.refine}
+    return all(
+        name in named or not listed.get(name) or value in listed[name] for name, value in visit.point.values().items()
     )
 
 

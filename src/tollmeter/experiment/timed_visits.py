@@ -95,6 +95,7 @@ def told_of(table: VisitTable, probes: Mapping[str, Probe], needs: Mapping[Point
         "clock_ns": np.maximum(table.resolution_ns, table.cost_ns)[places],
         "asked": table.column(lambda visit: min(visit.asked_samples, LONGEST_NS), np.int64)[places],
         "aside_ns": table.column(lambda visit: min(visit.waited_ns + visit.counted_ns, LONGEST_NS), np.int64)[places],
+        "has_waited": table.column(lambda visit: visit.waited_ns > 0, np.bool_)[places],
         "need": np.array([needs.get(point, 0.0) for point in table.of_points], np.float64)[table.points[places]],
         **{name: np.array([*values], np.int8)[table.points[places]] for name, values in of_points.items()},
         **{name: table.of_kinds(values, np.float64)[places] for name, values in of_kinds.items()},
