@@ -22,7 +22,7 @@ from tollmeter.cli.main import main
 from tollmeter.cli.time import joined
 from tollmeter.findings import carried
 from tollmeter.library import places, timed
-from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_uncounted
+from tollmeter.library.command_metrics import COMMAND_METRICS, values_of, why_no_energy, why_uncounted
 from tollmeter.library.derive import open_run
 from tollmeter.library.hyperfine import Result, as_json, compared, read_results, results_of
 from tollmeter.library.options import Options, TimeOptions, statuses
@@ -292,16 +292,17 @@ EVERY_COUNT = {name: 1000 * (place + 1) for place, name in enumerate(COMMAND_MET
 
 def test_metrics_that_are_asked_for_are_counted_in_every_run_and_compared(tmp_path: Path) -> None:
     process = Process(noisy(10, 10), counts={"cycles": 4000, "instructions": 9000})
-    metrics = ("cycles", "instructions", "page-faults")
-    _, results = measured(tmp_path, process, TimeOptions(runs=40, metrics=metrics))
+    metrics = ("cycles", "instructions", "page-faults", "energy")
+    done, results = measured(tmp_path, process, TimeOptions(runs=40, metrics=metrics))
     assert process.events[:2] == [(), ()] and {*process.events[2:]} == {("cycles", "instructions")}
     medians = {(row.parameters["command"], row.metric): row.median for row in results.index.rows}
-    assert [medians["true", name] for name in metrics] == [4000, 9000, 75]
+    assert [medians["true", name] for name in metrics] == [4000, 9000, 75, None]
     ratios = {pair.metric: round(pair.ratio, 3) for pair in results.index.opposed}
     assert (ratios["cycles"], ratios["instructions"], ratios["page-faults"]) == (2, 2, 1)
     said = "\n".join(lines(results, [Shown(name, "", 0, 0, (), ()) for name in ("true", "true (2)")],
                            WANTED._replace(metrics=metrics)))  # fmt: skip
     assert "cycles: 2.00 times as many" in said and "page-faults 75" in said
+    assert "energy" not in said and "in some runs" in done.uncounted["energy"]
 
 
 def test_more_events_than_the_pmu_has_counters_are_taken_in_turns(tmp_path: Path) -> None:
@@ -625,10 +626,19 @@ def test_energy_is_that_of_whole_packages_and_survives_a_round_of_the_counter(tm
 
 def test_a_run_has_its_energy_and_a_command_a_ratio_of_it(executable: Path, tmp_path: Path) -> None:
     counter = zone(tmp_path / "intel-rapl:0", "package-0", 10)
-    write = words("sh", "-c", f"echo 700 > {counter}")
+    write = words("sh", "-c", f"echo 700 > {counter}; sleep 0.06")
     with Timer(executable, [write], packages=energy.packages(tmp_path)) as timer:
         ran = timer.run(0)
     assert ran.energy_uj == 690
     assert values_of(("energy",), (), ran) == {"energy": 690e-6}
     with Timer(executable, [write]) as timer:
-        assert timer.run(0).energy_uj == energy.UNREADABLE
+        unread = timer.run(0)
+    assert unread.energy_uj == energy.UNREADABLE
+    assert values_of(("energy",), (), unread) == {} and "powercap" in why_no_energy(unread)
+
+
+@pytest.mark.parametrize(("wall_ns", "known"), [(49_999_999, False), (50_000_000, True)])
+def test_a_run_that_a_counter_does_not_resolve_has_no_energy(wall_ns: int, *, known: bool) -> None:
+    ran = Ran(*[0] * 3, wall_ns, *[0] * 12, energy_uj=2_000_000)
+    assert values_of(("energy", "page-faults"), (), ran) == {"page-faults": 0} | ({"energy": 2.0} if known else {})
+    assert ("once a millisecond" in why_no_energy(ran)) is not known

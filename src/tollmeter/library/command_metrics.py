@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tollmeter.catalog import check_known
 from tollmeter.model import Failure, Unit
+from tollmeter.targets import energy
 from tollmeter.targets.timer import Ran
 
 _AT_ONCE = 4
@@ -77,9 +78,20 @@ def values_of(names: Sequence[str], events: Sequence[str], ran: Ran) -> dict[str
     counts = dict(zip(events, ran.counts, strict=True))
     accounted = {name: COMMAND_METRICS[name].of for name in names if COMMAND_METRICS[name].of}
     sums: dict[str, float] = {name: sum(getattr(ran, field) for field in fields) for name, fields in accounted.items()}
-    if ENERGY in sums:
+    if ENERGY in sums and why_no_energy(ran):
+        del sums[ENERGY]
+    elif ENERGY in sums:
         sums[ENERGY] /= _UJ_OF_J
     return sums | {name: count for name, count in counts.items() if not why_uncounted(name, count)}
+
+
+def why_no_energy(ran: Ran) -> str:
+    """Why a run has no energy; empty where it has."""
+    if ran.energy_uj == energy.UNREADABLE:
+        return NO_ENERGY
+    if ran.wall_ns < energy.LEAST_NS:
+        return "they took less than 50 ms, and a package's counter is renewed about once a millisecond"
+    return ""
 
 
 def why_uncounted(name: str, count: int) -> str:

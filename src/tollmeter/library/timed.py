@@ -493,6 +493,8 @@ class _Timing:
             for name, count in zip(events, ran.counts, strict=True):
                 if why := command_metrics.why_uncounted(name, count):
                     self._uncounted[name] = f"in some runs, {why}"
+            if command_metrics.ENERGY in self._base.counted and (why := command_metrics.why_no_energy(ran)):
+                self._uncounted[command_metrics.ENERGY] = f"in some runs, {why}"
         values |= {EXIT_STATUS: ran.exit_code} if ran.status else {}
         values |= {OUTPUT: ran.output_hash} if ran.output_hash else {}
         clock = {"k": "clock", **msgspec.to_builtins(self._base.clock)}

@@ -96,7 +96,7 @@ def _of_command(command: Shown, rows: Mapping[str, Row], metrics: Sequence[str])
     )
     if "instructions" in value and not metrics:
         yield f"counted    {count(value['instructions'])} instructions in user mode"
-    for place, name in enumerate(name for name in metrics if name in value):
+    for place, name in enumerate(name for name in metrics if name in rows and rows[name].median is not None):
         yield f"{'counted' if not place else '':<11}{name} {_amount(rows[name])}"
     if command.failed:
         several = ", ".join(f"{status}: {times}" for status, times in sorted(Counter(command.failed).items()))
