@@ -204,7 +204,7 @@ def _narrowed(plan: Plan, request: Request) -> tuple[Request, str]:
     asked = plan.asked or points
     counted = f"{asked} points are requested, and need" if asked > 1 else "1 point is requested, and needs"
     time_needed = f"{plan.asked_s:.0f} s" if plan.asked_s < 120 else f"{plan.asked_s / 60:.0f} min"
-    mends, left_out = [f"--budget {budget_text(enough_s)} is enough for all"], ""
+    mends, left_out = [f"--budget {budget_text(enough_s)} is enough on a quiet machine"], ""
     if 0 < points < plan.asked:
         left_out = f"Of {plan.asked} requested points only the {points} typical of them were measured."
         mends.append("--all-points measures them all, whatever the budget")
