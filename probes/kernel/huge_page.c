@@ -61,17 +61,28 @@ static void fill(const struct huge *huge, char *start, bool by_small_pages) {
   if (by_small_pages) prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
 }
 
+/* By a new map: before Linux 6.14 a split one keeps its table of small pages when all of them are given back, and takes
+ * no huge page. */
 static void make_fresh(struct huge *huge, char *start) {
-  if (madvise(start, PAGES * huge->bytes, MADV_DONTNEED) < 0) huge->refused = errno;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  const void *mapped = mmap(start, PAGES * huge->bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (mapped == MAP_FAILED || madvise(start, PAGES * huge->bytes, MADV_HUGEPAGE) < 0) huge->refused = errno;
   fill(huge, start, huge->act == COLLAPSE);
+}
+
+/* The small pages that the calls took or protected, in a region that stays made. */
+static void make_ready(struct huge *huge, char *start) {
+  if (huge->act == PROTECT) mprotect(start, PAGES * huge->bytes, PROT_READ | PROT_WRITE);
+  for (size_t i = 0; i < PAGES; i++) start[i * huge->bytes + SPLIT_AT * huge->small] = MARK;
 }
 
 static void start_again(struct huge *huge, struct region *region) {
   toll_timer_pause();
   region->next = 0;
-  if (huge->act == PROTECT) mprotect(region->start, PAGES * huge->bytes, PROT_READ | PROT_WRITE);
-  if (!region->is_made) make_fresh(huge, region->start);
-  for (size_t i = 0; region->is_made && i < PAGES; i++) region->start[i * huge->bytes + SPLIT_AT * huge->small] = MARK;
+  if (region->is_made)
+    make_ready(huge, region->start);
+  else
+    make_fresh(huge, region->start);
   toll_timer_resume();
 }
 
