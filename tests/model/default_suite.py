@@ -15,7 +15,7 @@ import msgspec
 from tollmeter.catalog import Catalog, load, read_suite
 from tollmeter.judgement.convergence import refine
 from tollmeter.judgement.verdict import has_interval
-from tollmeter.model import Machine, Row
+from tollmeter.model import Failure, Machine, Row
 from tollmeter.plan.points import Ground, SweepCurve, resolve
 from tollmeter.root import ROOT
 
@@ -33,6 +33,8 @@ class Wanted(NamedTuple):
 def _catalog() -> Catalog:
     """The probe as it describes itself, for one ABI."""
     built = load(ROOT / "build", platform.machine())
+    if not any(probe == PROBE for probe, _ in built.executables):
+        raise Failure(f"{PROBE} is not built, or older than its sources: `./toll --set-up-tests` builds it")
     return msgspec.structs.replace(built, abis=built.abis[:1], gaps={})
 
 
