@@ -416,8 +416,10 @@ def test_a_level_is_read_by_the_fastest_kernel_or_has_a_gap() -> None:
     both = named(hierarchy(walk() + slow + fast, PROBES, SOUND))["L1d"]
     assert (both.read_bytes_per_second, both.read_by) == (90e9, "widest")
     gone = [msgspec.structs.replace(row, status="interrupted", reason="out of budget", median=None) for row in fast]
-    level = named(hierarchy(walk() + slow + gone, PROBES, SOUND))["L1d"]
-    assert (level.read_bytes_per_second, level.read_by, level.read_missing) == (None, None, "out of budget")
+    unvisited = [msgspec.structs.replace(row, clock="none") for row in gone]
+    for lost in (gone, unvisited):
+        level = named(hierarchy(walk() + slow + lost, PROBES, SOUND))["L1d"]
+        assert (level.read_bytes_per_second, level.read_by, level.read_missing) == (None, None, "out of budget")
     never = [msgspec.structs.replace(row, status="unsupported", median=None) for row in fast]
     assert named(hierarchy(walk() + slow + never, PROBES, SOUND))["L1d"].read_bytes_per_second is not None
 

@@ -116,10 +116,15 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
     if is_missed or any(knee.high > MOST_APART * knee.low for knee in joined.knees):
         return ()
     fit = without_false_levels(with_counted_sizes(joined, sweep, own, probes), sweep)
-    seen = _Evidence(machine, probes, own, sweep, reading_rows(own, probes), fit)
+    seen = _Evidence(machine, probes, own + _unvisited(rows, own[0]), sweep, reading_rows(own, probes), fit)
     names = _names(fit, float(size_of(sweep[-1])), machine)
     levels = tuple(_level(name, place, seen) for place, name in enumerate(names))
     return _with_first_cache(levels, sweep, machine)
+
+
+def _unvisited(rows: Sequence[Row], like: Row) -> list[Row]:
+    """The rows of the same ABI and target that no visit was made of, which tell no clock: they were asked for."""
+    return [row for row in rows if row.clock == "none" and (row.target, row.abi) == (like.target, like.abi)]
 
 
 def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:

@@ -57,7 +57,7 @@ CLOCKS = {
 SIGNS = {"error": "!!", "warning": "!", "note": "i"}
 """By severity, the gravest first."""
 NO_LEVELS = "No memory table: the latency curve has too few sizes, or intervals too wide, to resolve its levels."
-UNASKED = "it was not asked for there"
+UNASKED = "no size that surely lies there was asked for"
 PAGE = "report.html"
 
 
