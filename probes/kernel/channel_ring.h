@@ -36,7 +36,7 @@ static inline int channel_ring_do(struct io_ring *ring, uint8_t what, int file, 
   *io_ring_place(ring, 0) = (struct io_uring_sqe){
       .opcode = what, .fd = file, .off = UINT64_MAX, .addr = (uint64_t)(uintptr_t)word, .len = sizeof *word};
   io_ring_publish(ring, 1);
-  if (io_ring_enter(ring, 1) < 0) return -errno;
+  if (io_ring_enter(ring, 1, 1) < 0) return -errno;
   const int came_to = io_ring_completion(ring, 0)->res;
   io_ring_release(ring, 1);
   return came_to;

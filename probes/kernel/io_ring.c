@@ -22,9 +22,7 @@
  * through: how often a program polls while each of its instructions is a stop says nothing of its work.
  */
 #define _GNU_SOURCE 1
-#include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include "io_ring.h"
@@ -76,32 +74,6 @@ static enum toll_status make_file(struct toll_run *r) {
 
 /* ---- the ring ---- */
 
-static enum toll_status refuse_memory(struct toll_run *r) {
-  struct rlimit limit = {0};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  return toll_skip(r, "io_uring may lock too little memory: RLIMIT_MEMLOCK (ulimit -l) is %llu KiB",
-                   (unsigned long long)limit.rlim_cur >> 10);
-}
-
-static int disabled_by_sysctl(void) {
-  char digit = '0';
-  const int file = open("/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  if (read(file, &digit, 1) != 1) digit = '0';
-  close(file);
-  return digit - '0';
-}
-
-static enum toll_status refuse_ring(struct toll_run *r, int error) {
-  const int disabled = disabled_by_sysctl();
-  if (error == ENOSYS) return toll_skip(r, "this kernel has no io_uring");
-  if (error == ENOMEM) return refuse_memory(r);
-  if (error == EPERM && disabled)
-    return toll_skip(r, "io_uring is disabled: sysctl kernel.io_uring_disabled is %d, and 0 permits it", disabled);
-  if (error == EPERM) return toll_skip(r, "io_uring is not permitted: by a seccomp filter, as containers have one");
-  return toll_skip(r, "the system refused io_uring: %s", strerror(error));
-}
-
 /* A thread of the timed worker's core would share it. */
 static int poller_of(const struct toll_run *r) {
   for (unsigned i = 1; i < r->cpu_count; i++)
@@ -115,7 +87,7 @@ static enum toll_status register_both(struct toll_run *r) {
   const int ring = q->ring.file;
   if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &buffers, 1) < 0 ||
       syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &q->file, 1) < 0)
-    return refuse_ring(r, errno);
+    return io_ring_refuse(r, errno);
   return TOLL_OK;
 }
 
@@ -129,7 +101,7 @@ static enum toll_status open_ring(struct toll_run *r) {
     params.sq_thread_cpu = (uint32_t)poller_of(r);
     params.sq_thread_idle = IDLE_MS;
   }
-  if (!io_ring_open(&q->ring, q->depth, &params)) return refuse_ring(r, errno);
+  if (!io_ring_open(&q->ring, q->depth, &params)) return io_ring_refuse(r, errno);
   if (q->polled && q->operation == READ && !(q->ring.features & IORING_FEAT_SQPOLL_NONFIXED))
     return toll_skip(r, "a thread that polls reads registered files alone before Linux 5.11");
   return q->operation == READ_FIXED ? register_both(r) : TOLL_OK;
@@ -197,7 +169,7 @@ static void submit(struct toll_run *r) {
     errno = 0;
     write_requests(q);
     io_ring_publish(&q->ring, q->depth);
-    const bool entered = q->polled ? await_poller(q) : io_ring_enter(&q->ring, q->depth) == (long)q->depth;
+    const bool entered = q->polled ? await_poller(q) : io_ring_enter(&q->ring, q->depth, q->depth) == (long)q->depth;
     if (entered && io_ring_completed(&q->ring) >= q->depth)
       take_completions(q);
     else

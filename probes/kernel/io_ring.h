@@ -11,9 +11,12 @@
 #define TOLL_KERNEL_IO_RING_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/io_uring.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -61,6 +64,33 @@ static inline bool io_ring_open(struct io_ring *ring, unsigned entries, struct i
   return true;
 }
 
+static inline enum toll_status io_ring_refuse_memory(struct toll_run *r) {
+  struct rlimit limit = {0};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  return toll_skip(r, "io_uring may lock too little memory: RLIMIT_MEMLOCK (ulimit -l) is %llu KiB",
+                   (unsigned long long)limit.rlim_cur >> 10);
+}
+
+static inline int io_ring_disabled_by_sysctl(void) {
+  char digit = '0';
+  const int file = open("/proc/sys/kernel/io_uring_disabled", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  if (read(file, &digit, 1) != 1) digit = '0';
+  close(file);
+  return digit - '0';
+}
+
+/* For prepare: why there is no ring, by what the system answered. */
+static inline enum toll_status io_ring_refuse(struct toll_run *r, int error) {
+  const int disabled = io_ring_disabled_by_sysctl();
+  if (error == ENOSYS) return toll_skip(r, "this kernel has no io_uring");
+  if (error == ENOMEM) return io_ring_refuse_memory(r);
+  if (error == EPERM && disabled)
+    return toll_skip(r, "io_uring is disabled: sysctl kernel.io_uring_disabled is %d, and 0 permits it", disabled);
+  if (error == EPERM) return toll_skip(r, "io_uring is not permitted: by a seccomp filter, as containers have one");
+  return toll_skip(r, "the system refused io_uring: %s", strerror(error));
+}
+
 /* The place of the next request but `ahead`. */
 static inline struct io_uring_sqe *io_ring_place(struct io_ring *ring, uint32_t ahead) {
   return &ring->requests[(atomic_load_explicit(ring->request_tail, memory_order_relaxed) + ahead) & ring->request_mask];
@@ -71,9 +101,10 @@ static inline void io_ring_publish(struct io_ring *ring, uint32_t count) {
   atomic_store_explicit(ring->request_tail, tail + count, memory_order_release);
 }
 
-/* Submits what is published, and waits for as many completions. Returns how many were submitted, or -1 with errno. */
-static inline long io_ring_enter(struct io_ring *ring, uint32_t count) {
-  return syscall(SYS_io_uring_enter, ring->file, count, count, IORING_ENTER_GETEVENTS, NULL, 0);
+/* Submits so many of those published, and waits for so many completions. Returns how many were submitted, or -1 with
+ * errno. */
+static inline long io_ring_enter(struct io_ring *ring, uint32_t submitted, uint32_t awaited) {
+  return syscall(SYS_io_uring_enter, ring->file, submitted, awaited, IORING_ENTER_GETEVENTS, NULL, 0);
 }
 
 static inline uint32_t io_ring_completed(struct io_ring *ring) {

@@ -71,6 +71,7 @@ PROBES = (
     "jobs",
     "disk_file",
     "disk",
+    "disk_queue",
     "remote_call",
     "remote_bandwidth",
     "io_ring",
@@ -265,10 +266,11 @@ static const struct toll_role roles[]""",
     ),
     (
         "kernel/disk.c",
-        "(off_t)(block * disk->block)) == (ssize_t)disk->block;\n}\n\nstatic bool read",
-        "(off_t)(block / 2 * disk->block)) == (ssize_t)disk->block;\n}\n\nstatic bool read",
-        {},
+        "offset_of(blocks, block)) == (ssize_t)blocks->bytes;\n}\n\nstatic bool read",
+        "offset_of(blocks, block / 2)) == (ssize_t)blocks->bytes;\n}\n\nstatic bool read",
+        {"act": "write"},
     ),
+    ("kernel/disk_queue.c", "offset_of(&q->blocks, block)", "offset_of(&q->blocks, block / 2)", {"act": "read"}),
     (
         "kernel/io_ring.c",
         "if (q->operation == NOP) continue;",
@@ -857,7 +859,7 @@ def test_a_wake_up_is_a_number_or_the_other_cpu_was_not_idle(abi: str) -> None:
 def test_a_file_on_tmpfs_is_distinguished_from_one_on_a_disk(own_abi_name: str, tmp_path: Path) -> None:
     """Whatever the folder is called: a disk's number must not be a memory's."""
     words = [f"--folder={tmp_path}", "--samples=1", "act=fsync"]
-    for probe in ("kernel.disk_file", "kernel.disk act=read"):
+    for probe in ("kernel.disk_file", "kernel.disk act=read", "kernel.disk_queue act=read"):
         name, *own = probe.split()
         done = outcome_of(own_abi_name, name, "--folder=/dev/shm", "--samples=1", *own)
         assert done.status == "unsupported" and "tmpfs" in str(done.reason)
@@ -890,6 +892,16 @@ def test_an_operation_costs_less_the_more_are_submitted_at_once(abi: str) -> Non
         assert few.reason
         pytest.skip(few.reason)
     assert cost(few) > 2 * cost(many)
+
+
+@pytest.mark.machine
+def test_a_disk_request_takes_less_the_more_are_in_flight(own_abi_name: str) -> None:
+    alone, many = in_turns(*(partial(visit, own_abi_name, "kernel.disk_queue", act="read", depth=depth)
+                             for depth in (1, 64)))  # fmt: skip
+    if alone.status == "unsupported":
+        assert alone.reason
+        pytest.skip(alone.reason)
+    assert cost(alone) > 1.5 * cost(many)
 
 
 def test_a_file_whose_reads_may_block_and_a_lone_cpu_are_said(own_abi_name: str) -> None:
@@ -1028,7 +1040,7 @@ def test_a_full_disk_is_a_reason_and_leaves_nothing(own_abi_name: str, tmp_path:
 
 
 KERNELS = (
-    "connect", "disk", "disk_file", "http_fetch", "jobs", "remote_call", "remote_bandwidth",
+    "connect", "disk", "disk_file", "disk_queue", "http_fetch", "jobs", "remote_call", "remote_bandwidth",
     "call_object", "datagram_bandwidth", "enter_checked", "enter_gate", "enter_syscall", "fault_segv", "fault_trap",
     "file_bandwidth",
     "clock_read", "file_call", "list_folder", "mapping", "path_call", "page_fault", "process_create", "select",
