@@ -95,7 +95,7 @@ static const struct toll_metric metrics[] = {
     {.name = "call",
      .unit = "ns",
      .summary = "one indirect call and its return, after conditional branches",
-     .toll = "call one of {targets} functions in a table, {order}"},
+     .toll = "10 branches and a call of one of {targets} functions, {order}"},
     {.name = "one", .unit = "ns", .summary = "the same call, always of one function", .source = TOLL_CONTROL},
     {.name = "extra_cycles",
      .unit = "cycle",
