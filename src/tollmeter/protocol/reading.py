@@ -228,6 +228,12 @@ class Outcomes:
         kept: T = self._same.setdefault(value, value)
         return kept
 
+    def same_events(self, events: EventCounts) -> EventCounts:
+        """As `same`: beside most visits none happened."""
+        key = (*events.body.items(), None, *events.control.items(), events.samples, events.partial, events.refused)
+        kept: EventCounts = self._same.setdefault((events.by, events.kernel, *key), events)
+        return kept
+
     def samples(self, probe: str, taken: Sequence[_Sample], seen: Sequence[_Witness]) -> Samples:
         place = probe if self._room else ""
         if place not in self._columns or not self._columns[place].is_open():
@@ -360,7 +366,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         visit=visit.visit, round=known.same(visit.round), point=known.same(point), work=known.same(visit.work),
         cpus=known.same(visit.cpus), workers=known.same(visit.workers), chosen=visit.chosen or _NO_CHOICES,
         seed=known.same(visit.seed), at_ns=visit.at_ns, pinned=visit.pinned, priority=visit.priority, status=status,
-        reason=reason,
+        reason=known.same(reason),
         clock=known.same(_only(by_form[ClockReading], "clock")) or ClockReading(kind="none"),
         controls=tuple([_rate(control) for control in by_form[_Control]]),
         samples=known.samples(point.probe, pairs[::2], pairs[1::2]) if is_kept else (),
@@ -369,7 +375,7 @@ def _outcome(records: Sequence[Any], known: Outcomes) -> Outcome:
         stays=any(end.stays for end in ends), served=ends[-1].served if ends else None,
         waited_ns=sum(aside.waited_ns for aside in by_form[_Aside]),
         counted_ns=sum(aside.counted_ns for aside in by_form[_Aside]), revision=visit.revision,
-        events=_events(by_form, pairs[::2]) if is_kept else None, asked_samples=visit.samples,
+        events=_events(by_form, pairs[::2], known) if is_kept else None, asked_samples=visit.samples,
         asked_ns=known.same(visit.sample_ns),
     )  # fmt: skip
 
@@ -385,7 +391,7 @@ def _status(by_form: _ByForm) -> tuple[Status, str | None]:
     return "ok", None
 
 
-def _events(by_form: _ByForm, samples: Sequence[_Sample]) -> EventCounts | None:
+def _events(by_form: _ByForm, samples: Sequence[_Sample], known: Outcomes) -> EventCounts | None:
     """What was counted beside the samples. A sample of other length than the record of the events is damaged."""
     counters = _only(by_form[_Counters], "record of counters")
     if counters is None:
@@ -404,10 +410,8 @@ def _events(by_form: _ByForm, samples: Sequence[_Sample]) -> EventCounts | None:
             for name, (once, twice) in zip(counters.events, counts, strict=False):
                 values[name].append((twice - once) / iterations)
     both = [{name: median(several) for name, several in values.items()} for values in (body, control)]
-    return EventCounts(
-        by=counters.by, kernel=counters.kernel, body=both[0], control=both[1], samples=len(counted),
-        partial=len(samples) - len(counted), refused=counters.refused,
-    )  # fmt: skip
+    several = (counters.by, counters.kernel, *both, len(counted), len(samples) - len(counted), counters.refused)
+    return known.same_events(EventCounts(*several))
 
 
 def _regular(records: Sequence[Any]) -> slice:
