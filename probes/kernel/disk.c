@@ -35,7 +35,7 @@ static bool read_block(struct disk *disk, uint64_t block) {
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct disk *disk = r->state;
-  const enum toll_status made = blocks_prepare(r, &disk->blocks);
+  const enum toll_status made = blocks_prepare(r, &disk->blocks, "size");
   if (made != TOLL_OK) return made;
   disk->random = r->seed;
   disk->buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = disk->blocks.bytes});

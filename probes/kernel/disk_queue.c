@@ -14,6 +14,9 @@
  * The row is the median of batches of about a millisecond: stalls of the device or of a host, which a few batches meet, do
  * not count. fio prints the mean of all requests.
  *
+ * The file's size is the parameter `file`: `size` is of memory that is accessed, by which a row is taken for one of a cache
+ * that other guests use.
+ *
  * Each place of the queue has a share of the blocks to itself: two requests of one block in flight would leave open which
  * of them is the later one.
  */
@@ -52,7 +55,7 @@ static enum toll_status prepare(struct toll_run *r) {
   q->depth = (uint32_t)depth;
   q->writes = toll_choice(r, "act") == WRITE;
   q->random = r->seed;
-  const enum toll_status made = blocks_prepare(r, &q->blocks);
+  const enum toll_status made = blocks_prepare(r, &q->blocks, "file");
   if (made != TOLL_OK) return made;
   if (q->blocks.count < depth)
     return toll_skip(r, "a file of %llu blocks is too small for this depth", (unsigned long long)q->blocks.count);
@@ -137,7 +140,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "act", .kind = TOLL_CHOICE, .summary = "read or write", .choices = acts},
     {.name = "depth", .kind = TOLL_COUNT, .summary = "requests in flight", .values = depths},
     {.name = "block", .kind = TOLL_SIZE, .summary = "bytes of one request", .values = block_sizes, .typical = "4096"},
-    {.name = "size", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes},
+    {.name = "file", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes},
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "request",
