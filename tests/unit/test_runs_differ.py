@@ -19,9 +19,10 @@ import tollmeter
 from tollmeter.experiment.runs_differ import USUAL, USUAL_RUNS_SD, Cost, EarlierRun, rows_sd, runs_sd
 from tollmeter.library import places
 from tollmeter.library.prepare import with_history
-from tollmeter.model import Machine, Select, Suite
+from tollmeter.model import Machine, Select, Suite, machine_key
 from tollmeter.numbers.known import Known, Learned
 from tollmeter.root import ROOT
+from tollmeter.store.history import Remembered, place_of, remember
 from tollmeter.store.request import Request, read_request, write_request
 
 SUITE = Suite(name="s", question="?", select=(Select(probe="*"),))
@@ -103,6 +104,17 @@ def test_a_guest_without_history_does_not_know_where_its_host_runs_two_cpus(
     known = with_history(asked, machine, {"memory.ping_pong", "kernel.loop"}).runs_sd
     assert known.get("memory.ping_pong", 0.0) >= least
     assert ("memory.ping_pong" in known) == bool(least) and "kernel.loop" not in known
+
+
+def test_a_width_that_no_core_has_is_not_learned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It would withhold the rows of all later runs: 19.6 additions a cycle, of a run whose visits were preempted."""
+    monkeypatch.setattr(places, "RUNS", tmp_path)
+    machine = Machine(host="h", cpu="c", kernel="k", hypervisor=None, cpus=2, memory_bytes=1 << 34)
+    for width in (4.7, 19.6):
+        widths = {"local": {"x86_64": width}}
+        remember(tmp_path, Remembered(f"{width}", machine_key(machine), place_of(machine), rows={}, widths=widths))
+    asked = Request(id="r", suite=SUITE, started="", seed=1, budget_seconds=1, tollmeter="")
+    assert with_history(asked, machine, set()).widths == {"local": {"x86_64": 4.7}}
 
 
 def in_cycles(clocks: list[float], costs: list[float]) -> list[EarlierRun]:

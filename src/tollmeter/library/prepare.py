@@ -16,6 +16,7 @@ import msgspec
 
 from tollmeter import protocol
 from tollmeter.catalog import Catalog, Executable
+from tollmeter.experiment.run_record import WIDTHS
 from tollmeter.experiment.runs_differ import USUAL, USUAL_PLACED, EarlierRun, rows_sd, runs_sd
 from tollmeter.files import trust
 from tollmeter.judgement.convergence import BUDGETS_S, budget_text
@@ -146,14 +147,16 @@ def _check_comparable(plan: Plan) -> None:
 
 
 def with_history(request: Request, machine: Machine, probes: Set[str]) -> Request:
-    """The request with this machine's earlier runs, which the numbers use. probes: those whose rows are requested."""
+    """The request with this machine's earlier runs, which the numbers use. probes: those whose rows are requested. A
+    width that no core has, of a run whose visits had hardly any of their CPU, is left out."""
     runs = recall(places.RUNS, machine)
     widths: dict[str, dict[str, float]] = {}
     for run in runs:
         for target, abis in run.widths.items():
             held = widths.setdefault(target, {})
             for abi, width in abis.items():
-                held[abi] = max(width, held.get(abi, 0.0))
+                if WIDTHS[0] <= width <= WIDTHS[1]:
+                    held[abi] = max(width, held.get(abi, 0.0))
     shipped = {probe: sd for probe, sd in USUAL.items() if probe in probes}
     earlier = [
         EarlierRun(run.place, {name: cost for name, cost in run.rows.items() if name.partition(" ")[0] in probes})
