@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 import platform
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,6 +20,8 @@ from example_runs import healthy
 from tollmeter.library.derive import TABLES, derived_table, raw_samples
 from tollmeter.model import Failure, Index, Results
 from tollmeter.store.export import machine_name, write_tables
+
+RECORDED = Path(__file__).resolve().parents[1] / "recordings/format-2"
 
 
 def results(host: str, run: str, slower: float = 1.0) -> Results:
@@ -171,3 +175,13 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="file") as caught:
         put(tmp_path / "file", results("a", "first"))
     assert caught.value.exit_code == 5
+
+
+def test_duckdb_prints_nothing_when_a_verb_ends(tmp_path: Path) -> None:
+    """It names each object that is left when its process ends."""
+    shutil.copytree(RECORDED, tmp_path / "run")
+    words = ["export", "run", "--format", "parquet", "-o", "rows.parquet"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tollmeter", *words], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "leaked" not in ended.stderr and (tmp_path / "rows.parquet").exists()

@@ -119,7 +119,11 @@ def test_a_comparison_of_some_rows_keeps_the_verdicts_of_all(run: Path, capsys: 
     assert changes[0] == changes[1] != []
 
 
-def test_a_run_whose_name_is_that_of_a_probe_is_a_run(run: Path) -> None:
+def test_a_run_whose_name_is_that_of_a_probe_or_a_glob_is_a_run(run: Path) -> None:
     assert runs_and_words(["LAST", LATENCY]) == (["LAST"], [LATENCY])
     shutil.copytree(run, run.parent / LATENCY)
     assert runs_and_words([LATENCY, "size=1"]) == ([LATENCY], ["size=1"])
+    for name in ("cpu=any", "a*b"):
+        assert runs_and_words([name]) == ([], [name])
+        shutil.copytree(run, run.parent / name)
+        assert runs_and_words([name, "size=1"]) == ([name], ["size=1"])

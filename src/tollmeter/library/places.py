@@ -379,7 +379,7 @@ def runs_and_words(given: Sequence[str]) -> tuple[list[str], list[str]]:
     """The names of runs, and what names rows behind them: from the first word on that is a glob, NAME=VALUE, or of a
     probe's form while no run has that name."""
     for place, word in enumerate(given):
-        if {*"*?[="}.intersection(word) or (_PROBE.fullmatch(word) and not is_run(word)):
+        if ({*"*?[="}.intersection(word) or _PROBE.fullmatch(word)) and not is_run(word):
             return list(given[:place]), list(given[place:])
     return list(given), []
 
