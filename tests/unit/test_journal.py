@@ -212,8 +212,10 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         assert str(folder) in caught.value.sentence
 
 
-def test_a_full_disk_keeps_what_was_measured(run: Path) -> None:
-    """A limit on the file's size refuses in the middle of a write, as a full disk does."""
+@pytest.mark.parametrize(("select", "advice"), [(REQUEST.suite.select, "run --resume"), ((), "show")])
+def test_a_full_disk_keeps_what_was_measured(run: Path, select: tuple[Select, ...], advice: str) -> None:
+    """A limit on the file's size refuses in the middle of a write, as a full disk does. Commands are not resumed."""
+    write_request(run, msgspec.structs.replace(REQUEST, suite=msgspec.structs.replace(REQUEST.suite, select=select)))
     size = (run / NAME).stat().st_size
     old = resource.getrlimit(resource.RLIMIT_FSIZE)
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -224,7 +226,7 @@ def test_a_full_disk_keeps_what_was_measured(run: Path) -> None:
                 journal.append(whole(visit=visit(3)))
             resource.setrlimit(resource.RLIMIT_FSIZE, old)
             assert caught.value.exit_code == 5
-            assert str(run) in caught.value.sentence
+            assert f"{advice} {run}" in caught.value.sentence
             assert (run / NAME).stat().st_size == size
             journal.append(whole(visit=visit(3)))
     finally:

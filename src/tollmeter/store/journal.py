@@ -43,7 +43,7 @@ from tollmeter.protocol import (
 )  # fmt: skip
 from tollmeter.root import typed
 from tollmeter.store.request import NAME as REQUEST
-from tollmeter.store.request import Request, write_request
+from tollmeter.store.request import Request, read_request, write_request
 
 NAME = "journal.jsonl"
 _VISIT = b'{"k":"visit",'
@@ -168,9 +168,10 @@ class Journal:
             with contextlib.suppress(OSError):
                 self._file.truncate(before)
                 self._file.seek(before)
+            verb = ("show",) if read_request(self.folder).is_of_commands else ("run", "--resume")
             raise Failure(
                 f"cannot write to {self.folder}: {error.strerror}. What was measured is kept; "
-                f"when there is room: `{typed('run', '--resume', str(self.folder))}`",
+                f"when there is room: `{typed(*verb, str(self.folder))}`",
                 exit_code=5,
             ) from error
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -115,7 +117,9 @@ def write_parquet(table: ParquetTable, path: Path, about: Mapping[str, str]) -> 
             source = _lines(table, folder) if table.arrays is None else _parts(db, table, folder)
             db.execute(f"COPY ({source}) TO {quoted(str(path))} (FORMAT parquet, ROW_GROUP_SIZE 8192{keys})")
     except duckdb.Error as error:
-        raise Failure(f"the table cannot be written as Parquet: {str(error).partition(chr(10))[0]}", 5) from error
+        told, is_full = str(error).partition("\n")[0], os.strerror(errno.ENOSPC)
+        why = is_full if is_full in told else told  # DuckDB quotes the system's answer in JSON
+        raise Failure(f"the table cannot be written as Parquet: {why}", 5) from error
 
 
 def _lines(table: ParquetTable, folder: Path) -> str:
