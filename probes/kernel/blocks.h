@@ -85,10 +85,10 @@ static inline enum toll_status blocks_write(struct toll_run *r, struct blocks *b
   return TOLL_OK;
 }
 
-/* Makes the file of the parameter `block` and of that which holds its size. */
-static inline enum toll_status blocks_prepare(struct toll_run *r, struct blocks *blocks, const char *size_parameter) {
+/* Makes the file of the parameters `block` and `file`, its size. */
+static inline enum toll_status blocks_prepare(struct toll_run *r, struct blocks *blocks) {
   size_t size;
-  if (asked(r, size_parameter, &size) != TOLL_OK || asked(r, "block", &blocks->bytes) != TOLL_OK) return TOLL_SKIPPED;
+  if (asked(r, "file", &size) != TOLL_OK || asked(r, "block", &blocks->bytes) != TOLL_OK) return TOLL_SKIPPED;
   if (blocks->bytes % LEAST_BLOCK || !blocks->bytes || blocks->bytes > LARGEST_BLOCK || size < blocks->bytes)
     return toll_skip(r, "a block is a multiple of %d bytes, 1 MiB at most, and no larger than the file", LEAST_BLOCK);
   if (needs_disk(r, toll_folder(r)) != TOLL_OK) return TOLL_SKIPPED;

@@ -3,7 +3,7 @@
  * Blocks of a disk read and written in order and at random, past the page cache (lmbench: lmdd, disk, seek, flushdisk).
  *
  * Direct I/O goes to the device each time, and so needs no cache to be flushed before; a device or a host of this guest
- * may still have one, which a file larger than that shows (`size`). In order, one request waits for the last, as with lmdd:
+ * may still have one, which a file larger than that shows (`file`). In order, one request waits for the last, as with lmdd:
  * what a device does with many at once is disk_queue's question.
  */
 #define _GNU_SOURCE 1
@@ -35,7 +35,7 @@ static bool read_block(struct disk *disk, uint64_t block) {
 static enum toll_status prepare(struct toll_run *r) {
   if (toll_needs_kernel(r) != TOLL_OK) return TOLL_SKIPPED;
   struct disk *disk = r->state;
-  const enum toll_status made = blocks_prepare(r, &disk->blocks, "size");
+  const enum toll_status made = blocks_prepare(r, &disk->blocks);
   if (made != TOLL_OK) return made;
   disk->random = r->seed;
   disk->buffer = toll_buffer(r, (struct toll_buffer_request){.bytes = disk->blocks.bytes});
@@ -79,7 +79,7 @@ static const struct toll_parameter parameters[] = {
     {.name = "act", .kind = TOLL_CHOICE, .summary = "read or write", .choices = acts},
     {.name = "order", .kind = TOLL_CHOICE, .summary = "which block comes next", .choices = orders},
     {.name = "block", .kind = TOLL_SIZE, .summary = "bytes of one request", .values = blocks, .typical = "4096"},
-    {.name = "size", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes},
+    {.name = "file", .kind = TOLL_SIZE, .summary = "size of the file", .values = sizes},
     {0}};
 static const struct toll_metric metrics[] = {
     {.name = "request", .unit = "ns", .summary = "one request and its end", .toll = "{act} 4 KiB of a disk, {order}"},

@@ -55,7 +55,7 @@ static enum toll_status prepare(struct toll_run *r) {
   q->depth = (uint32_t)depth;
   q->writes = toll_choice(r, "act") == WRITE;
   q->random = r->seed;
-  const enum toll_status made = blocks_prepare(r, &q->blocks, "file");
+  const enum toll_status made = blocks_prepare(r, &q->blocks);
   if (made != TOLL_OK) return made;
   if (q->blocks.count < depth)
     return toll_skip(r, "a file of %llu blocks is too small for this depth", (unsigned long long)q->blocks.count);
