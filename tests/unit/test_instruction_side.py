@@ -16,7 +16,7 @@ from tollmeter.report.instruction_side import instruction_table
 
 PROBES = {
     f"any.{means}": probe(metric(unit="cycle", means=means), name=f"any.{means}")
-    for means in ("jump-of-chain", "mispredicted-branch", "cost-of-fillers", "code-of-size")
+    for means in ("jump-of-chain", "jump-of-pages", "mispredicted-branch", "cost-of-fillers", "code-of-size")
 }
 
 
@@ -77,12 +77,51 @@ def test_one_instruction_names_one_structure() -> None:
 
 def test_the_op_cache_is_counted_in_instructions_and_the_first_cache_in_bytes() -> None:
     rows = [
-        row(2.7 if size <= 16384 else 4.0, of="any.code-of-size", unit="cycle", parameters={"size": size, "code": code})
-        for code in ("moves", "nops", "jumps")
+        row(2.7 if size <= ends else 4.0, of="any.code-of-size", unit="cycle", parameters={"size": size, "code": code})
+        for code, ends in (("moves", 16384), ("nops", 32768), ("jumps", 16384))
         for size in grid(4096, 131072, 16)
     ]
     held = {one.name: (one.value, one.unit) for one in instruction_side(rows, PROBES)}
-    assert held == {"op cache": (4096.0, "count"), "L1I": (16384.0, "B")}
+    assert held == {"op cache": (4096.0, "count"), "L1I": (32768.0, "B")}
+
+
+def test_an_op_cache_that_decoders_hide_has_no_number() -> None:
+    """Six decoders deliver as many moves of 4 bytes as an op cache: they take longer only from the end of the L1I on."""
+    rows = [
+        row(2.7 if size <= 65536 else 5.1, of="any.code-of-size", unit="cycle", parameters={"size": size, "code": code})
+        for code in ("moves", "nops")
+        for size in grid(4096, 131072, 16)
+    ]
+    held = {one.name: one for one in instruction_side(rows, PROBES)}
+    assert (held["op cache"].value, held["L1I"].value) == (None, 65536.0)
+    assert "L1I" in str(held["op cache"].reason)
+
+
+def test_a_translation_level_ends_where_a_jump_takes_twice_as_long() -> None:
+    """Jumps a page apart meet in few sets of a branch target buffer, and take somewhat longer from 96 pages on."""
+
+    def cost(pages: int) -> float:
+        return 1.1 if pages <= 96 else 2.0 if pages <= 256 else 12.0 if pages <= 1024 else 40.0
+
+    rows = [
+        row(cost(pages), of="any.jump-of-pages", unit="cycle", parameters={"pages": pages})
+        for pages in grid(16, 2048, 16)
+    ]
+    held = {one.name: one.value for one in instruction_side(rows, PROBES)}
+    assert held == {"L1 ITLB": 256.0, "L2 ITLB": 1024.0}
+
+
+def test_what_runs_differ_by_does_not_blur_a_step() -> None:
+    """Both loads miss in a cache that other guests use, whose latency is another one in each run."""
+    rows = [
+        row(
+            760.0 if count <= 192 else 1250.0, of="any.cost-of-fillers", parameters={"fillers": count, "filler": "load"}
+        )
+        for count in grid(32, 1024, 8)
+    ]
+    wide = [msgspec.structs.replace(one, low=400.0, high=2400.0, error=0.02, runs_sd=0.3) for one in rows]
+    (held,) = instruction_side(wide, PROBES)
+    assert held.value == 192
 
 
 def test_the_table_has_what_was_published_of_this_core() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import exp, hypot, log
 from typing import Any
 
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, InferenceKind, Probe, Record, Row, Value
 from tollmeter.numbers.meanings import with_meaning
 from tollmeter.numbers.stats import Estimate
@@ -15,7 +16,6 @@ Probes = Mapping[str, Probe]
 Parameters = tuple[tuple[str, Value], ...]
 
 LEAST_ERROR, MOST_ERROR = 0.005, 100.0
-NORMAL_95 = 1.96
 
 
 class InferredNumber(Record, frozen=True):
@@ -60,20 +60,20 @@ def relative_error(row: Row) -> float:
         return LEAST_ERROR
     if row.low <= 0:
         return min(absolute_error(row) / abs(middle(row)), MOST_ERROR)
-    return max(log(row.high / row.low) / 2 / NORMAL_95, LEAST_ERROR)
+    return max(log(row.high / row.low) / 2 / NORMAL, LEAST_ERROR)
 
 
 def absolute_error(row: Row) -> float:
     """Standard error of a row's median, in its unit."""
     low, high = row.low, row.high
-    spread = 0.0 if low is None or high is None else (high - low) / 2 / NORMAL_95
+    spread = 0.0 if low is None or high is None else (high - low) / 2 / NORMAL
     return max(spread, LEAST_ERROR * abs(middle(row)))
 
 
 def ratio(above: Row, below: Row) -> Estimate:
     """One row over another, measured apart: the errors of their logarithms add as squares."""
     value = middle(above) / middle(below)
-    wide = exp(NORMAL_95 * hypot(relative_error(above), relative_error(below)))
+    wide = exp(NORMAL * hypot(relative_error(above), relative_error(below)))
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 

@@ -17,7 +17,6 @@ from math import exp, inf, log, sqrt
 from statistics import median
 
 from tollmeter.inference.answers import (
-    NORMAL_95,
     InferredNumber,
     absolute_error,
     middle,
@@ -27,6 +26,7 @@ from tollmeter.inference.answers import (
     series,
 )
 from tollmeter.inference.curves import Jump, jumps
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Level, Probe, Record, Row
 
 LEAST_RATIO = 1.25
@@ -176,8 +176,8 @@ def _why_no_line(pairs: Sequence[Row]) -> str:
     if not pairs:
         return "no distance has a number"
     usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))
-    if NORMAL_95 * sqrt(2) * error > (LEAST_CONTRAST - 1) * usual:
-        return f"the distances were too noisy to tell: {usual:.3g} ns, each off by {NORMAL_95 * error:.2g} ns or so"
+    if NORMAL * sqrt(2) * error > (LEAST_CONTRAST - 1) * usual:
+        return f"the distances were too noisy to tell: {usual:.3g} ns, each off by {NORMAL * error:.2g} ns or so"
     return "the second access costs the same at every distance that was timed: no line's end is among them"
 
 

@@ -9,9 +9,11 @@ structures, or the place of a step is less certain than `CLEAR`, there is no num
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import log
 from typing import NamedTuple
+
+import msgspec
 
 from tollmeter.inference.answers import InferredNumber, Parameters, middle, number, of_number, relative_error, series
 from tollmeter.inference.curves import Jump, jumps
@@ -31,7 +33,7 @@ CLEAR = 1.25
 class SweptCurve(NamedTuple):
     """axis: the parameter that is swept. structures: what ends at the first step, and at the next one. only: the value
     of another parameter, for whose rows alone this is true. where: the other parameters, in words. each: by how much
-    the axis counts one of what is held."""
+    the axis counts one of what is held. least_ratio: of a rise that counts."""
 
     means: str
     axis: str
@@ -40,14 +42,18 @@ class SweptCurve(NamedTuple):
     only: tuple[str, str] | None = None
     where: str = ""
     each: int = 1
+    least_ratio: float = LEAST_RATIO
 
 
 BYTES_OF_MOVE = 4
+TRANSLATION_RATIO = 2.0
+"""A translation by the next level takes at least as long as the jump itself. Less is a branch target buffer's: jumps a
+page apart meet in few of its sets."""
 CURVES = (
     SweptCurve("jump-of-chain", "jumps", "count", ("L1 BTB", "L2 BTB"), where=", jumps {spacing} B apart"),
     SweptCurve("code-of-size", "size", "count", ("op cache",), ("code", "moves"), each=BYTES_OF_MOVE),
     SweptCurve("code-of-size", "size", "B", ("L1I",), ("code", "nops")),
-    SweptCurve("jump-of-pages", "pages", "count", ("L1 ITLB", "L2 ITLB")),
+    SweptCurve("jump-of-pages", "pages", "count", ("L1 ITLB", "L2 ITLB"), least_ratio=TRANSLATION_RATIO),
     SweptCurve("cost-of-fillers", "fillers", "count", ("reorder buffer",), ("filler", "mix")),
     SweptCurve("cost-of-fillers", "fillers", "count", ("integer scheduler",), ("filler", "add")),
     SweptCurve("cost-of-fillers", "fillers", "count", ("load queue",), ("filler", "load")),
@@ -55,12 +61,26 @@ CURVES = (
 )
 
 
-def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
+def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterable[Inference]:
     """What each structure holds, from rows of one ABI and target."""
+    held: list[Inference] = []
     for curve in CURVES:
         own = [row for row in with_meaning(rows, probes, curve.means) if _is_of(curve, row)]
         for others, points in series(own, curve.axis).items():
-            yield from _of_curve(curve, others, points)
+            held += _of_curve(curve, others, points)
+    first_cache = next((one for one in held if one.parameters["structure"] == "L1I"), None)
+    return (_beside(first_cache, one) for one in held)
+
+
+def _beside(first_cache: Inference | None, held: Inference) -> Inference:
+    """Without the number of an op cache that ends where the first cache does: its decoders are as fast."""
+    ends = (held.high, first_cache.low if first_cache else None)
+    if held.parameters["structure"] != "op cache" or ends[0] is None or ends[1] is None:
+        return held
+    if BYTES_OF_MOVE * (ends[0] + 1) < ends[1]:
+        return held
+    why = "the moves take longer from where the L1I ends on: up to there the decoders are as fast as an op cache"
+    return msgspec.structs.replace(held, value=None, low=None, high=None, reason=why)
 
 
 def _is_of(curve: SweptCurve, row: Row) -> bool:
@@ -68,7 +88,7 @@ def _is_of(curve: SweptCurve, row: Row) -> bool:
 
 
 def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> Iterator[Inference]:
-    rises = _rises(points, curve.axis) if len(points) >= LEAST_POINTS else []
+    rises = _rises(points, curve) if len(points) >= LEAST_POINTS else []
     ends = _ends(rises)[: len(curve.structures)]
     for place, structure in enumerate(curve.structures):
         if len(points) < LEAST_POINTS:
@@ -83,10 +103,12 @@ def _of_curve(curve: SweptCurve, others: Parameters, points: Sequence[Row]) -> I
         yield of_number(name, "held", held, curve.unit, parameters=parameters)
 
 
-def _rises(points: Sequence[Row], axis: str) -> list[list[Jump]]:
+def _rises(points: Sequence[Row], curve: SweptCurve) -> list[list[Jump]]:
     """Steps that begin within a doubling are one rise."""
+    axis = curve.axis
     levels = [log(middle(row)) for row in points]
-    errors = [max(relative_error(row), MISFIT) for row in points]
+    # Beside other rows of the same run, which have the variance between runs in common.
+    errors = [max(relative_error(row) if row.error is None else row.error, MISFIT) for row in points]
     rises: list[list[Jump]] = []
     for step in jumps(levels, errors, MOST_STEPS):
         first = number(points[rises[-1][0].at], axis) if rises else 0
@@ -94,7 +116,7 @@ def _rises(points: Sequence[Row], axis: str) -> list[list[Jump]]:
             rises[-1].append(step)
         else:
             rises.append([step])
-    return [rise for rise in rises if _height(rise) >= log(LEAST_RATIO)]
+    return [rise for rise in rises if _height(rise) >= log(curve.least_ratio)]
 
 
 def _height(rise: Sequence[Jump]) -> float:

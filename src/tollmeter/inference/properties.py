@@ -10,7 +10,6 @@ from math import exp, inf, log, sqrt
 from statistics import median
 
 from tollmeter.inference.answers import (
-    NORMAL_95,
     InferredNumber,
     YesOrNo,
     absolute_error,
@@ -24,6 +23,7 @@ from tollmeter.inference.answers import (
 )
 from tollmeter.inference.curves import Jump, jumps
 from tollmeter.inference.reach import kernel_of
+from tollmeter.maths.distributions import NORMAL
 from tollmeter.model import Inference, Level, Probe, Row, Value
 from tollmeter.numbers.meanings import meaning
 from tollmeter.numbers.stats import Estimate
@@ -207,7 +207,7 @@ def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
     """Medians over several sizes; their errors are as independent as their visits."""
     value = median(map(middle, above)) / median(map(middle, below))
     errors = [sqrt(sum(relative_error(row) ** 2 for row in rows)) / len(rows) for rows in (above, below)]
-    wide = exp(NORMAL_95 * sqrt(sum(error**2 for error in errors)))
+    wide = exp(NORMAL * sqrt(sum(error**2 for error in errors)))
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 
