@@ -86,7 +86,7 @@ def test_the_op_cache_is_counted_in_instructions_and_the_first_cache_in_bytes() 
 
 
 def test_an_op_cache_that_decoders_hide_has_no_number() -> None:
-    """Six decoders deliver as many moves of 4 bytes as an op cache: they take longer only from the end of the L1I on."""
+    """Six decoders deliver as many moves of 4 bytes as an op cache: they take longer only beyond the L1I."""
     rows = [
         row(2.7 if size <= 65536 else 5.1, of="any.code-of-size", unit="cycle", parameters={"size": size, "code": code})
         for code in ("moves", "nops")
@@ -109,6 +109,17 @@ def test_a_translation_level_ends_where_a_jump_takes_twice_as_long() -> None:
     ]
     held = {one.name: one.value for one in instruction_side(rows, PROBES)}
     assert held == {"L1 ITLB": 256.0, "L2 ITLB": 1024.0}
+    nops = [
+        row(
+            1.5 if size <= 65536 else 5.1,
+            of="any.code-of-size",
+            unit="cycle",
+            parameters={"size": size, "code": "nops"},
+        )
+        for size in grid(4096, 131072, 16)
+    ]
+    beside = {one.name: one.value for one in instruction_side(rows + nops, PROBES)}
+    assert beside == {"L1 ITLB": 256.0, "L2 ITLB": None, "L1I": 65536.0}, "1024 lines fill the L1I"
 
 
 def test_what_runs_differ_by_does_not_blur_a_step() -> None:

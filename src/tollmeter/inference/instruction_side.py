@@ -45,7 +45,10 @@ class SweptCurve(NamedTuple):
     least_ratio: float = LEAST_RATIO
 
 
-BYTES_OF_MOVE = 4
+BYTES_OF_MOVE, BYTES_OF_LINE = 4, 64
+_CODE_BYTES = {"op cache": BYTES_OF_MOVE, "L2 ITLB": BYTES_OF_LINE}
+"""Code that one of what a structure holds takes in the first cache. Six decoders deliver as many moves as an op cache,
+and a jump in each page has a line of its own."""
 TRANSLATION_RATIO = 2.0
 """A translation by the next level takes at least as long as the jump itself. Less is a branch target buffer's: jumps a
 page apart meet in few of its sets."""
@@ -73,13 +76,13 @@ def instruction_side(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterab
 
 
 def _beside(first_cache: Inference | None, held: Inference) -> Inference:
-    """Without the number of an op cache that ends where the first cache does: its decoders are as fast."""
-    ends = (held.high, first_cache.low if first_cache else None)
-    if held.parameters["structure"] != "op cache" or ends[0] is None or ends[1] is None:
+    """Without the number of a structure whose curve rises where the code no longer fits the first cache."""
+    each = _CODE_BYTES.get(str(held.parameters["structure"]))
+    if each is None or held.high is None or first_cache is None or first_cache.low is None:
         return held
-    if BYTES_OF_MOVE * (ends[0] + 1) < ends[1]:
+    if each * (held.high + 1) <= first_cache.low:
         return held
-    why = "the moves take longer from where the L1I ends on: up to there the decoders are as fast as an op cache"
+    why = f"the cost rises where the L1I ends, and not before: it holds {first_cache.low / each:,.0f} of these"
     return msgspec.structs.replace(held, value=None, low=None, high=None, reason=why)
 
 
