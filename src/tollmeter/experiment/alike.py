@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the visits of one point, of one ABI and of one run have alike: each rule is a sentence that holds of every
+"""Rules that the visits of one point, of one ABI and of one run obey. Each rule is a sentence that is true of every
 honest run (docs/measuring.md lists them)."""
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ REPORTED = "what the system reports beside one visit of an ABI, it reports besid
 
 
 def evidence_of(taken: Taken) -> Numbers:
-    """Of each visit: the least and the most of MET beside one of its samples; which of EVIDENCE each sample has, a bit
-    each; ns of a turn of the control, 0 without one."""
+    """Returns for each visit the lowest and the highest count of MET in a sample, a bit mask of the EVIDENCE that each
+    sample has, and the ns of one control-loop turn, 0 if no control loop ran."""
     met = [np.add.reduce([np.maximum(taken.column(name), 0.0) for name in names]) for names, _, _ in MET]
     reported = np.zeros(len(taken.counts), np.int16)
     for bit, name in enumerate(EVIDENCE):
@@ -71,8 +71,9 @@ def unlike(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _of_point(group: Counts, timed: TimedVisits) -> Places:
-    """One visit, each sample of which meets less than each of all others, or more. Few short visits that wait for a
-    companion differ so by chance."""
+    """Yields a visit whose samples all lack an event that every sample of the point's other visits has, or whose
+    samples all have it far more often than any other sample. Few short visits that wait for a companion differ by
+    chance, and are not judged."""
     if len(group) <= LEAST_ALIKE:
         return
     for what, (_, has_all, has_no_more) in enumerate(MET):
@@ -85,7 +86,8 @@ def _of_point(group: Counts, timed: TimedVisits) -> Places:
 
 
 def _of_abi(group: Counts, timed: TimedVisits, table: VisitTable) -> Places:
-    """A probe with a clock of its own may lack what that clock is too coarse for, in all of its visits."""
+    """Returns visits whose kinds of evidence differ from those of most visits of their ABI. A probe with its own clock
+    may lack evidence that is too fine for this clock, in all of its visits."""
     if len(group) < MOST_ALIKE:
         return
     probes = table.probes[timed.points[group]]
@@ -97,8 +99,8 @@ def _of_abi(group: Counts, timed: TimedVisits, table: VisitTable) -> Places:
 
 
 def _clocks(recorded: Recorded) -> Places:
-    """A clock's steps are as long, and a reading takes as long, in one visit as in the others. A probe may bring a
-    clock of its own."""
+    """Returns visits whose clock resolution or cost of reading differs from that of the run. A probe may have its own
+    clock."""
     table, abis = recorded.table, dict[str, int]()
     of_points = np.array([abis.setdefault(point.abi, len(abis)) for point in table.of_points], np.int64)[table.points]
     resolution, probes = table.resolution_ns, table.probes[table.points]
@@ -114,7 +116,7 @@ def _clocks(recorded: Recorded) -> Places:
 
 
 def _grows(recorded: Recorded) -> Places:
-    """A walk of a larger size touches no less memory."""
+    """Returns visits whose walk of a larger size touches less memory than one of a smaller size."""
     of_curve = defaultdict[Hashable, dict[int, list[int]]](lambda: defaultdict(list))
     for place, visit in enumerate(recorded.outcomes):
         if not visit.work.footprint_bytes or visit.status != "ok":
@@ -134,7 +136,7 @@ def _grows(recorded: Recorded) -> Places:
 
 
 def _chosen(recorded: Recorded) -> Places:
-    """What a visit chose for itself is a choice of its probe's parameter."""
+    """Returns visits that chose a value that the probe's parameter does not offer."""
     for place, visit in enumerate(recorded.outcomes):
         probe = recorded.probes.get(visit.point.probe) if visit.chosen else None
         known = {parameter.name: parameter.choices for parameter in probe.parameters} if probe else {}
@@ -143,7 +145,7 @@ def _chosen(recorded: Recorded) -> Places:
 
 
 def _counted(recorded: Recorded) -> Places:
-    """What was counted of a visit's work, against itself and the visit."""
+    """Returns visits whose work counts contradict each other or the visit."""
     alone = {name for name, probe in recorded.probes.items() if not probe.roles and not probe.switches}
     for place, visit in enumerate(recorded.outcomes):
         counts = visit.counted
@@ -170,13 +172,14 @@ def _is_outside(counts: Counted, _: Outcome) -> bool:
 
 
 def _counts_fall(counts: Counted, _: Outcome) -> bool:
-    """Of calls that each iteration makes: one that takes new memory now and then may make them in either batch."""
+    """Returns whether a longer batch counts fewer calls or instructions than a shorter one. Calls that allocate memory
+    occasionally may fall into either batch."""
     pairs = counts.calls, counts.instructions, counts.control_calls, counts.control_instructions
     return any(pair is not None and pair[1] < pair[0] >= counts.iterations for pair in pairs)
 
 
 def _took_longer(counts: Counted, visit: Outcome) -> bool:
-    """Each trial of each batch ran as often as the longest batch has its length."""
+    """Returns whether the trials of the longest batch take longer than the whole counting of work."""
     longest = sum(counts.ladder[0][1:]) if counts.ladder else 0
     return 0 < visit.counted_ns < longest
 
@@ -193,7 +196,8 @@ OF_COUNTS: Sequence[tuple[Callable[[Counted, Outcome], bool], bool, str]] = (
 
 
 def _first_counted(recorded: Recorded) -> Places:
-    """On systems where it can be: most first visits have a count. A bundle also counts in later ones."""
+    """Returns visits that lack a count of work where most first visits have one. A bundle also counts in later
+    visits."""
     if recorded.asked.reused or recorded.lost or recorded.begins:
         return
     table = recorded.table
@@ -206,8 +210,8 @@ def _first_counted(recorded: Recorded) -> Places:
 
 
 def _accounted(recorded: Recorded) -> Places:
-    """Events that the kernel accounts to a worker in its batches are some of those beside the samples. It accounts no
-    others."""
+    """Returns visits in which the kernel accounted more events to a worker's batches than were seen around its samples,
+    or events of other kinds. The events of the batches are a subset of the events of the samples."""
     for place, visit in enumerate(recorded.outcomes):
         events = visit.events
         if events is None or events.by != "account" or not len(visit.samples):

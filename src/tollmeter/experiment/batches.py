@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From times of batches to the cost of one iteration.
+"""The cost of one iteration, from the times of batches.
 
-A batch of n takes a + n c: a is what it pays once, c is what is wanted. The difference of two lengths is free of a, and
-three to five times as noisy as it need be, since it throws two thirds of what was timed away. So a is estimated once
-from all samples of a point, and every batch then gives a value. The difference remains the judge: where the two part by
-more than their noise, it stands.
-"""
+A batch of n iterations takes a + n c: it pays a once, and c for each iteration. The difference of two lengths contains
+no a, but is three to five times as noisy as necessary, since it discards two thirds of the timed data. So a is
+estimated once from all samples of a point, and every batch then gives a value of c. If this estimate and the difference
+disagree by more than their noise, the difference is used."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ _OF_MEDIAN = 1.2533 * 1.4826
 
 
 class Paid(NamedTuple):
-    """What each batch of a point pays once, in ns; None where differences stand, and then why. bent: why one iteration
-    has no cost."""
+    """The time in ns that each batch of a point pays once; None if differences are used, with the reason. bent: why one
+    iteration has no cost."""
 
     once_ns: float | None
     why: str | None = None
@@ -38,11 +37,11 @@ class Paid(NamedTuple):
 
 
 def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns: float) -> Paid:
-    """times: a row a sample, columns t(n) and t(2n). expected_ns: what is known to be paid; tolerance_ns: how surely.
+    """Returns the time that each batch pays once. times: one line for each sample, columns t(n) and t(2n). expected_ns:
+    the expected value of this time; tolerance_ns: its standard deviation.
 
-    The estimate is pulled to what is expected by as much as its own noise asks for; where it is surely something else
-    it stands as it is. Fewer than eight samples say nothing of it, but for twice the work that takes no longer.
-    """
+    The estimate is shrunk towards the expected value by its own noise; an estimate that clearly differs is not shrunk.
+    Fewer than eight samples give no estimate, unless twice the work takes no longer."""
     if len(times) < _LEAST:
         longer = len(times) and middle_of(times[:, 1] - times[:, 0]) > 0
         return Paid(expected_ns if longer else None)
@@ -61,14 +60,15 @@ def paid_once(times: Array, iterations: Array, expected_ns: float, tolerance_ns:
 
 
 def values(times: Array, iterations: Array, paid: Paid) -> Array:
-    """ns of one iteration: two of each sample, one of each batch; or the one difference."""
+    """Returns the ns of one iteration: two values for each sample, one for each batch; one difference for each sample
+    if differences are used."""
     if paid.once_ns is None:
         return differences(times, iterations)
     return np.asarray((times - paid.once_ns) / (iterations[:, None] * np.array([1.0, 2.0])))
 
 
 def differences(times: Array, iterations: Array) -> Array:
-    """(t(2n) - t(n)) / n: whatever both batches pay once is gone."""
+    """Returns (t(2n) - t(n)) / n, which contains no time that both batches pay once."""
     return np.asarray(((times[:, 1] - times[:, 0]) / iterations)[:, None])
 
 
@@ -98,9 +98,9 @@ _AGREEING = 0.8
 
 
 def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns: float, off: float) -> str | None:
-    """Why the cost of one iteration cannot be stated; None where it is linear as far as the samples show. times: a row
-    a sample, columns t(n) and t(2n); visits: of each sample; expected_ns: what a batch pays once; off: EXPONENT_OFF or
-    WAITING_OFF."""
+    """Returns why the cost of one iteration cannot be stated; None if it is linear within the error of the samples.
+    times: one line for each sample, columns t(n) and t(2n); visits: the visit of each sample; expected_ns: the time
+    that a batch pays once; off: EXPONENT_OFF or WAITING_OFF."""
     longer = (times > max(0.0, expected_ns)).all(axis=1)
     times, iterations, visits = times[longer], iterations[longer], visits[longer]
     if len(times) < LEAST_SAMPLES:
@@ -118,7 +118,7 @@ def bent(times: Array, iterations: Array, visits: NDArray[np.int64], expected_ns
 
 
 def share_of(exponent: float) -> float:
-    """(2 t(n) - t(2n)) / t(2n) of a cost that grows with that exponent."""
+    """Returns (2 t(n) - t(2n)) / t(2n) for a cost that grows with this exponent of n."""
     return float(2 ** (1 - exponent) - 1)
 
 
@@ -127,15 +127,17 @@ def exponent_of(share: float) -> float:
 
 
 def _visits_agree(shares: Array, visits: NDArray[np.int64], half: float) -> bool:
-    """Samples of one visit are disturbed together: in four visits of five the share is half as large at least."""
+    """Returns whether the visits agree on a share: it is at least half as large in four visits of five. Samples of one
+    visit are disturbed together."""
     ratios = [middle_of(shares[visits == visit]) / half for visit in np.unique(visits)]
     return sum(ratio >= 1 for ratio in ratios) >= ceil(_AGREEING * len(ratios))
 
 
 def _grows(shares: Array, iterations: Array, visits: NDArray[np.int64]) -> bool:
-    """Whether what seems to be paid once grows with n. Of batches of half the length a time is the larger share,
-    2 x / (1 + x) in place of x, and a power has the same; the bound lies between the two, and the larger share must be
-    out of reach. Visits whose samples have one length cannot tell, as where n is the least that there can be."""
+    """Returns whether the time that seems to be paid once grows with n. In batches of half the length, a constant time
+    has the share 2 x / (1 + x) instead of x, and a power of n has x again. The bound lies between the two, and the
+    larger share must be excluded by it. Visits whose samples have one length decide nothing, for example where n is
+    the least possible."""
     longest = np.array([iterations[visits == visit].max() for visit in visits])
     is_short = iterations < _SHORT * longest
     is_compared = np.isin(visits, visits[is_short])

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core that was timed: its clock, and whether it was uncontended. A core's clock varies by some percent from visit
-to visit, and steps by 2 to 15 % within one where neighbours start and stop: the most that a core may reach depends on
-how many others work. A time that consists of core cycles varies with it; one that waits for memory or for a timer does
-not. The visits themselves show which it is."""
+"""The core clock of the timed core, and whether the core was uncontended.
+
+A core's clock varies by some percent between visits, and steps by 2 to 15 % within a visit when workloads on other
+cores start and stop, since the highest clock depends on the number of active cores. A time that consists of core cycles
+varies with the clock; a time that waits for memory or for a timer does not. The visits themselves show which is
+true."""
 
 from __future__ import annotations
 
@@ -26,18 +28,17 @@ _STEPPED = 0.98
 
 
 def cores_hz(outcomes: Sequence[Outcome]) -> Floats:
-    """The core's clock during each visit: the rate that nine in ten of its control loops, the bursts beside samples
-    included, stay at or below; 0 where none ran.
+    """Returns the core clock in hertz during each visit: the 90th percentile of its control loops, including the bursts
+    around samples; 0 if none ran.
 
-    Nothing makes a chain of additions faster than the clock; a busy sibling hyperthread makes it slower by one or
-    two percent, so that the median of the loops shows the sibling as well.
-    """
+    A chain of additions never runs faster than the clock, and a busy sibling hyperthread slows it by one or two
+    percent, so that the median of the loops would depend on the sibling."""
     each = (clocks_of(Taken(outcome.samples for outcome in some), some) for some in parts(outcomes))
     return np.concatenate([np.empty(0), *each])
 
 
 def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
-    """The same of visits whose samples are read. taken: these, of all of them."""
+    """Returns the core clock in hertz of visits whose samples are already read. taken: the samples of all outcomes."""
     visits = len(outcomes)
     owner = np.repeat(np.arange(visits), taken.counts)
     around = np.repeat(np.arange(visits), [len(outcome.controls) for outcome in outcomes])
@@ -52,7 +53,7 @@ def clocks_of(taken: Taken, outcomes: Sequence[Outcome]) -> Floats:
 
 
 def reached(rates: Iterable[float]) -> float | None:
-    """What nine readings in ten of the control loop stay at or below; None without any."""
+    """Returns the 90th percentile of the control-loop rates; None without a rate."""
     ordered = sorted(rate for rate in rates if rate > 0)
     return ordered[int(_REACHED * (len(ordered) - 1))] if ordered else None
 
@@ -60,7 +61,7 @@ def reached(rates: Iterable[float]) -> float | None:
 def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
     """The core's clock before and after each sample, two columns: the visit's, except where control loops show a lower
     one. Each is the median of three loops in a row, since an interrupt makes one of them slow. clocks_hz: of each
-    visit, 0 where it is not known."""
+    visit, 0 if it is not known."""
     own = taken.spread(clocks_hz)
     before, after = (np.where(read > 0, read, own) for read in map(taken.column, ("control_before_hz", "control_hz")))
     earlier, later = own.copy(), own.copy()
@@ -75,15 +76,15 @@ def sample_clocks(taken: Taken, clocks_hz: Floats) -> Floats:
 
 
 class ClockEvidence(NamedTuple):
-    """Of the points of one metric: their costs, and what `clock_evidence` gives for each."""
+    """The costs of the points of one metric, and the result of `clock_evidence` for each point."""
 
     costs: Sequence[float]
     evidence: Sequence[float]
 
 
 def clock_evidence(costs_ns: Sequence[float] | Array, clocks_hz: Sequence[float] | Array) -> float:
-    """How much more visits scatter in ns than in cycles, as a logarithm: above 0 for a time that consists of core
-    cycles, below 0 for one that does not, 0 where the clock was too steady to show it. costs_ns: one a visit,
+    """Returns how much more visits scatter in ns than in cycles, as a logarithm: above 0 for a time that consists of
+    core cycles, below 0 for one that does not, 0 if the clock was too steady to show it. costs_ns: one a visit,
     positive; 0 for fewer than three."""
     costs, clocks = np.asarray(costs_ns), np.asarray(clocks_hz)
     if len(costs) < _LEAST_VISITS or costs.min() <= 0 or clocks.min() <= 0:
@@ -96,9 +97,9 @@ def clock_evidence(costs_ns: Sequence[float] | Array, clocks_hz: Sequence[float]
 
 
 def follows_clock(cost_ns: float, seen: ClockEvidence) -> bool:
-    """Whether a cost consists of core cycles, by the evidence of its own point and of others of its metric. The weight
-    of a point falls to a third where its cost differs by a fifth: a load from memory shows nothing about one from a
-    cache."""
+    """Returns whether a cost consists of core cycles, by the evidence of its point and of the metric's other points.
+    The weight of a point falls to a third where its cost differs by a fifth: a load from memory is no evidence about
+    a load from a cache."""
     weights = np.exp(-np.abs(np.log(np.asarray(seen.costs) / cost_ns)) / _NEAR)
     return float(weights @ np.asarray(seen.evidence)) > _LEAST_EVIDENCE
 
@@ -109,10 +110,11 @@ _PRIOR_FREEDOM = 4.0
 
 
 def own_ratio(outcomes: Sequence[Outcome]) -> Estimate | None:
-    """The target's own time over the line's, and its 95 % interval. outcomes: of one target. None without marks.
+    """Returns the target's own time divided by the time on the serial line, with its 95 % interval; None without marks.
+    outcomes: of one target.
 
-    Each visit has marks of its own, so visits are independent whatever their point. The scatter of a few visits is
-    shrunk towards the median of the errors that they state."""
+    Each visit has its own marks, so visits are independent even if they are of one point. The scatter of a few visits
+    is shrunk towards the median of their stated errors."""
     marked = [
         outcome.marks
         for outcome in outcomes
@@ -151,16 +153,17 @@ _LEAST_BUSY = 0.04
 
 
 def widths(taken: Taken, clocks_hz: Floats) -> Floats:
-    """Independent additions in a cycle: of each sample that was looked at before and after, these looks, and the one in
-    its middle where it has one. clocks_hz: of the core in each visit, 0 where it is not known."""
+    """Returns independent additions per cycle for each sample: the readings before, after and, if present, in the
+    middle of it. clocks_hz: core clock of each visit, 0 if unknown."""
     looks = _looks(taken, clocks_hz)
     seen = looks[(looks[:, 0] > 0) & (looks[:, 2] > 0)]
     return np.asarray(seen[seen > 0])
 
 
 class CoreSeen(NamedTuple):
-    """clocks_hz: during each visit. width: of the whole core, None where too few readings show it. alternates: whether
-    the sibling is busy and idle in turn within a sample. readings: of the width."""
+    """Clock and width of a core. clocks_hz: core clock of each visit. width: of the uncontended core, None if too few
+    readings show it. alternates: whether the sibling hyperthread becomes busy and idle within a sample. readings:
+    number of width readings."""
 
     clocks_hz: Floats
     width: float | None
@@ -168,12 +171,12 @@ class CoreSeen(NamedTuple):
     readings: NDArray[np.float32]
 
     def contended(self, full_width: float) -> float:
-        """Share of the readings below the full width."""
+        """The contended share of the readings, which are below the full width."""
         return float((self.readings < WHOLE_FROM * full_width).mean()) if len(self.readings) else 0.0
 
 
 def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
-    """What visits of one target and ABI, in the order of time, show of their core."""
+    """Returns the clock and the width of the core that served visits of one target and ABI, in the order of time."""
     seen, count = np.empty(_LOOKS * sum(len(outcome.samples) for outcome in outcomes)), 0
     clocks = [np.empty(0)]
     for some in parts(outcomes):
@@ -190,17 +193,17 @@ def core_seen(outcomes: Sequence[Outcome]) -> CoreSeen:
 
 
 def _alternates(low: Mask) -> bool:
-    """Whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, which do so in
-    2 p (1 - p) of the pairs where the share p is low. Then full readings on both sides of a batch do not show that the
-    core was uncontended in between. low: readings below the full width, in the order of time."""
+    """Returns whether adjacent readings, 0.3 to 1 ms apart, differ nearly as often as readings in random order, which
+    do so in 2 p (1 - p) of the pairs where the share p is low. Then full readings on both sides of a batch do not
+    show that the core was uncontended in between. low: readings below the full width, in the order of time."""
     busy = float(low.mean())
     differ = float((low[1:] != low[:-1]).mean())
     return _LEAST_BUSY <= busy <= 1 - _LEAST_BUSY and differ >= _ALTERNATES * 2 * busy * (1 - busy)
 
 
 def highest_mode(readings: Floats) -> float | None:
-    """The middle of the highest mode of widths: a stretch of 3 % that holds eight readings and one in fifty. None where
-    there are too few. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
+    """The middle of the highest mode of widths: a stretch of 3 % that contains eight readings and 2 % of all. None for
+    too few. readings: sorted in place, since a run of 1 GB has 50 MB of them."""
     ordered = readings
     ordered.sort()
     least = max(_LEAST_HEAP, int(_LEAST_SHARE * len(ordered)))
@@ -216,11 +219,12 @@ def highest_mode(readings: Floats) -> float | None:
 
 
 def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.object_]:
-    """The core's state during each sample: `unknown` where it was not seen, or was not the same throughout. clocks_hz,
-    full_widths: of the core in each visit, 0 where they are unknown.
+    """Returns the core's state during each sample: `unknown` if it was not measured, or changed within the sample.
+    clocks_hz, full_widths: of the core in each visit, 0 if unknown.
 
-    A sample is uncontended if its own looks, and the adjacent looks of the samples next to it, saw the full width:
-    workloads on the sibling hyperthread come and go within milliseconds, and may run between two looks."""
+    A sample is uncontended if its own width readings and the adjacent readings of the neighbouring samples reach the
+    full width: workloads on the sibling hyperthread start and stop within milliseconds, and may run between two
+    readings."""
     width = taken.spread(full_widths)[:, None]
     looks = _looks(taken, clocks_hz)
     made = (looks > 0) & (width > 0)
@@ -233,8 +237,9 @@ def states(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> NDArray[np.o
 
 
 def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[float, float]:
-    """Nanoseconds in timed batches for which the sibling was busy, and those of which it is known: each sample's share
-    of readings below the full width, by its time. clocks_hz, full_widths: as in `states`."""
+    """Returns the nanoseconds of timed batches during which the sibling was busy, and the nanoseconds for which this is
+    known: the share of each sample's readings below the full width, weighted by its time. clocks_hz, full_widths: as
+    in `states`."""
     width = taken.spread(full_widths)[:, None]
     looks = _looks(taken, clocks_hz)
     made = (looks > 0) & (width > 0)
@@ -244,8 +249,8 @@ def contended_ns(taken: Taken, clocks_hz: Floats, full_widths: Floats) -> tuple[
 
 
 def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
-    """Whether the samples next to each sample, as far as its visit has them, saw the full width in their adjacent
-    looks: the last ones of the sample before, the first ones of the sample after."""
+    """Returns whether the samples next to each sample, as far as its visit has them, saw the full width in their
+    adjacent looks: the last ones of the sample before, the first ones of the sample after."""
     before, behind = np.ones(len(taken), dtype=bool), np.ones(len(taken), dtype=bool)
     before[1:], behind[:-1] = last[:-1], first[1:]
     filled = taken.counts > 0
@@ -255,7 +260,7 @@ def _neighbours_are_full(taken: Taken, last: Mask, first: Mask) -> Mask:
 
 
 def _looks(taken: Taken, clocks_hz: Floats) -> Floats:
-    """Independent additions in a cycle before each sample, in its middle and after it; 0 where not measured."""
+    """Returns independent additions per cycle before each sample, in its middle and after it; 0 if not measured."""
     read = np.stack([taken.column(name) for name in ("width_before_hz", "width_between_hz", "width_hz")], axis=1)
     around = sample_clocks(taken, clocks_hz)
     clocks = np.stack([around[:, 0], around.mean(axis=1), around[:, 1]], axis=1)
@@ -279,8 +284,9 @@ _STATES: tuple[StateName, ...] = ("whole", "shared")
 
 
 def contended_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) -> list[float | None]:
-    """For each slice the share of its looks that saw the core contended; None where nothing was seen. All slices are of
-    one target and ABI. known_width: of the uncontended core, in additions a cycle, from earlier runs."""
+    """Returns for each slice the share of its width readings that show a contended core; None without readings. All
+    slices are of one target and ABI. known_width: width of the uncontended core in additions per cycle, from earlier
+    runs."""
     widths = []
     for looks in slices:
         clock_hz = reached(chain_hz for chain_hz, _ in looks)
@@ -293,7 +299,7 @@ def contended_parts(slices: Sequence[Sequence[Look]], known_width: float = 0.0) 
 
 
 def is_of(contended: float | None, state: StateName | None) -> bool:
-    """Whether a slice was of that state throughout; of any where it is none of the two."""
+    """Returns whether a slice was of that state throughout; of any where it is none of the two."""
     if state not in _STATES:
         return True
     return contended is not None and (
@@ -302,8 +308,8 @@ def is_of(contended: float | None, state: StateName | None) -> bool:
 
 
 def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | None:
-    """The state of which every point has enough slices, since points are compared; "unknown" where there is none, None
-    where the state was not observed. contended: by point and slice."""
+    """The state of which every point has enough slices, since points are compared; "unknown" without such a state, None
+    if the state was not observed. contended: by point and slice."""
     best, fewest = likeliest(contended)
     if any(part is None for parts in contended for part in parts) or not contended:
         return None
@@ -311,7 +317,7 @@ def common_state(contended: Sequence[Sequence[float | None]]) -> StateName | Non
 
 
 def likeliest(contended: Sequence[Sequence[float | None]]) -> tuple[StateName, int]:
-    """The state that the point that has least of it has most of, and how many slices those are."""
+    """Returns the state in which the point with the fewest slices still has most, and that number of slices."""
     fewest = {
         state: min((sum(is_of(part, state) for part in parts) for parts in contended), default=0) for state in _STATES
     }
@@ -320,10 +326,9 @@ def likeliest(contended: Sequence[Sequence[float | None]]) -> tuple[StateName, i
 
 
 def within(hits: Sequence[Mapping[str, int]], function: str) -> float | None:
-    """Half the 95 % interval of a function's share of all samples, in percentage points: by how much slices differ
-    (Cochran 1977, section 2.11, a ratio of totals), and no less than so many samples would by chance. None where there
-    is one slice. hits: by slice and function.
-    """
+    """Returns half the 95 % interval of a function's share of all samples, in percentage points: from the variance
+    between slices (Cochran 1977, section 2.11, a ratio of totals), and at least the binomial error of that many
+    samples. None for one slice. hits: samples by slice and function."""
     wholes = [sum(slice_hits.values()) for slice_hits in hits]
     every, count = sum(wholes), len(hits)
     if count < 2 or not every:

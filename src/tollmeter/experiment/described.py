@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What describes a run, against itself and against the visits: the machine, the request, executables and probes. Each
-rule is a sentence that holds of every honest run (docs/measuring.md lists them)."""
+"""Rules that compare the description of a run (machine, request, executables, probes) with itself and with the visits.
+Each rule is a sentence that is true of every honest run (docs/measuring.md lists them)."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ VECTORS = {("avx", "sse", "fma", "x87"): X86, ("neon", "sve"): ("arm", "aarch64"
 
 
 class Asked(NamedTuple):
-    """What a run was asked for; empty for what it was not. reused: it has visits of an earlier run; interleaved: points
-    take turns with others. probes: names and globs of all that a visit may be of; selects: which of their values.
-    budget_s: 0 where all points are visited in any. counters: None where it is not known. private_bytes, widths,
-    deviations: of earlier runs, and planned_s, the budget that would suffice."""
+    """The request of a run; a field that was not requested is empty. reused: the run contains visits of an earlier run;
+    interleaved: points alternate with other points. probes: names and globs that a visit may match; selects: the
+    selected values. budget_s: 0 if every budget visits all points. counters: None if unknown. private_bytes, widths,
+    deviations: from earlier runs; planned_s: the sufficient budget."""
 
     seed: int = 0
     cpus: Sequence[int] = ()
@@ -83,10 +83,10 @@ class Asked(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a journal says. seconds: 0 where they are not of all visits; differs: whether a copy of the first stream
-    differs from it; lost: streams that are damaged; begins: places of the outcomes with which measuring was resumed,
-    perhaps after the machine was started anew, and its clock with it. notes: seconds of the run after so many visits,
-    and what went on meanwhile. table: of the outcomes."""
+    """The content of a journal. seconds: 0 if it does not cover all visits; differs: whether a copy of the first stream
+    differs from it; lost: damaged streams; begins: indices of the outcomes at which measuring was resumed, possibly
+    after a reboot that restarted the clock. notes: run time in seconds after a number of visits, with the activity
+    at that time. table: of the outcomes."""
 
     machine: Machine
     clock: ClockReading | None
@@ -118,7 +118,7 @@ def _machine(recorded: Recorded) -> Iterator[str]:
 
 
 def _numbered(recorded: Recorded) -> Iterator[str]:
-    """Each visit that is requested is recorded, with whatever came of it, but for those under way when a run ends."""
+    """Yields a sentence if a requested visit has no record. Visits in progress at the end of a run are exempt."""
     several, last = len(recorded.outcomes), max((visit.visit for visit in recorded.outcomes), default=0)
     under_way = recorded.lost + MOST_UNDER_WAY * (1 + len(recorded.begins))
     if several and not recorded.asked.reused and last + 1 - several > under_way:
@@ -133,8 +133,8 @@ OF_RUN_DESCRIBED: Sequence[Callable[[Recorded], Iterable[str]]] = (
 
 
 def _described(recorded: Recorded) -> Places:
-    """A visit is of an executable, and of parameters, that the run describes. What a visit chose for itself, as the
-    fastest kernel, is part of what its work is of."""
+    """Returns visits whose executable or parameters the run does not describe. A value that a visit chose itself, such
+    as the fastest kernel, is part of the key by which its work is compared."""
 
     def of(visit: Outcome) -> object:
         return visit.point, *sorted(visit.chosen.items())
@@ -170,8 +170,9 @@ def _has(known: Mapping[str, tuple[str, ...]], given: Mapping[str, Value]) -> bo
 
 
 def _built(recorded: Recorded) -> Places:
-    """One executable of a probe for an ABI, and all of an ABI for the same CPUs. They may be of several compilers: a
-    package brings some, and the machine's compiler builds others."""
+    """Returns visits of a probe that has several executables for an ABI, or an executable for other CPUs than most of
+    the ABI's executables. Executables may come from several compilers: a package contains some, and the machine's
+    compiler builds others."""
     several = Counter((build.probe, build.abi) for build in {*recorded.builds})
     made = defaultdict[object, Counter[object]](Counter)
     for build in recorded.builds:
@@ -188,7 +189,7 @@ def _group(build: Build) -> object:
 
 
 def _loaded(recorded: Recorded) -> Places:
-    """The system says of each process how much code and data its executable has."""
+    """Returns visits whose process has another size of code or data than most processes of its executable."""
     of_builds = defaultdict[object, dict[int, object]](dict)
     for place, visit in enumerate(recorded.outcomes):
         if is_here(visit) and "code" in visit.gauges:
@@ -206,7 +207,7 @@ def _made_for(build: Build) -> object:
 
 
 def _meant(recorded: Recorded) -> Places:
-    """What a probe says of itself, and what its visits have."""
+    """Returns visits whose metrics and companions differ from the probe's description."""
     broken = {name: next((why for is_broken, why in OF_PROBES if is_broken(probe)), "")
               for name, probe in recorded.probes.items()}  # fmt: skip
 
@@ -266,7 +267,8 @@ def _does_no_such_work(probe: Probe, visit: Outcome) -> bool:
 
 
 def _moves_other_bytes(_: Probe, visit: Outcome) -> bool:
-    """A write may fetch its line first, and an access that is strided moves a line for each."""
+    """Returns whether declared work is negative, or its bus traffic is below its bytes or many times as much. A write
+    may load its line first, and each strided access moves a line."""
     work = visit.work
     return min(work.bytes, work.flops, work.bus_bytes, work.operations, work.footprint_bytes) < 0 or bool(
         work.bus_bytes and not work.bytes <= work.bus_bytes <= MOST_TRAFFIC * work.bytes
@@ -294,12 +296,13 @@ def _is_not_alone(probe: Probe, visit: Outcome) -> bool:
 
 
 def _reports_what_is_timed(probe: Probe, visit: Outcome) -> bool:
-    """One of many CPUs has a value that its probe does not name."""
+    """Returns whether a visit reports, as a gauge, a metric that its probe times. A probe of many CPUs has further
+    values that its description does not name."""
     return bool({metric.name for metric in probe.metrics if metric.source != "gauge"} & {*visit.gauges})
 
 
 def _stops_its_ladder(probe: Probe, visit: Outcome) -> bool:
-    """Work that is not timed throughout is not timed while it is counted."""
+    """Returns whether a visit has times of its counted batches although its probe times only a part of its body."""
     return bool(probe.pauses and visit.counted and visit.counted.ladder)
 
 
@@ -342,8 +345,9 @@ def _asked_for(recorded: Recorded) -> Places:
 
 
 def _seeded(recorded: Recorded) -> Places:
-    """Where one layout of a point is of the run's seed, all are, and those of its other sizes: a bundle draws its
-    own, and a parameter may have had another name. A visit may be on another CPU than was meant."""
+    """Returns visits whose layout seed is not derived from the run's seed although other layouts of the point, or of
+    its other sizes, are. A bundle draws its own seeds, and a parameter may have been renamed. A visit may run on
+    another CPU than planned."""
     asked = recorded.asked
     others = [(cpu,) for cpu in recorded.machine.allowed_cpus]
     of_point = defaultdict[object, list[int]](list)
@@ -379,17 +383,17 @@ def _seeded(recorded: Recorded) -> Places:
 
 
 def _owner(point: Point) -> object:
-    """Of a layout: an ABI has that of the others."""
+    """Returns the key that determines a layout: probe and parameters, without the ABI, since all ABIs share layouts."""
     return point.probe, point.parameters
 
 
 def _curve(point: Point) -> object:
-    """Of the points that have other numbers in place of its own, whose names were the same when they were planned."""
+    """Returns the key of points that differ only in numeric parameters, by the names they had when planned."""
     return point.probe, *(pair for pair in point.parameters if not isinstance(pair[1], int))
 
 
 def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
-    """Of visits whose seed is none of their point's, those whose seed is another's."""
+    """Returns visits whose seed belongs to another point."""
     whose = {_owner(point) for point in recorded.table.of_points}
     of_cpus = defaultdict[tuple[int, ...], list[int]](list)
     for place in places:
@@ -400,7 +404,7 @@ def _exchanged(recorded: Recorded, places: Sequence[int]) -> Places:
 
 
 def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
-    """Each layout of a point is visited before the next is made."""
+    """Returns the visits of points that skip a layout: each layout of a point is visited before the next is made."""
     for several in of_points:
         layouts = {layout for layout, _ in several}
         if len(layouts) <= max(layouts):
@@ -408,8 +412,8 @@ def _left_out(of_points: Iterable[Sequence[tuple[int, int]]]) -> Places:
 
 
 class _Layouts:
-    """Of a point on some CPUs: numbers of layouts by their seeds. A run has few of those that it might have, and to
-    make a seed takes 8 us."""
+    """Layout numbers of a point on some CPUs, by their seeds. A run uses few of the possible layouts, and deriving a
+    seed takes 8 us."""
 
     def __init__(self, seed: int, count: int, whose: object, cpus: tuple[int, ...]) -> None:
         self._numbers = dict[int, int]()
@@ -422,7 +426,8 @@ class _Layouts:
 
 
 def _laid_out(recorded: Recorded) -> Places:
-    """A seed is made of the point, so that no two points have one layout; but for points that are interleaved."""
+    """Returns visits of several points with one seed, which is derived from the point, except for interleaved
+    points."""
     table, numbers = recorded.table, dict[object, int]()
     owners = np.array([numbers.setdefault(_owner(point), len(numbers)) for point in table.of_points], int)[table.points]
     seeds = table.column(lambda visit: hash(visit.seed), np.int64)
@@ -441,7 +446,7 @@ def _laid_out(recorded: Recorded) -> Places:
 
 
 def _executed(recorded: Recorded) -> Places:
-    """What the CPU itself executes is what such a CPU can."""
+    """Returns visits whose ABI or vector kernel this CPU cannot execute directly."""
     machine = recorded.machine.architecture
 
     def why(visit: Outcome, word: str, families: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> str:
@@ -454,7 +459,7 @@ def _executed(recorded: Recorded) -> Places:
 
 
 def _sized(recorded: Recorded) -> Places:
-    """Buffers and lines are those of the machine."""
+    """Returns visits with a buffer larger than memory, or with a line or page size that is not the machine's."""
     kinds = (cache for kind in recorded.machine.kinds for cache in kind.caches)
     lines = {cache.line_bytes for cache in (*recorded.machine.caches, *kinds) if cache.line_bytes}
 
@@ -474,7 +479,8 @@ def _sized(recorded: Recorded) -> Places:
 
 
 def _accounted(recorded: Recorded) -> Places:
-    """Values that the runtime reports of its process."""
+    """Returns visits with a process value that is negative, exceeds memory, or exceeds the whole of which it is
+    a part."""
     memory = recorded.machine.memory_bytes or inf
     for place, visit in enumerate(recorded.outcomes):
         if not is_here(visit) or not visit.gauges or visit.status != "ok":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which samples were disturbed, judged by what was seen beside them and never by their value."""
+"""Which samples were disturbed, judged by evidence recorded with them and never by their value."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ REASONS = (
 
 
 def reasons(visit_samples: Sequence[Sample], probe: Probe) -> list[str | None]:
-    """Why each sample of one visit is not used, in order; None where it is."""
+    """Returns why each sample of one visit is not used, in order; None if it is."""
     return [REASONS[why] for why in disturbances(Taken([visit_samples]), [probe]).tolist()]
 
 
 def reasons_of(visits: Sequence[Outcome], probes: Mapping[str, Probe]) -> Iterator[list[str | None]]:
-    """The same of several visits at once."""
+    """Yields for each of several visits the reasons of its samples, as `reasons` does for one visit."""
     taken = Taken(outcome.samples for outcome in visits)
     places = disturbances(taken, [probes[outcome.point.probe] for outcome in visits])
     reasons = [REASONS[place] for place in places.tolist()]
@@ -39,7 +39,7 @@ def reasons_of(visits: Sequence[Outcome], probes: Mapping[str, Probe]) -> Iterat
 
 
 def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
-    """Of each sample the place of its reason in REASONS. probes: of each visit."""
+    """Returns for each sample the index of its reason in REASONS. probes: the probe of each visit."""
     before, after = taken.column("cpu_before"), taken.column("cpu_after")
     may_switch = taken.spread(np.array([probe.switches for probe in probes], dtype=bool))
     may_fault = taken.spread(np.array([probe.faults for probe in probes], dtype=bool))
@@ -57,7 +57,7 @@ def disturbances(taken: Taken, probes: Sequence[Probe]) -> NDArray[np.int64]:
 
 
 def usual_control_hz(taken: Taken) -> Floats:
-    """Median rate of dependent additions seen beside the samples of each visit; 0 where none was taken."""
+    """Returns the median rate of dependent additions around the samples of each visit; 0 without a reading."""
     visits = len(taken.counts)
     owner = np.repeat(np.arange(visits), taken.counts)
     rates = np.concatenate([taken.column("control_before_hz"), taken.column("control_hz")])
@@ -71,9 +71,9 @@ def usual_control_hz(taken: Taken) -> Floats:
 
 
 def sleeping(outcomes: Sequence[Outcome], probe: Probe, waits: Floats) -> str | None:
-    """Why a point has no number: its worker gave up the CPU in most samples, and nothing that the probe declares makes
-    it wait. The gate of companions does, and so may the marks of an external clock. waits: how often in each sample.
-    """
+    """Returns why a point has no number: its worker gave up the CPU in most samples although the probe declares nothing
+    that waits. Synchronising companions makes a worker wait, and so may the marks of an external clock. waits:
+    voluntary switches of each sample."""
     if probe.switches or probe.roles or any(outcome.clock.kind != "hardware" for outcome in outcomes):
         return None
     often = float(np.median(waits)) if len(waits) else 0.0
@@ -83,8 +83,8 @@ def sleeping(outcomes: Sequence[Outcome], probe: Probe, waits: Floats) -> str | 
 
 
 def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
-    """The evidence that is missing beside a visit's samples, in words. A sample without evidence against it is then not
-    undisturbed but unobserved. A count of instructions cannot be disturbed."""
+    """Returns the names of the evidence that a visit's samples lack. A sample without this evidence is unobserved
+    rather than undisturbed. A count of instructions cannot be disturbed."""
     if outcome.clock.kind == "instructions" or not outcome.samples:
         return ()
     seen, is_hardware = Samples.of(outcome.samples), outcome.clock.kind == "hardware"
@@ -102,15 +102,15 @@ def unseen(outcome: Outcome, probe: Probe) -> tuple[str, ...]:
 
 
 def unseen_share(outcomes: Sequence[Outcome], probes: Mapping[str, Probe]) -> float:
-    """Of all samples, those of visits where some of it was not seen."""
+    """Returns the share of all samples that are in visits with missing evidence."""
     counts = [(len(outcome.samples), bool(unseen(outcome, probes[outcome.point.probe]))) for outcome in outcomes]
     total = sum(count for count, _ in counts)
     return sum(count for count, lacks in counts if lacks) / total if total else 0.0
 
 
 def stolen_share(outcomes: Sequence[Outcome]) -> float:
-    """What the hypervisor gave to other guests, of the time of all samples: in whole ticks of the kernel's accounting,
-    so that a short sample may seem to lose more than its own time."""
+    """Returns the share of the time of all samples that the hypervisor gave to other guests. The kernel accounts it in
+    whole ticks, so that a short sample may seem to lose more than its own time."""
     ticks, measured_ns = 0, 0.0
     for some in parts(outcomes):
         taken = Taken(outcome.samples for outcome in some)
@@ -120,8 +120,9 @@ def stolen_share(outcomes: Sequence[Outcome]) -> float:
 
 
 def _is_off(taken: Taken) -> NDArray[np.bool_]:
-    """Whether the control rate is off on both sides of the sample: on one side alone the burst itself was interrupted,
-    which is no evidence about the sample. In most visits all rates are so near each other that none can be off."""
+    """Returns for each sample whether the control rate is off before and after it. A reading that is off on one side
+    was itself interrupted, which is no evidence about the sample. In most visits all rates are so similar that none
+    can be off."""
     rates = np.stack([taken.column("control_before_hz"), taken.column("control_hz")])
     filled, moves = taken.counts > 0, np.zeros(len(taken.counts), dtype=bool)
     if len(taken):

@@ -38,7 +38,7 @@ _PARTITIONS = ("packages", "dies", "clusters", "cores", "last_caches")
 
 
 def unlikely(machine: Machine) -> Iterator[str]:
-    """The sentences that a record breaks."""
+    """The sentences of the rules that a machine record breaks."""
     yield from (why for is_broken, why in OF_MACHINE if is_broken(machine))
     if machine.topology and machine.topology.online:
         yield from _of_topology(machine, machine.topology)
@@ -81,7 +81,7 @@ def _lines_are_odd(machine: Machine) -> bool:
 
 
 def _sets_are_broken(machine: Machine) -> bool:
-    """x86 systems derive the size from lines, ways and sets."""
+    """Returns whether a cache size is not the product of lines, ways and sets, from which x86 systems derive it."""
     is_derived = machine.architecture.startswith(X86)
     return any(_has_part_of_a_set(cache, is_derived) for cache in machine.caches if cache.size_bytes)
 
@@ -111,7 +111,8 @@ def _levels_are_odd(machine: Machine) -> bool:
 
 
 def _is_shared_further_in(machine: Machine) -> bool:
-    """VirtualBox lists one cache twice."""
+    """Returns whether a cache is shared by CPUs that do not share the next level, or a level has two sizes of one kind.
+    VirtualBox lists one cache twice, which is permitted."""
     kinds = Counter((level, kind) for level, kind, _ in {(cache.level, cache.kind, cache.size_bytes)
                                                          for cache in machine.caches})  # fmt: skip
     shared = [(cache.level, {*numbers(cache.shared_cpus)}) for cache in machine.caches if cache.shared_cpus]
@@ -158,7 +159,8 @@ OF_MACHINE: Sequence[tuple[Callable[[Machine], bool], str]] = (
 
 
 def _nodes_are_odd(_: Machine, topology: Topology) -> bool:
-    """Linux refuses a table of distances in which a node is not 10 from itself."""
+    """Returns whether the memory nodes are impossible: numbers repeat, a table of distances has another length, or a
+    node's distance to itself is not 10, which Linux refuses."""
     nodes = [node.node for node in topology.nodes]
     tables = [node.distances for node in topology.nodes if node.distances]
     return len({*nodes}) < len(nodes) or any(min(table) != LOCAL_DISTANCE or len(table) != len(nodes)
@@ -216,9 +218,10 @@ Parts = Mapping[str, Sequence[Cpus]]
 
 
 def _are_not_all(_: Machine, __: Topology, parts: Parts, online: Cpus) -> bool:
-    """Some cores of a hybrid lack the last level of cache, and systems report clusters of some cores alone. Parts may
-    have more: packages of s390x have offline CPUs, and lxcfs shows a container its own CPUs online and the packages of
-    the whole machine."""
+    """Returns whether packages, dies or cores omit online CPUs. Last caches and clusters are not judged: some cores of
+    a hybrid CPU lack the last cache level, and some systems report clusters of only some cores. Parts may contain
+    more CPUs: packages of s390x contain offline CPUs, and lxcfs shows a container its own CPUs as online beside the
+    packages of the whole machine."""
     members = {name: {*chain(*sets)} for name, sets in parts.items() if sets}
     return any(name not in ("clusters", "last_caches") and not online <= cpus for name, cpus in members.items())
 
@@ -240,7 +243,8 @@ def _are_not_there(machine: Machine, topology: Topology, _: Parts, online: Cpus)
 
 
 def _threads_are_denied(machine: Machine, _: Topology, parts: Parts, __: Cpus) -> bool:
-    """RISC-V systems without numbers of cores report one core."""
+    """Returns whether the recorded SMT setting of an x86 machine contradicts the threads of its cores. RISC-V systems
+    without core numbers report one core."""
     active = machine.facts.get("smt", "") if machine.architecture.startswith(X86) else ""
     return (
         active in ("0", "1") and bool(parts["cores"]) and any(len(core) > 1 for core in parts["cores"]) != int(active)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An interleaved comparison (A/B) of two points inside one run.
 
-Between-run variance is common to both points, and so is most of the drift, where the two are visited alternately: A B,
-B A, A B, B A. The variance between layouts is left. So a block - one layout of each point, set up from the same seed,
-and its interleaved visits - gives one observation, the middle of its pairs, and blocks are independent."""
+Between-run variance is common to both points, and so is most of the drift if the visits are interleaved: A B, B A, A B,
+B A. The variance between layouts remains. A block is one layout of each point, set up from one seed, with its
+interleaved visits. It gives one observation, the middle of its pairs, and blocks are independent."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _EFFICIENCY = 0.955
 
 
 class Ratio(NamedTuple):
-    """estimate: the second point over the first, with its 95 % interval; p_value: the two-sided p-value under no
-    difference; blocks: number of blocks."""
+    """The ratio of two points. estimate: the second point's cost over the first's, with its 95 % interval; p_value:
+    two-sided, under no difference; blocks: number of blocks."""
 
     estimate: Estimate
     p_value: float
@@ -36,8 +36,8 @@ class Ratio(NamedTuple):
 
 
 def blocks_of(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
-    """For each block the middle of its pairs' log ratios. pairs: the block, the first's cost and the second's, both
-    positive."""
+    """Returns the middle of the log ratios of each block. pairs: block, cost of the first point, cost of the second
+    point; both costs are positive."""
     by_block: dict[Hashable, list[float]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append(log(second / first))
@@ -45,8 +45,8 @@ def blocks_of(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
 
 
 def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float]:
-    """The same of single runs, which other workloads only ever lengthen: for each block the log ratio of the lower
-    quartiles. A visit's cost is a median already."""
+    """Returns for each block the log ratio of the lower quartiles of single executions, which other workloads only
+    lengthen. `blocks_of` is for visits, whose cost is already a median."""
     by_block: dict[Hashable, list[tuple[float, float]]] = defaultdict(list)
     for block, first, second in pairs:
         by_block[block].append((log(first), log(second)))
@@ -55,8 +55,8 @@ def blocks_of_runs(pairs: Iterable[tuple[Hashable, float, float]]) -> list[float
 
 
 def ratio(blocks: Sequence[float]) -> Ratio | None:
-    """The ratio of two points; None of fewer than five blocks, whose scatter is not known well enough. blocks: the log
-    ratio of each."""
+    """Returns the ratio of two points; None for fewer than five blocks, whose scatter is too uncertain. blocks: log
+    ratio of each block."""
     count = len(blocks)
     if count < LEAST_BLOCKS:
         return None
@@ -69,7 +69,7 @@ def ratio(blocks: Sequence[float]) -> Ratio | None:
 
 
 def blocks_wanted(measured: Ratio | None, precision: float) -> float:
-    """Blocks that give an interval of `precision` to either side; infinite where there are too few blocks."""
+    """The number of blocks that give an interval of `precision` to either side; infinite for too few blocks."""
     if measured is None:
         return inf
     half = log(measured.estimate.high / measured.estimate.low) / 2

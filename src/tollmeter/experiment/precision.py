@@ -3,9 +3,10 @@
 
 Samples of one visit differ by noise; medians of visits differ by memory layout and moment; and runs differ by
 conditions that last longer than a run. Visits are the observations. Visits of one layout carry less information than
-visits of as many layouts: at least two fifths of the variance is attributed to the layout. The standard deviation of a
-few visits is shrunk towards that of the run's other points of the same probe (Smyth 2004, limma's moderated variance).
-One run cannot estimate the between-run variance: it comes from the machine's earlier runs, or is the shipped value."""
+the same number of visits of separate layouts: at least two fifths of the variance is attributed to the layout. The
+standard deviation of a few visits is shrunk towards that of the run's other points of the same probe (Smyth 2004,
+limma's moderated variance). One run cannot estimate the between-run variance: it comes from the machine's earlier runs,
+or is the shipped value."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ _STEPS = 4
 
 
 class Estimate(Record, frozen=True):
-    """A value and its 95 % interval, in the unit of what was estimated. freedom: degrees of freedom of the scatter of
-    its visits; 0 where it has none."""
+    """A value and its 95 % interval, in the unit of the estimated quantity. freedom: degrees of freedom of the scatter
+    between visits; 0 if it has none."""
 
     value: float
     low: float
@@ -57,21 +58,21 @@ class Estimate(Record, frozen=True):
 
     def own_error(self, runs_sd: float) -> float | None:
         """Standard error of the logarithm by the visits alone, without the between-run variance in the interval; None
-        where an end is not positive."""
+        if an end is not positive."""
         if not 0 < self.low <= self.high < inf:
             return None
         own = (log(self.high / self.low) / 2) ** 2 - (NORMAL * runs_sd) ** 2
         return sqrt(max(0.0, own)) / (student_reach(self.freedom) if self.freedom else NORMAL)
 
     def share_half_width(self) -> float:
-        """Half of the interval as a share of the value; infinite where the value is zero."""
+        """Returns half the interval as a share of the value; infinite if the value is zero."""
         return (self.high - self.low) / 2 / abs(self.value) if self.value else inf
 
 
 class Scatter(Record, frozen=True):
-    """What is known before a point's own visits are read, as standard deviations of logarithms. visits_sd: of visits of
-    different layouts. freedom: the number of visits that this knowledge is worth: few where points of one kind scatter
-    very differently. layouts: the share of the variance between visits that is between layouts."""
+    """Prior knowledge of a point's scatter, as standard deviations of logarithms. visits_sd: of visits of different
+    layouts. freedom: the number of visits that this knowledge equals, small if points of one kind scatter very
+    differently. layouts: the share of the variance between visits that is between layouts."""
 
     visits_sd: float = USUAL_VISITS_SD
     freedom: float = _PRIOR_FREEDOM
@@ -92,7 +93,8 @@ def middle_of(values: Array) -> float:
 
 
 def middles_of(values: Array, counts: NDArray[np.int64]) -> Array:
-    """The medians of stretches of values that follow each other. counts: values of each, at least one."""
+    """Returns the medians of consecutive stretches of values. counts: number of values of each stretch, at least
+    one."""
     starts, middles = np.cumsum(counts) - counts, np.empty(len(counts))
     for count in np.unique(counts).tolist():
         alike = counts == count
@@ -102,8 +104,8 @@ def middles_of(values: Array, counts: NDArray[np.int64]) -> Array:
 
 
 def quantiles_of(values: Array, counts: NDArray[np.int64], share: float) -> Array:
-    """One quantile of each stretch, between ordered values at the place that is median-unbiased whatever their
-    distribution (Hyndman and Fan 1996, definition 8). counts: values of each, at least one."""
+    """Returns one quantile of each stretch, interpolated at the rank that is median-unbiased for every distribution
+    (Hyndman and Fan 1996, definition 8). counts: number of values of each stretch, at least one."""
     starts, quantiles = np.cumsum(counts) - counts, np.empty(len(counts))
     for count in np.unique(counts).tolist():
         alike = counts == count
@@ -115,8 +117,8 @@ def quantiles_of(values: Array, counts: NDArray[np.int64], share: float) -> Arra
 
 
 def hodges_lehmann(values: Sequence[float] | Array) -> float:
-    """The Hodges-Lehmann estimate of location: the median of all pairwise means (1963). Nearly as efficient as the
-    mean, with a breakdown point of 29 %. Raises ValueError without a value."""
+    """The Hodges-Lehmann estimate of location: the median of all pairwise means (1963). It is nearly as efficient as
+    the mean, and its breakdown point is 29 %. Raises ValueError without a value."""
     array = np.asarray(values, dtype=float)
     if not len(array):
         raise ValueError("no value")
@@ -132,7 +134,8 @@ def _pairs(count: int, least: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def shamos_sd(values: Sequence[float] | Array) -> float:
-    """The Shamos estimate of the standard deviation, from the median distance of all pairs (1976); 0 of one value."""
+    """Returns the Shamos estimate of the standard deviation, from the median distance of all pairs (1976); 0 for one
+    value."""
     array = np.asarray(values, dtype=float)
     if len(array) < 2:
         return 0.0
@@ -145,9 +148,9 @@ def shamos_sd(values: Sequence[float] | Array) -> float:
 def estimate(
     visits: Sequence[float] | Array, layouts: Sequence[int], scatter: Scatter, reach: tuple[float, float]
 ) -> Estimate:
-    """A point's value and interval. visits: one positive value each; layouts: the layout of each visit. reach: least
-    and greatest value that any batch took: no end of the interval lies further out than these and the between-run
-    variance."""
+    """Returns a point's value and interval. visits: one positive value for each visit; layouts: the layout of each
+    visit. reach: lowest and highest value of any batch. Neither end of the interval exceeds them by more than the
+    between-run variance."""
     logs = np.log(np.asarray(visits, dtype=float))
     middle = hodges_lehmann(logs)
     own, freedom = _reach(logs, layouts, scatter, scatter.visits_sd)
@@ -159,8 +162,9 @@ def estimate(
 
 
 def estimate_of_few(logs: Array, common_sd: float) -> Estimate:
-    """The estimate of two visits or a few more, each of its own layout, whose standard deviation thousands of like
-    points have in common. logs: of the visits. The sample's own deviation is unbiased for two, and Shamos's is not."""
+    """Returns the estimate of a few visits, each of its own layout, whose common standard deviation is known from
+    thousands of similar points. logs: logarithm of each visit. For two values the sample's own deviation is
+    unbiased, and Shamos's is not."""
     own_sd = float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
     spread, freedom = shrink_sd(own_sd, len(logs) - 1.0, common_sd, _MOST_FREEDOM)
     middle, reach = hodges_lehmann(logs), student_reach(freedom)
@@ -196,14 +200,14 @@ def between_visits(values: Array, layouts: Sequence[int], shared: float) -> tupl
 
 
 def shrink_sd(spread: float, freedom: float, prior: float, prior_freedom: float) -> tuple[float, float]:
-    """A standard deviation shrunk towards its prior, and its degrees of freedom."""
+    """Returns a standard deviation shrunk towards its prior, and its degrees of freedom."""
     both = freedom + prior_freedom
     return max(_FLOOR_SD, sqrt((freedom * spread**2 + prior_freedom * prior**2) / both)), both
 
 
 def effective(layouts: Sequence[int], shared: float) -> float:
-    """The effective number of visits: as many visits of separate layouts carry the same information (Kish 1965, design
-    effect)."""
+    """Returns the effective number of visits: that many visits of separate layouts carry as much information (Kish
+    1965, design effect)."""
     count = len(layouts)
     squares = sum(size**2 for size in Counter(layouts).values())
     return count / (1 + (squares / count - 1) * shared)
@@ -212,8 +216,8 @@ def effective(layouts: Sequence[int], shared: float) -> float:
 def in_plain_numbers(
     visits: Sequence[float] | Array, layouts: Sequence[int], around: float, scatter: Scatter
 ) -> Estimate:
-    """The estimate of a difference, which may be zero or negative: the same without logarithms. around: the value that
-    the scatter is a share of."""
+    """Returns the estimate of a difference that may be zero or negative, without logarithms. around: the value of which
+    the scatter is a share."""
     array = np.asarray(visits, dtype=float)
     middle = hodges_lehmann(array)
     own, freedom = _reach(array, layouts, scatter, scatter.visits_sd * around)
@@ -222,10 +226,12 @@ def in_plain_numbers(
 
 
 def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimate:
-    """The greatest value of all visits, each the greatest of its own, and the interval of that of another run as long.
-    It scatters as one visit does, however many there are: the greatest of many values follows an extreme-value law,
-    and the greatest of those the same law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs
-    scatter independently. Of logarithms, since the tails of delays are heavy, and of the values that are not 0."""
+    """Returns the greatest value of all visits, and the interval of the greatest value of another run of equal length.
+    visits: the greatest value of each.
+
+    The greatest value scatters as much as one visit's, whatever their number: maxima follow an extreme-value law, and
+    the maximum of maxima follows this law with another mean (max-stability: Coles 2001, section 3.1.3). Two runs
+    scatter independently. The estimate uses logarithms, since delays have heavy tails, and ignores zeros."""
     top, logs = max(values), np.log([value for value in values if value > 0])
     if not len(logs):
         return Estimate(value=top, low=top, high=top)
@@ -236,8 +242,8 @@ def greatest(values: Sequence[float], runs_sd: float = USUAL_RUNS_SD) -> Estimat
 
 
 def common_scatter(series: Sequence[tuple[Array, Sequence[int]]], runs_sd: float = USUAL_RUNS_SD) -> Scatter:
-    """The scatter that the points of one metric have in common. series: for each point the logs of its visits, and
-    their layouts."""
+    """Returns the common scatter of the points of one metric. series: for each point the logs of its visits, and their
+    layouts."""
     enough = [(logs, layouts) for logs, layouts in series if len(logs) >= LEAST_VISITS]
     if not enough:
         return Scatter(runs_sd=runs_sd)
@@ -263,7 +269,7 @@ def _usual_scatter(spreads: Sequence[tuple[float, float]]) -> tuple[float, float
 
 
 def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
-    """1 - variance of pairs of one layout / variance of all pairs; None where no two visits share a layout."""
+    """Returns 1 - variance of pairs of one layout / variance of all pairs; None if no two visits share a layout."""
     # Of very many visits, those of some layouts, chosen by their seeds; of very few layouts, some visits of all. A few
     # hundred visits estimate a share of the variance well enough.
     step = -(-len(logs) // _MOST_COMPARED)
@@ -280,19 +286,20 @@ def _layout_share(logs: Array, layouts: Sequence[int]) -> float | None:
 
 
 def is_of_runs(half: float, runs_sd: float) -> bool:
-    """Whether the between-run variance makes up a half-width, but for a tenth: no visit of this run narrows it."""
+    """Returns whether the between-run variance makes up a half-width, but for a tenth: no visit of this run
+    narrows it."""
     return half <= _HARDLY_MORE * NORMAL * runs_sd
 
 
 def is_limited(precision: float, runs_sd: float) -> bool:
-    """Whether the between-run variance makes up an interval of the precision, but for a tenth."""
+    """Returns whether the between-run variance makes up an interval of the precision, but for a tenth."""
     return _HARDLY_MORE * NORMAL * runs_sd >= log(1 + precision)
 
 
 def visits_for(precision: float, seen: int, half: float, scatter: Scatter) -> float:
-    """Visits that a point needs in all for a half-width, from its present half-width; where the between-run variance is
-    wider, those after which it makes up the interval. More visits also estimate their scatter better: Student's t of
-    few visits would ask for twice too many."""
+    """Returns the total number of visits that a point needs for a half-width, from its present half-width. If the
+    between-run variance is wider, returns the number after which it dominates the interval. More visits also improve
+    the estimate of the scatter: Student's t of few visits would ask for twice too many."""
     runs = NORMAL * scatter.runs_sd
     target, runs = max(log(1 + precision), _HARDLY_MORE * runs) ** 2, runs**2
     of_one = seen * max(0.0, half**2 - runs) / (target - runs) / student_reach(seen - 1 + scatter.freedom) ** 2
@@ -311,22 +318,22 @@ _MOST_WRITTEN = 8
 
 
 def middle_of_pairs(values: Array, sign: int, least: int) -> float:
-    """Median of x[j] + sign * x[i] over all j >= i + least of the ordered values; there must be one such pair. Sums for
-    sign 1; for sign -1 distances."""
+    """Returns the median of x[j] + sign * x[i] over all j >= i + least of the ordered values, which must contain such a
+    pair. sign: 1 for sums, -1 for distances."""
     ordered = np.sort(values)
     return middle_of_sums(ordered, sign * ordered, np.arange(len(ordered)) + least)
 
 
 def middle_of_sums(ordered: Array, own: Array, starts: NDArray[np.intp]) -> float:
-    """Median of all sums ordered[j] + own[i], j from starts[i]."""
+    """Returns the median of all sums ordered[j] + own[i], j from starts[i]."""
     total = int((len(ordered) - starts).sum())
     lower, upper = of_rank(ordered, own, starts, (total - 1) // 2)
     return lower if total % 2 else (lower + upper) / 2
 
 
 def of_rank(ordered: Array, own: Array, starts: NDArray[np.intp], rank: int) -> tuple[float, float]:
-    """Of all sums ordered[j] + own[i], j from starts[i], the one before which `rank` others come, and the next one: a
-    reach of values is halved until few pairs are left in it."""
+    """Returns the sum of this rank among all sums ordered[j] + own[i], j from starts[i], and the next larger sum.
+    Bisects the range of values until few pairs remain in it."""
     low, below = float(ordered[0] + own.min()) - 1.0, starts
     high = float(ordered[-1] + own.max())
     upto = np.full(len(own), len(ordered))

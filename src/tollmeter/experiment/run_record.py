@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The notes of a run, its request and the order of its visits, against each other. Each row of the tables is a sentence
-that holds of every honest run, and finds whether it is broken (docs/measuring.md lists them)."""
+"""Rules that compare the notes of a run, its request and the order of its visits. Each line of the tables is a sentence
+that is true of every honest run, with the function that finds a violation (docs/measuring.md lists them)."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def of_run(recorded: Recorded) -> Iterator[str]:
 
 
 def _timed(recorded: Recorded) -> Iterator[str]:
-    """The run's own time goes on as that of its visits, but for those under way: what lies between two notes lies
-    between their visits. One visit at each end may lie anywhere."""
+    """Yields a sentence if the run's time decreases, or disagrees with the times of its visits: visits between two
+    notes must lie between the times of the notes. One visit at each end, still in progress, is exempt."""
     times = [visit.at_ns / 1e9 if is_timed(visit) else 0.0 for visit in recorded.outcomes]
     is_one = not recorded.begins and not recorded.asked.reused
     for (before_s, first, _), (after_s, end, _) in pairwise([(0.0, 0, None), *recorded.notes]):
@@ -67,7 +67,8 @@ def _timed(recorded: Recorded) -> Iterator[str]:
 
 
 def _spanned(recorded: Recorded) -> Iterator[str]:
-    """From its first visit to its last, in one session. The host may be kept from its note for long."""
+    """Yields a sentence if the time from a session's first to its last visit exceeds the session's time. The host may
+    be delayed before it writes its note."""
     timed = [visit for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and len(visit.samples)]
     if len(timed) < 2 or recorded.begins or recorded.asked.reused or not recorded.seconds:
         return
@@ -89,7 +90,7 @@ def _is_throttled_for_longer(recorded: Recorded) -> bool:
 
 
 def _is_throttled_less(recorded: Recorded) -> bool:
-    """Of one session: the next begins from nothing."""
+    """Returns whether throttled time decreases within a session. Each session starts at zero."""
     notes = [*_seen(recorded)]
     return not recorded.begins and any(
         after.throttled_s < before.throttled_s for (_, before), (_, after) in pairwise(notes)
@@ -113,7 +114,8 @@ def _is_limited_to_less(recorded: Recorded) -> bool:
 
 
 def _goes_on(recorded: Recorded) -> bool:
-    """What the end of a session cuts short is its end, but for visits under way."""
+    """Returns whether completed visits follow the interruption of a session. Visits in progress at the end are
+    exempt."""
     outcomes = [visit for visit in recorded.outcomes if is_here(visit)] if not recorded.begins else []
     ended = next((at for at, visit in enumerate(outcomes) if visit.status == "interrupted"), len(outcomes))
     later = sum(visit.status == "ok" for visit in outcomes[ended:])
@@ -146,7 +148,8 @@ def _is_no_time(_: Recorded, asked: Asked) -> bool:
 
 
 def _is_over_budget(recorded: Recorded, asked: Asked) -> bool:
-    """Of one session of a suite: the first rounds are made in any budget, and each later visit begins within it."""
+    """Returns whether a visit of a suite begins after the budget of its session. The first rounds are made within every
+    budget."""
     times = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns]
     later = [visit.at_ns for visit in recorded.outcomes if is_timed(visit) and visit.at_ns and visit.round > 1]
     is_one = not recorded.begins and not asked.reused and asked.budget_s > 0 and bool(asked.selects)
@@ -163,7 +166,7 @@ def _has_no_such_cache(recorded: Recorded, asked: Asked) -> bool:
 
 
 def _names_others(_: Recorded, asked: Asked) -> bool:
-    """Words without a value name the suite or its probes."""
+    """Returns whether a word without a value names another suite or probe than the run's."""
     names = {asked.suite, *asked.suite.split("+")}
     probes = [select.probe for select in asked.selects]
     bare = [word for word in asked.words if "=" not in word and "/" not in word and not word.endswith(".toml")]
@@ -200,7 +203,8 @@ OF_REQUEST: Sequence[tuple[Callable[[Recorded, Asked], bool], str]] = (
 
 
 def ordered(recorded: Recorded) -> Places:
-    """Of each session of a run that lost nothing. What is refused has round 0 and no CPU, and stands at the end."""
+    """Returns visits out of order, for each session of a run that lost nothing. A refused visit has round 0 and no CPU,
+    and is last."""
     if recorded.asked.reused or recorded.lost:
         return
     table = recorded.table
@@ -217,7 +221,7 @@ def ordered(recorded: Recorded) -> Places:
 
 
 def _falling(column: Counts) -> Iterator[int]:
-    """Places of values that are less than one before them, and of one that is more than all after it. Less than 0 is
+    """Yields indices of values below an earlier one, and of one that exceeds all later ones. A negative value is
     unknown."""
     latest, values = 0, column.tolist()
     for at, value in enumerate(values if (np.diff(column[column >= 0]) < 0).any() else ()):
@@ -229,7 +233,8 @@ def _falling(column: Counts) -> Iterator[int]:
 
 
 def selected(recorded: Recorded) -> Places:
-    """Values of choices, and plain numbers; sizes may be written in terms of the machine."""
+    """Returns visits with a value of a choice or number that was not selected. Sizes are not compared, since they may
+    be written in terms of the machine."""
     selects, probes = recorded.asked.selects, recorded.probes
     given = {word.partition("=")[0] for word in recorded.asked.words}
     if recorded.asked.interleaved:  # with values that the words of the comparison name
@@ -243,7 +248,8 @@ def selected(recorded: Recorded) -> Places:
 
 
 def _is_of_sweep(visit: Outcome, selects: Sequence[Select], probe: Probe | None, given: set[str]) -> bool:
-    """Values that neither the suite nor the words name are those of the probe's description."""
+    """Returns whether each value of a visit is named by the suite or the command, or is in the sweep of the probe's
+    description."""
     own = [select for select in selects if fnmatchcase(visit.point.probe, select.probe)]
     named = given.union(*(select.parameters for select in own), *(select.refused for select in own))
     listed = {one.name: one.values for one in (probe.parameters if probe and own else ()) if not one.refine}

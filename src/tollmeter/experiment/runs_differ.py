@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The variance between runs of one machine, beyond what each run's own visits explain.
 
-Costs are compared in ns and in cycles of each run's own core clock, and the view that scatters less counts: the clock
-of a machine wanders by some per cent from hour to hour, and a history kept in ns took that for scatter between runs.
+Costs are compared in ns and in cycles of each run's own core clock, and the view with less scatter is used: the clock
+of a machine wanders by some per cent from hour to hour, and a history kept in ns attributed that to the variance
+between runs.
 
-Rows are grouped by probe and metric, and those whose data exceed the private caches are a group of their own: what
-neighbours leave of a shared cache and of memory differs from run to run (decision 10).
-"""
+Rows are grouped by probe and metric. Rows whose data exceed the private caches form a separate group, since other
+guests leave a different share of the last cache and of memory in each run (decision 10)."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _NORMAL_DISTANCE = 0.9539
 
 
 class Cost(NamedTuple):
-    """One row of one run. median: above zero, in ns or, of what is no time, in its unit. error: standard error by the
-    run's own visits, of the logarithm. clock_hz: of the core during the run; 0 for what is no time. is_count: of what
-    is no time and no rate."""
+    """One row of one run. median: above zero, in ns, or in the metric's own unit if it is not a time. error: standard
+    error of the logarithm by the run's own visits. clock_hz: core clock during the run; 0 for a row that is not a
+    time. is_count: whether the row is neither a time nor a rate."""
 
     median: float
     error: float
@@ -69,15 +69,15 @@ class Cost(NamedTuple):
 
 
 class EarlierRun(NamedTuple):
-    """place: host and kernel: costs of two places may really differ. rows: by a name that begins with the probe's and a
-    blank."""
+    """A run that was measured before. place: host and kernel; costs on two hosts or kernels may really differ. rows: by
+    name, which begins with the probe's name and a blank."""
 
     place: str
     rows: Mapping[str, Cost]
 
 
 class _RowScatter(NamedTuple):
-    """Of one row. variance: between runs. freedom: how many runs it rests on, less one for each further place."""
+    """The between-run variance of one row. freedom: number of runs, less one for each further host or kernel."""
 
     variance: float
     freedom: float
@@ -85,22 +85,22 @@ class _RowScatter(NamedTuple):
 
 
 def size_of(name: str) -> int:
-    """The bytes that a row is of; 0 where it names none."""
+    """The bytes of a row's size; 0 if its name has none."""
     size = _SIZE.search(name)
     return int(size[1]) if size else 0
 
 
 def group_of(name: str, private_bytes: int) -> str:
-    """The rows that differ alike between runs. name: of a row, as `row_name` gives it. private_bytes: what surely fits
-    into private caches, or 0."""
+    """Returns the group of rows with common between-run variance. name: as `row_name` gives it. private_bytes: bytes
+    that certainly fit into private caches, or 0."""
     words, is_shared = name.split(" "), 0 < private_bytes < size_of(name)
     state = _OF_STATE.get(words[_STATE], "") if len(words) > _STATE else ""
     return " ".join([words[0], *words[_METRIC : _METRIC + 1]]) + state + (SHARED if is_shared else "")
 
 
 def learned_sd(learned: Mapping[str, float], group: str, contended: float = 1.0) -> float:
-    """Of a group, or else of its probe, as it is shipped and as older runs have it. learned: by group or probe.
-    contended: share of this run's time."""
+    """Returns the standard deviation of a group, or of its probe if only the shipped values or older runs have it.
+    learned: by group or probe. contended: contended share of this run's time."""
     state = next((state for state in USUAL_OF_STATE if state in group), "")
     probe = group.partition(" ")[0] + (SHARED if group.endswith(SHARED) else "")
     beside = USUAL_OF_STATE.get(state, 0.0) * min(1.0, contended / _MOSTLY)
@@ -124,10 +124,11 @@ def runs_sd(runs: Sequence[EarlierRun], usual: Mapping[str, float], private_byte
 
 
 def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_bytes: int = 0) -> dict[str, float]:
-    """The same by row, for rows whose runs clearly differ by more than those of their group. Shrunk towards the group's
-    value as if that rested on one run. Never less than the group's: a few runs that agree prove nothing.
+    """Returns the between-run standard deviation by row, for rows that clearly vary more than their group. Each is
+    shrunk towards the group's value, which counts as one run, and is at least the group's: a few runs that agree
+    prove nothing.
 
-    A count has no group: most are the same in each run, and others differ by their own placement of pages."""
+    A count has no group: most counts are equal in each run, and the rest depend on page placement."""
     by_row: dict[str, float] = {}
     for name, seen in _by_row(runs).items():
         usual = 0.0 if seen.is_count else learned_sd(of_groups, group_of(name, private_bytes))
@@ -138,7 +139,7 @@ def rows_sd(runs: Sequence[EarlierRun], of_groups: Mapping[str, float], private_
 
 
 def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
-    """Of each row that three runs of one place have."""
+    """Returns the scatter of each row that occurs in three runs of one host and kernel."""
     by_row: dict[str, list[tuple[str, Cost]]] = defaultdict(list)
     for run in runs:
         for name, cost in run.rows.items():
@@ -153,9 +154,9 @@ def _by_row(runs: Iterable[EarlierRun]) -> dict[str, _RowScatter]:
 
 
 def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _RowScatter | None:
-    """From pairs of runs of one place, in the view that scatters less; less what the runs' own errors explain. Counts
-    have few values, and no outliers: the mean square counts each, as it does of costs that depend on which CPUs a host
-    chose (has_places), since the median pair hides the rarer of two costs."""
+    """Returns the scatter from pairs of runs of one host and kernel, in the view with less scatter, minus the runs' own
+    errors. has_places: whether the cost depends on the CPUs that a host chose. Counts and these costs use the mean
+    square, since the median pair hides the rarer of two values, and counts have no outliers."""
     pairs = [(first, second) for (place, first), (other, second) in combinations(costs, 2) if place == other]
     freedom = len(costs) - len({place for place, _ in costs})
     if freedom < _LEAST_RUNS - 1:
@@ -174,12 +175,12 @@ def _of_row(costs: Sequence[tuple[str, Cost]], *, has_places: bool = False) -> _
 
 
 def _mean_square(distances: Sequence[float]) -> float:
-    """Variance of the values whose distances these are."""
+    """Returns the variance of values, from the mean square of their pairwise distances."""
     return sum(distance**2 for distance in distances) / len(distances) / 2
 
 
 def _median_square(distances: Sequence[float]) -> float:
-    """The same, of most values."""
+    """Returns the variance of values, from the median distance of their pairs."""
     return (median(map(abs, distances)) / _NORMAL_DISTANCE) ** 2
 
 

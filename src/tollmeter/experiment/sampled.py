@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the runtime takes samples (probes/runtime/sample.c), and whether those of a journal are so: their lengths, how
-many there are, and which number of iterations a visit has from the one before."""
+"""Rules that the runtime obeys when it takes samples (probes/runtime/sample.c): the lengths of samples, their number,
+and the number of iterations that a visit inherits from the previous visit."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ AS_REPEATED = "a batch takes as long beside one of half its length as beside one
 
 
 def lengths_of(taken: Taken) -> Numbers:
-    """Of each visit: iterations of its first sample, of body and control; whether all have the lengths that they
-    should; the most that its core added, in a cycle."""
+    """Returns for each visit the iterations of its first sample's body and control, whether all samples have the
+    required lengths, and the highest width in additions per cycle."""
     first = taken.starts[:-1]
     number = np.arange(len(taken)) - taken.spread(first)
     is_half = number // 2 % HALVED_IN == 1
@@ -77,7 +77,8 @@ def lengths_of(taken: Taken) -> Numbers:
 
 
 def _widest(taken: Taken) -> Floats:
-    """Of the greatest readings: an interrupt can lengthen one of a pair."""
+    """Returns for each visit its highest width rate over its highest control-loop rate. The two readings of one moment
+    are not divided, since an interrupt may slow only one of them."""
     names = "width_hz", "width_between_hz", "width_before_hz"
     most = taken.most(np.maximum.reduce([taken.column(name) for name in names]))
     fastest = taken.most(taken.column("control_hz"))
@@ -85,8 +86,8 @@ def _widest(taken: Taken) -> Floats:
 
 
 def as_long(some: TimedSamples) -> Broken:
-    """Judged by the longest of the full batches, and that they are too long only where they could have been halved. A
-    clock with long steps times longer batches."""
+    """Yields the sentence on the length of batches with a mask of the visits that break it, judged by the longest full
+    batch. A batch is too long only if it could have been halved. A clock with long steps requires longer batches."""
     taken, asked = some.taken, some.numbers["asked_ns"]
     first, most_asked = taken.starts[:-1], np.maximum(asked, LEAST_READINGS * some.numbers["clock_ns"])
     odd = np.zeros(len(first), dtype=bool)
@@ -102,8 +103,8 @@ def as_long(some: TimedSamples) -> Broken:
 
 
 def as_many(_: Recorded, timed: TimedVisits) -> Places:
-    """Fewer are taken beside a neighbour, or when the time of a visit is over. What an uncontended core adds in a cycle
-    is what nine visits in ten add at most."""
+    """Returns visits with too few or too many samples. A visit takes fewer beside a busy sibling or at the end of its
+    time. The width of the uncontended core is the 90th percentile over the visits."""
     numbers, asked, widest = timed.numbers, timed.numbers["asked"], timed.numbers["widest"]
     enough_ns = MOST_SAMPLES * asked * (BATCHES * numbers["asked_ns"] + BESIDE_NS)
     is_early = (numbers["samples"] < np.minimum(FEWEST, asked)) & (
@@ -117,8 +118,9 @@ def as_many(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def as_before(recorded: Recorded, timed: TimedVisits) -> Places:
-    """One with other iterations between two that have the same: calibrated anew they would not be. And the count of a
-    point's first visit is of as long a batch as its samples, or twice as long."""
+    """Returns visits whose iterations differ from the visit before and the visit after, which agree: a new calibration
+    would not restore the number. A first visit's count of work uses batches as long as its samples, or twice as
+    long."""
     order = np.argsort(timed.points, kind="stable")
     odd = np.zeros(len(order), dtype=bool)
     is_one = timed.points[order][2:] == timed.points[order][:-2]
@@ -140,7 +142,8 @@ def as_counted(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def as_accounted(recorded: Recorded, timed: TimedVisits) -> Places:
-    """Of a worker that waits for nothing."""
+    """Returns visits in which a worker that waits for nothing used less CPU time for an operation than the operation
+    took."""
     for at in np.flatnonzero((timed.numbers["is_plain"] > 0) & (timed.numbers["is_alone"] > 0)).tolist():
         visit = recorded.outcomes[timed.places[at]]
         iteration_ns = visit.gauges.get("cpu_time", inf) * max(1, visit.work.operations)
@@ -149,8 +152,8 @@ def as_accounted(recorded: Recorded, timed: TimedVisits) -> Places:
 
 
 def _with_ladder(recorded: Recorded, timed: TimedVisits) -> Iterator[tuple[int, Counted, Mapping[str, float]]]:
-    """Visits whose batches were timed while work was counted, with the first sample's iterations, and the least ns of
-    two."""
+    """Yields visits whose batches were timed while work was counted, with the iterations of the first sample and the
+    lower of two times in ns."""
     table = recorded.table
     counted = table.of_kinds((visit.counted is not None for visit in table.firsts), np.bool_)[timed.places]
     for at in np.flatnonzero(counted).tolist():
@@ -161,7 +164,7 @@ def _with_ladder(recorded: Recorded, timed: TimedVisits) -> Iterator[tuple[int, 
 
 
 def as_repeated(_: Recorded, timed: TimedVisits) -> Places:
-    """The batch of n before one of 2n is that after one of n/2, in another sample."""
+    """Returns the visits of points whose batches of n iterations in different samples take unlike times."""
     repeated = timed.numbers["repeated"]
     for group in grouped(np.flatnonzero((repeated > 0) & np.isfinite(repeated)), timed.points):
         if len(group) >= LEAST_REPEATED and not REPEATED[0] <= np.median(repeated[group]) <= REPEATED[1]:
@@ -169,14 +172,14 @@ def as_repeated(_: Recorded, timed: TimedVisits) -> Places:
 
 
 def irregular(_: Recorded, timed: TimedVisits) -> Places:
-    """Where most are so, another runtime made the journal."""
+    """Returns visits with an irregular pattern of samples. If most visits have it, another runtime made the journal."""
     odd = ~timed.numbers["is_regular"]
     return timed.where(odd & (2 * np.count_nonzero(odd) < len(odd)), SAME_LENGTHS)
 
 
 def spaced(some: TimedSamples) -> Broken:
-    """Of the times at which samples begin, in many steps of the clock. On a quiet core their batches may take the same
-    time."""
+    """Yields the sentence on the start times of samples with a mask of the visits that break it: visits whose distances
+    between samples take many clock steps and yet repeat exactly. Batches alone may take equal times on a quiet core."""
     taken, inner = some.taken, some.gap_ns != NO_GAP
     owner = np.repeat(np.arange(len(taken.counts)), taken.counts)
     least = LEAST_SPACED_STEPS * taken.spread(some.numbers["step_ns"])

@@ -27,13 +27,14 @@ have its pages anew for each column took a fifth of the time."""
 
 
 def parts(visits: Sequence[V], at_once: int = 0) -> Iterator[Sequence[V]]:
-    """Visits, as many at a time as are looked at together: a CPU's cache holds what a rule needs of their samples."""
+    """Yields visits in chunks whose samples fit into a CPU's cache."""
     at_once = at_once or _AT_ONCE
     return (visits[start : start + at_once] for start in range(0, len(visits), at_once))
 
 
 class Taken:
-    """counts: samples of each visit; starts: where each visit's begin, and the end after the last."""
+    """The samples of several visits as columns. counts: number of samples of each visit; starts: index of each visit's
+    first sample, and the total."""
 
     def __init__(self, visits: Iterable[Sequence[Sample]]) -> None:
         self.visits = [Samples.of(samples) for samples in visits]
@@ -57,16 +58,16 @@ class Taken:
         return int(self.starts[-1])
 
     def column(self, name: str) -> Floats:
-        """Of model.Columns, to be read only. What the system does not report is -1. A rule asks for one several
-        times."""
+        """Returns one of model.Columns as a read-only array. A value that the system does not report is -1. The column
+        is cached, since a rule reads it several times."""
         if name not in self._floats:
             self._floats[name] = np.asarray(self.whole((name,))[name], np.float64)
             self._floats[name].flags.writeable = False
         return self._floats[name]
 
     def whole(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-        """Columns in their own types: nanoseconds of a long time are not rounded. They are not kept: arrays of less
-        than 256 KiB leave holes between what a rule keeps, of which a run of 1 GB had 80 MB."""
+        """Returns columns in their own types, so that nanoseconds of a long time are not rounded. They are not cached:
+        arrays of less than 256 KiB fragment the heap, by 80 MB for a run of 1 GB."""
         lacking: Sequence[str] = [name for name in names if name not in self._read]
         if lacking and len(self._held) > RECENT:
             # All are read together: the samples of one point may be in 2,000 blocks of a file.
@@ -81,7 +82,7 @@ class Taken:
         return ((columns.columns(), at) for columns, at in self._held)
 
     def where(self, mask: Mask) -> Taken:
-        """Some of the samples."""
+        """Returns the samples that a mask selects."""
         some = copy(self)
         some._count(self.of_visits(mask))  # noqa: SLF001  its own kind
         some._order = self._order[mask]  # noqa: SLF001
@@ -89,17 +90,17 @@ class Taken:
         return some
 
     def of_visits(self, mask: Mask) -> Counts:
-        """How many samples of each visit are so: mostly none."""
+        """Returns how many samples of each visit are so: mostly none."""
         if not mask.any():
             return np.zeros(len(self.counts), np.int64)
         return np.asarray(np.diff(np.concatenate([[0], np.cumsum(mask)])[self.starts]))
 
     def spread(self, of_visits: NDArray[T]) -> NDArray[T]:
-        """A value of each visit, for each of its samples."""
+        """Returns an array with each visit's value repeated for each of its samples."""
         return np.repeat(of_visits, self.counts)
 
     def least(self, of_samples: NDArray[T]) -> NDArray[T]:
-        """Of each visit's; none is without samples."""
+        """Returns the lowest value of each visit. Each visit must have a sample."""
         return np.minimum.reduceat(of_samples, self.starts[:-1])
 
     def most(self, of_samples: NDArray[T]) -> NDArray[T]:
@@ -109,7 +110,7 @@ class Taken:
         return np.add.reduceat(of_samples, self.starts[:-1])
 
     def timed_ns(self) -> Floats:
-        """What lay in the timed batches of each sample."""
+        """Returns the ns that each sample spent in timed batches."""
         body = self.column("body_n") + self.column("body_2n")
         control = self.column("control_n")
         return np.where(control >= 0, body + control + self.column("control_2n"), body)
@@ -120,19 +121,19 @@ class Taken:
 
 
 def _at(places: Counts) -> slice | Counts:
-    """Those that follow each other are a slice, which is read in a tenth of the time."""
+    """Returns a slice for consecutive indices, which reads ten times as fast as the indices themselves."""
     is_row = len(places) and places[-1] - places[0] == len(places) - 1 and bool((np.diff(places) == 1).all())
     return slice(int(places[0]), int(places[-1]) + 1) if is_row else places
 
 
 def stretches(starts: Counts, counts: Counts) -> Counts:
-    """So many consecutive numbers from each start, one stretch after the other."""
+    """Returns the concatenated ranges of consecutive numbers that begin at `starts` and have these counts."""
     return np.asarray(np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts))
 
 
 def ranked(values: Floats, owner: Counts, visits: int) -> tuple[Floats, Counts]:
-    """The positive values of each visit in order, one visit behind the other; and where each visit's begin. owner:
-    whose each value is."""
+    """Returns the positive values of all visits, visit after visit, each visit's in ascending order, and the index at
+    which each visit begins. owner: visit of each value."""
     kept = values > 0
     values, owner = values[kept], owner[kept]
     # A stable sort of 16 bits is numpy's fastest.

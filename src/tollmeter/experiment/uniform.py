@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all visits of a point have alike, as a table of columns: one executable makes them on one machine, so that a
-visit whose column differs from most of the others was not made as they were. Points of one probe may differ: pairs of
-many CPUs have short batches, and a matrix has points of one CPU and of two."""
+"""Rules that all visits of a point obey, as a table of columns: one executable makes them on one machine, so that a
+visit whose column differs from most visits is suspect. Points of one probe may differ: pairs of many CPUs have short
+batches, and a matrix has points of one CPU and of two."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_UNIFORM = 3
 
 
 class Facet(NamedTuple):
-    """says: the sentence that a visit breaks which differs."""
+    """A column that is equal in all visits of a point. says: the sentence that a differing visit violates."""
 
     says: str
     of: Callable[[Outcome], Hashable]
@@ -46,8 +46,9 @@ OF_POINT: Sequence[Facet] = (
 
 
 def uniform(recorded: Recorded, sessions: Counts) -> Places:
-    """sessions: in which each visit was made: what a process may do can change between two. Visits that are used again
-    are of another run, which may have had longer batches."""
+    """Returns visits that differ from the other visits of their point. sessions: session of each visit, since
+    permissions of a process can change between sessions. Reused visits are of another run, which may have had longer
+    batches."""
     if recorded.asked.reused:
         return
     table = recorded.table
@@ -68,7 +69,8 @@ def uniform(recorded: Recorded, sessions: Counts) -> Places:
 
 
 def _odd(group: Sequence[tuple[Outcome, int, int, int]]) -> Iterator[tuple[int, int, str]]:
-    """Kinds of visits that differ from most of their point: each kind's visit, session, number, and count."""
+    """Yields kinds of visits that differ from most visits of their point: each kind's visit, session, number, and
+    count."""
     for says, of in OF_POINT:
         values = Counter[Hashable]()
         for visit, _, _, count in group:

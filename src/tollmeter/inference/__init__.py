@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows into what the machine is: its levels, lines, ways, translations, policies, and where a rate falls."""
+"""Inference of the machine's properties from rows: levels, lines, ways, translations, policies, and lengths at which a
+rate falls."""

@@ -19,7 +19,7 @@ LEAST_ERROR, MOST_ERROR = 0.005, 100.0
 
 
 class InferredNumber(Record, frozen=True):
-    """The 95 % interval low..high contains value; None: not resolved, and why states what is missing."""
+    """A number with its 95 % interval low..high; None: not resolved, and `why` names the missing evidence."""
 
     value: float | None = None
     low: float | None = None
@@ -28,7 +28,8 @@ class InferredNumber(Record, frozen=True):
 
 
 class YesOrNo(Record, frozen=True):
-    """holds is None where it is not resolved, and why then states what is missing. ratio: what the answer rests on."""
+    """An answer of yes or no. holds: None if not resolved, and `why` names the missing evidence. ratio: the ratio that
+    decides."""
 
     holds: bool | None = None
     ratio: Estimate | None = None
@@ -48,14 +49,14 @@ def of_verdict(name: str, kind: InferenceKind, answer: YesOrNo, **more: Any) -> 
 
 
 def middle(row: Row) -> float:
-    """The median of a row that has a number."""
+    """The median of a row with a number."""
     assert row.median is not None
     return row.median
 
 
 def relative_error(row: Row) -> float:
-    """Standard error of a positive row's median as a share of it, from its 95 % interval. Of a difference that may be
-    nothing, whose interval has no logarithm, the error itself is divided."""
+    """Returns the standard error of a positive row's median as a share of it, from its 95 % interval. If the interval
+    has no logarithm, as for a difference near zero, returns the absolute error divided by the median."""
     if row.low is None or row.high is None:
         return LEAST_ERROR
     if row.low <= 0:
@@ -71,14 +72,15 @@ def absolute_error(row: Row) -> float:
 
 
 def ratio(above: Row, below: Row) -> Estimate:
-    """One row over another, measured apart: the errors of their logarithms add as squares."""
+    """Returns the ratio of two rows that were measured separately: the errors of their logarithms add as squares."""
     value = middle(above) / middle(below)
     wide = exp(NORMAL * hypot(relative_error(above), relative_error(below)))
     return Estimate(value=value, low=value / wide, high=value * wide)
 
 
 def series(rows: Iterable[Row], axis: str) -> dict[Parameters, list[Row]]:
-    """Rows by their other parameters, each list in the order of the axis. Rows without it are left out."""
+    """Returns the rows by their other parameters, each list in the order of the axis. Rows without the axis are left
+    out."""
     by_others: dict[Parameters, list[Row]] = {}
     for row in rows:
         if isinstance(row.parameters.get(axis), int):
@@ -95,7 +97,7 @@ def number(row: Row, parameter: str) -> int:
 
 
 def rows_meaning(rows: Sequence[Row], probes: Probes, means: str, **parameters: object) -> list[Row]:
-    """Rows with a number that mean this, at these values of their parameters."""
+    """Returns the rows with a number that have this meaning, at these values of their parameters."""
     return [
         row
         for row in with_meaning(rows, probes, means)

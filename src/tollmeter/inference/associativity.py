@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many ways each cache has, from random cycles over lines a power of two apart.
 
-Where that distance covers a whole number of ways of a cache, all lines fall into one of its sets, and the load turns
-from a hit into a miss as their number passes its ways. Whether the distance is long enough shows in itself: a longer
-one changes nothing. The shortest such distance is what one way covers, so ways times that is the capacity, found a
-second time without any knee of size.
+If that distance is a multiple of the size of one way of a cache, all lines fall into one of its sets, and the loads
+miss as soon as their number exceeds its ways. The distance is long enough if a longer one changes nothing. The shortest
+sufficient distance is the size of one way. Ways times this size is the capacity, which confirms the capacity from the
+latency curve.
 
-Address bits beyond the page are not the program's, nor are they beyond a huge page, and in a guest not even there. What
-was found is then as random as they are, and ways times what one covers is not the capacity. Sizes in bytes, latencies
-in ns."""
+A program does not control physical address bits beyond its page or huge page; in a guest it does not control even
+these. The result is then random, and ways times the size of one way is not the capacity. Sizes in bytes, latencies in
+ns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ SAME_CAPACITY = 0.12
 
 
 class Edge(Record, frozen=True):
-    """Up to `fits` lines of a series fit a level that answers in `latency_ns`; low..high: 95 %."""
+    """A step in latency over the number of lines: up to `fits` lines of a series fit a level that answers in
+    `latency_ns`; low..high: 95 % interval of `fits`."""
 
     latency_ns: float
     fits: int
@@ -46,8 +47,8 @@ class Edge(Record, frozen=True):
 def associativity(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]
 ) -> dict[str, InferredNumber]:
-    """Of each cache of a measured hierarchy by its level, from rows that mean `conflict-of-lines`, of one ABI and
-    target."""
+    """Returns the associativity of each cache of a measured hierarchy by its level, from rows that mean
+    `conflict-of-lines`, of one ABI and target."""
     by_pages = {
         pages: _edges(rows_meaning(rows, probes, "conflict-of-lines", pages=pages)) for pages in ("huge", "small")
     }
@@ -77,8 +78,8 @@ def _edges(rows: Sequence[Row]) -> dict[int, list[Edge]]:
 
 
 def _ways(levels: Sequence[Level], place: int, by_pages: Mapping[str, Mapping[int, list[Edge]]]) -> InferredNumber:
-    """The associativity of one level. Series in huge pages answer for every level, where they were measured; series in
-    small pages only for the first."""
+    """The associativity of one level. Series in huge pages apply to every level, if they were measured; series in small
+    pages only to the first."""
     level = levels[place]
     unsettled = None
     for pages in ("huge", "small") if not place else ("huge",):
@@ -110,7 +111,8 @@ def _why_no_edge(levels: Sequence[Level], place: int, by_pages: Mapping[str, Map
 
 
 def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge | None:
-    """The edge of the flat piece that has this level's latency, and no other level's more nearly."""
+    """Returns the edge whose plateau has this level's latency, and is nearer to it than to another level's; else
+    None."""
     own = levels[place].latency_ns
     for edge in edges:
         off = [abs(log(edge.latency_ns / level.latency_ns)) if level.latency_ns else inf for level in levels]
@@ -120,8 +122,8 @@ def _edge_of(edges: Sequence[Edge], levels: Sequence[Level], place: int) -> Edge
 
 
 def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
-    """The longest distances that agree on the number of lines, if the shortest of them agrees with the capacity. A
-    longer distance may disagree: translation buffers have sets as well."""
+    """Returns the number of ways on which the longest distances agree, if the shortest of them agrees with the
+    capacity; else None. A longer distance may disagree, since translation buffers have sets too."""
     for run in _runs(edges):
         ways, way_bytes = round(median(edges[stride].fits for stride in run)), min(run)
         # Where no shorter distance was timed, a way may cover less.
@@ -134,7 +136,8 @@ def _settled(level: Level, edges: Mapping[int, Edge]) -> InferredNumber | None:
 
 
 def _runs(edges: Mapping[int, Edge]) -> list[list[int]]:
-    """Neighbouring distances, each twice the next, whose intervals have a number of lines in common; longest first."""
+    """Returns runs of consecutive distances, each twice the next, whose intervals share a number of lines; longest
+    distances first."""
     runs: list[list[int]] = []
     for stride in sorted(edges, reverse=True):
         together = [edges[distance] for distance in (*(runs[-1] if runs else []), stride)]
@@ -157,8 +160,8 @@ LEAST_CONTRAST = 1.5
 
 
 def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumber:
-    """From rows that mean `line-pair-of-distance`, of one ABI and target: the power of two at which the cost rises. The
-    interval holds the powers of two between the distances at which it may rise instead."""
+    """Returns the line size: the power of two at which the cost rises, from rows that mean `line-pair-of-distance`, of
+    one ABI and target. The interval holds the powers of two at which the rise may also lie."""
     pairs = sorted(rows_meaning(rows, probes, "line-pair-of-distance"), key=lambda row: number(row, "distance"))
     distances = [number(row, "distance") for row in pairs]
     steps = jumps([middle(row) for row in pairs], [absolute_error(row) for row in pairs], most=2)
@@ -172,7 +175,7 @@ def line_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> InferredNumb
 
 
 def _why_no_line(pairs: Sequence[Row]) -> str:
-    """Whether a line's end is not among the distances, or would not have been seen there."""
+    """Returns whether a line's end is not among the distances, or would not have been seen there."""
     if not pairs:
         return "no distance has a number"
     usual, error = (median(map(of, pairs)) for of in (middle, absolute_error))

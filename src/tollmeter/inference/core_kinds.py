@@ -21,8 +21,8 @@ from tollmeter.numbers.tolls import tolls
 def core_kinds(
     index: Index, probes: Mapping[str, Probe], outcomes: Sequence[Outcome], clocks_hz: Mapping[str, float]
 ) -> tuple[KindAnswer, ...]:
-    """The kind of the timed worker's CPU first, which the index' own levels and tolls are of. Empty where no point was
-    planned on another kind. clocks_hz: by target."""
+    """The answers by kind of core, first the kind of the timed worker's CPU, to which the index's own levels and tolls
+    belong. Empty if no point was planned on another kind. clocks_hz: by target."""
     cpus = Counter(outcome.cpus[0] for outcome in outcomes if outcome.point.target == HERE and outcome.cpus)
     worker = cpus.most_common(1)[0][0] if cpus else -1
     measured = kind_of(index.machine.topology, worker)
@@ -59,7 +59,8 @@ def _reason(kind: CoreKind, rows: Sequence[Row], machine: Machine) -> str:
 
 
 class Remote(NamedTuple):
-    """far: a load from the memory of another node; near: from that of the same CPU's own node."""
+    """Two rows of latency by memory node. far: a load from another node's memory; near: a load from the CPU's
+    own node."""
 
     far: Row
     near: Row
@@ -67,12 +68,13 @@ class Remote(NamedTuple):
 
 
 def is_loaded(row: Row) -> bool:
-    """Whether all other CPUs of the node read the same memory meanwhile."""
+    """Returns whether all other CPUs of the node read the memory during this row."""
     return row.parameters.get("beside") == "reads"
 
 
 def slowest_remote(rows: Iterable[Row]) -> Remote | None:
-    """rows: those of `latency-of-node` that have a number. None where no node was measured beside its own memory."""
+    """Returns the slowest load from another node, with the load from the own node; None if no node has both. rows: rows
+    of `latency-of-node` that have a number."""
     known = [row for row in rows if {"node", "home"} <= set(row.parameters) and not is_loaded(row)]
     own = {number(row, "node"): row for row in known if number(row, "home") == number(row, "node")}
     several = [

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as curves over size, curves as points with noise, and their flat pieces and jumps.
 
-A shared cache serves a size in one visit and not in the next, depending on whether a lap ends before other workloads
-have evicted its lines. Such a row has a `first` and a `second` state, and its own median is only the more frequent one.
-It shows that the cache ends there, and is not the latency of a level: no level of the machine has a latency in between.
+A shared cache serves a size in one visit and not in the next, if other workloads evict lines before a lap ends. Such a
+row has a `first` and a `second` state, and its own median is only the more frequent one. It shows that the cache ends
+at this size. It is not the latency of a level, since no level has a latency between the two states.
 
-Sizes in bytes, values in the unit they come in."""
+Sizes in bytes, values in the unit of the input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def size_of(row: Row) -> int:
 
 
 def inside(rows: Sequence[Row], within: tuple[float, float]) -> list[Row]:
-    """The rows whose size lies there; those without a size are left out."""
+    """Returns the rows whose size is within these bounds; rows without a size are left out."""
     sized = [row for row in rows if isinstance(row.parameters.get("size"), int)]
     return [row for row in sized if within[0] <= size_of(row) <= within[1]]
 
@@ -62,8 +62,8 @@ def latency_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> dict[str, 
 
 
 def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
-    """Huge pages, whose translations stay near; then small ones. Page-local order comes last: a prefetcher may predict
-    some of it. A curve that ends early has a lower rank."""
+    """Returns the page mode that is best for the hierarchy: huge pages, whose translations hit; then small pages.
+    Page-local order is last, since a prefetcher may predict some of it. A curve that ends early has a lower rank."""
     farthest = max(size_of(points[-1]) for points in curves.values())
     complete = [pages for pages, points in curves.items() if 2 * size_of(points[-1]) >= farthest]
     rank = {pages: place for place, pages in enumerate(BEST_PAGES_FIRST)}
@@ -71,27 +71,28 @@ def best_pages(curves: Mapping[str, Sequence[Row]]) -> str:
 
 
 def both_states(row: Row) -> tuple[State, State] | None:
-    """The two states of the row, where they differ by as much as two levels."""
+    """The two states of the row, if they differ by as much as two levels; else None."""
     states = {state.state: state for state in row.states}
     first, second = states.get("first"), states.get("second")
     return (first, second) if first and second and second.median >= APART * first.median else None
 
 
 def is_mixed(row: Row) -> bool:
-    """Whether its visits were served by two levels, without two modes that so few batches would show."""
+    """Returns whether its visits were served by two levels, without two modes that so few batches would show."""
     if row.shares and row.error is not None:  # the interval holds what other guests take of the cache in other runs
         return both_states(row) is None and exp(2 * NORMAL * row.error) > TORN
     return both_states(row) is None and (row.high or 0.0) > TORN * (row.low or inf)
 
 
 def are_few(rows: Sequence[Row]) -> bool:
-    """Whether more than half of them rest on too few visits for an interval."""
+    """Returns whether more than half of them rest on too few visits for an interval."""
     return bool(rows) and median_low([row.visits for row in rows]) < LEAST_VISITS
 
 
 def to_fit(rows: Sequence[Row]) -> NoisyCurve:
-    """What levels are fitted to. A size of two states is left out, so that it can be no level, and a knee may lie
-    anywhere in the gap. At the sweep's end the second state stays: that is what lies beyond."""
+    """Returns the curve to which levels are fitted. It omits sizes with two states, so that none becomes a level and a
+    knee may lie anywhere in the gap. At the end of the sweep the second state is kept, as the latency of the next
+    level."""
     steady = [place for place, row in enumerate(rows) if both_states(row) is None]
     kept = [rows[place] for place in steady]
     for row in rows[steady[-1] + 1 if steady else 0 :]:
@@ -102,8 +103,9 @@ def to_fit(rows: Sequence[Row]) -> NoisyCurve:
 
 
 def undisturbed_curve(rows: Sequence[Row]) -> list[Row]:
-    """Each mixed size at its undisturbed latency, which is at most that of any batch of it or of a larger size: other
-    workloads only add, and a size is at least as far as a smaller one. rows: one sweep, nearest first."""
+    """Returns the curve with each mixed size at its undisturbed latency, which is at most that of any batch of it or of
+    a larger size: other workloads only add time, and latency never falls with size. rows: one sweep, smallest size
+    first."""
     calm, least = [], inf
     for row in reversed(rows):
         least = min(least, row.minimum or inf)
@@ -125,8 +127,8 @@ def _with_noise(rows: Sequence[Row]) -> NoisyCurve:
 
 
 def _noise(row: Row) -> float:
-    """Standard deviation of the logarithm within this run: what other guests take of a shared cache in another run
-    does not blur the curve of this one."""
+    """Returns the standard deviation of the logarithm within this run. Variance of a shared cache between runs does not
+    widen it."""
     middle = row.median or 0.0
     if row.shares and row.error is not None:
         return row.error
@@ -134,10 +136,10 @@ def _noise(row: Row) -> float:
 
 
 def _undisturbed(row: Row) -> float:
-    """The median, or the lower quartile where half of the samples took 1.5 times as long or more.
+    """Returns the median, or the lower quartile if half of the samples took at least 1.5 times as long as it.
 
     A visit's page colours scatter its latency to both sides, and the median is the middle. Other users of a shared
-    cache only ever add: they evict lines, and a size that fits is timed as if it did not."""
+    cache only add time: they evict lines, so that a size that fits is timed as if it did not fit."""
     middle, lower = row.median or 0.0, row.quartiles[0] if row.quartiles else 0.0
     return lower if 0 < lower < middle / DISTURBED else middle
 
@@ -146,7 +148,7 @@ def _undisturbed(row: Row) -> float:
 
 
 class NoisyCurve(Record, frozen=True):
-    """Latency over size. noise: relative standard error of each value, which so many visits gave."""
+    """Latency over size. noise: relative standard error of each value, from its number of visits."""
 
     sizes: Array
     values: Array
@@ -157,10 +159,10 @@ class NoisyCurve(Record, frozen=True):
 def curve(
     sizes: Sequence[float], values: Sequence[float], noise: Sequence[float] | None = None, visits: int = 4
 ) -> NoisyCurve:
-    """Orders the points by size.
+    """Returns the points in the order of size.
 
-    noise: relative standard errors. A few visits estimate a point's noise badly, so a point has the noise of all points
-    unless its own is more than twice as large, and none has less than 2 %."""
+    noise: relative standard errors. A few visits estimate a point's noise badly. So a point has the common noise of all
+    points unless its own is more than twice as large, and at least 2 %."""
     order = np.argsort(np.asarray(sizes, float), kind="stable")
     own = np.zeros(len(order)) if noise is None else np.asarray(noise, float)
     usual = max(float(np.median(own)) if len(own) else 0.0, RELATIVE_NOISE)
@@ -178,16 +180,17 @@ def monotone(points: NoisyCurve) -> Array:
 
 
 def segments(points: NoisyCurve) -> tuple[int, ...]:
-    """Where each flat piece of the monotone fit begins: least squares on log latency, as many pieces as BIC allows."""
+    """Returns the index at which each plateau of the monotone fit begins: least squares on log latency, with the number
+    of plateaus that BIC selects."""
     cuts = best_cuts(piece_costs(np.log(monotone(points)), 1 / points.noise**2), MOST_SEGMENTS)
     best = min(cuts, key=lambda cut: bic(cut.squares, len(points.sizes), 2 * len(cut.starts) + 1))
     return (0, *best.starts)
 
 
 def bic(squares: float, count: int, parameters: int) -> float:
-    """Bayesian information criterion (Schwarz 1978); less is better.
+    """Returns the Bayesian information criterion (Schwarz 1978); lower is better.
 
-    squares are in units of the noise, which is known up to a factor that is at least one."""
+    squares: in units of the noise, which is known up to a factor of at least one."""
     return count * log(max(squares / count, 1.0)) + min(squares, count) + parameters * log(count)
 
 
@@ -195,8 +198,8 @@ def bic(squares: float, count: int, parameters: int) -> float:
 
 
 class Jump(Record, frozen=True):
-    """The series rises between places at-1 and at; between low-1 and low at the earliest, high-1 and high at the latest
-    (95 %). before and after: the levels on its two sides."""
+    """A rise of the series between indices at-1 and at; between low-1 and low at the earliest, high-1 and high at the
+    latest (95 %). before and after: the levels on its two sides."""
 
     at: int
     low: int
@@ -206,9 +209,9 @@ class Jump(Record, frozen=True):
 
 
 def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tuple[Jump, ...]:
-    """Where a series that is flat, jumps, and is flat again does jump: by least squares with known errors, as many
-    jumps as the Bayesian information criterion allows. What is fitted only ever rises: that is what caches and buffers
-    do that overflow. values: in order of their axis; errors: standard errors, which scatter beyond them widens."""
+    """Returns the steps of a series of rising plateaus: by least squares with known errors, with the number of steps
+    that the Bayesian information criterion selects. The fit only rises, as the cost of an overflowing cache or
+    buffer does. values: in the order of the axis; errors: standard errors, which scatter in excess of them widens."""
     if not len(values):
         return ()
     level, weight = np.asarray(values, float), 1 / np.asarray(errors, float) ** 2
@@ -233,14 +236,15 @@ def jumps(values: Sequence[float], errors: Sequence[float], most: int = 4) -> tu
 
 
 class Pieces(Record, frozen=True):
-    """squares: what is left about the pieces' means. starts: where each piece but the first begins."""
+    """A cut of a series into pieces. squares: the residual sum about the pieces' means. starts: index at which each
+    piece but the first begins."""
 
     squares: float
     starts: tuple[int, ...]
 
 
 def piece_costs(values: Array, weights: Array) -> Array:
-    """Weighted squares of the piece i..j about its mean; infinite where j < i."""
+    """Returns the weighted squares of the piece i..j about its mean; infinite if j < i."""
     sums = [np.concatenate([[0.0], np.cumsum(term)]) for term in (weights, weights * values, weights * values**2)]
     total, linear, square = (part[None, 1:] - part[:-1, None] for part in sums)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -249,9 +253,9 @@ def piece_costs(values: Array, weights: Array) -> Array:
 
 
 def best_cuts(cost: Array, most: int) -> list[Pieces]:
-    """The best cut into one piece, two, and so on up to `most`, or as many as there are values: exactly, by dynamic
-    programming over all places of all cuts (Bellman and Roth 1969). The caller chooses the number of pieces, since it
-    knows the cost of a cut."""
+    """Returns the best cut into one piece, two, and so on up to `most` or the number of values: exactly, by dynamic
+    programming over all positions of the cuts (Bellman and Roth 1969). The caller chooses the number of pieces,
+    since it knows the penalty of a cut."""
     best = cost[0]
     back: list[Array] = []
     cuts = [Pieces(squares=float(best[-1]), starts=())]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The measured memory hierarchy: levels with their size, latency, read bandwidth and parallelism.
 
-Everything comes from rows by their meaning. The operating system's values are shown beside and decide only a level's
-name. A level that was not measured is absent; there are no levels where the curve is too poor to separate them."""
+All values come from rows, selected by meaning. The operating system's values are shown for comparison, and decide only
+the name of a level. A level that was not measured is absent. A curve that is too poor to separate levels gives none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ BEYOND_UNTOLD = 8 << 20
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the levels are read from: native rows, and the fit of one latency curve among them."""
+    """The input for the levels: native rows, and the fit of one latency curve among them."""
 
     machine: Machine
     probes: Mapping[str, Probe]
@@ -71,8 +71,8 @@ class _Evidence:
     fit: CurveFit
 
     def mixed_sizes(self, place: int) -> list[tuple[int, tuple[State, State]]]:
-        """The sizes that this level serves in some visits only, whose first state is nearest to its latency; with both
-        states."""
+        """Returns the sizes that this level serves in some visits only (their first state is nearest to its latency),
+        each with both states."""
         latencies = np.asarray(self.fit.latencies)
         mixed = [(size_of(row), states) for row in self.sweep if (states := both_states(row))]
         return [
@@ -82,13 +82,13 @@ class _Evidence:
         ]
 
     def bounds(self, place: int) -> Within:
-        """Capacities of the level before and of this one; zero and infinity at the ends."""
+        """Capacities of the previous level and of this one; zero and infinity at the ends."""
         sizes = [0.0, *(knee.size_bytes for knee in self.fit.knees), inf]
         return sizes[place], sizes[place + 1]
 
     def well_inside(self, place: int) -> Within:
-        """Sizes that exceed the level before and fit this one. Of the last level, the farther half of the sweep: what
-        lies before may be a cache that was not resolved."""
+        """Returns the range of sizes that exceed the previous level and fit this one. For the last level it is the
+        farther half of the sweep, since the nearer half may contain a cache that was not resolved."""
         low, high = self.bounds(place)
         if high == inf:
             return max(low * FAR_FROM_KNEE, size_of(self.sweep[-1]) / 2), inf
@@ -123,13 +123,13 @@ def hierarchy(rows: Sequence[Row], probes: Mapping[str, Probe], machine: Machine
 
 
 def _unvisited(rows: Sequence[Row], like: Row) -> list[Row]:
-    """The rows of the same ABI and target that no visit was made of, which tell no clock: they were asked for."""
+    """Returns the requested rows of one ABI and target without a visit, whose clock is unknown."""
     return [row for row in rows if row.clock == "none" and (row.target, row.abi) == (like.target, like.abi)]
 
 
 def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:
-    """Whether the fit has made one level of several: a size of a level took a multiple of the level's latency in every
-    batch, or all sizes took more than the first level does. Neighbours delay some batches, and seldom all."""
+    """Returns whether the fit has made one level of several: a size of a level took a multiple of the level's latency
+    in every batch, or all sizes took more than the first level does. Neighbours delay some batches, and seldom all."""
     ends = [0.0, *(end for knee in fit.knees for end in (knee.low, knee.high)), inf]
     for low, high, latency in zip(ends[::2], ends[1::2], fit.latencies, strict=True):
         own = [
@@ -141,7 +141,7 @@ def _joins_levels(fit: CurveFit, sweep: Sequence[Row]) -> bool:
 
 
 def os_sizes(machine: Machine) -> tuple[Cache, ...]:
-    """Data and unified caches as the operating system has them, one a level, nearest first."""
+    """Data and unified caches as the operating system reports them, one for each level, nearest first."""
     levels: dict[int, Cache] = {}
     for cache in machine.caches:
         if cache.kind != "instruction" and cache.size_bytes:
@@ -150,16 +150,17 @@ def os_sizes(machine: Machine) -> tuple[Cache, ...]:
 
 
 def beyond_bytes(machine: Machine) -> float:
-    """The least buffer that exceeds every cache that the system reports."""
+    """The smallest buffer that exceeds every cache that the system reports."""
     known = machine.data_sizes().values()
     return BEYOND * max(known) if known else BEYOND_UNTOLD
 
 
 def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
-    """Of what was measured; or, where others blur the last knee and it is two without them, of what it would be.
+    """Returns the fit of the measured curve, or of the undisturbed curve if other workloads blur the last knee and the
+    undisturbed curve splits it into two.
 
-    A sweep of few visits that ends inside the last cache has no more levels than the system states caches: a scatter of
-    single visits looks like one more boundary, and what lies behind that would be called memory."""
+    A sweep of few visits that ends inside the last cache has at most as many levels as the system states caches:
+    scatter of single visits looks like one more boundary, and the level beyond it would be called memory."""
     stated = len(os_sizes(machine))
     ends_inside = stated and size_of(rows[-1]) < beyond_bytes(machine)
     most = stated if ends_inside and are_few(rows) else 1 + MOST_CACHES
@@ -174,9 +175,9 @@ def _fit(rows: Sequence[Row], pages: str, machine: Machine) -> CurveFit:
 
 
 def _first_levels(fit: CurveFit, most: int) -> CurveFit | None:
-    """The nearest levels of a fit of more, the last of which takes what the farthest sizes do: where a guest has a
-    share of the last cache, a fit of fewer would join the first two. None where it has no more, or where two of them
-    are so near that one may be scatter."""
+    """Returns the nearest levels of a fit with more levels, the last of which takes the latency of the farthest sizes:
+    if a guest has a share of the last cache, a fit of fewer levels would join the first two. None if it has no more
+    levels, or if two of them are so near that one may be scatter."""
     steps = [after / before for before, after in pairwise(fit.latencies)]
     if len(steps) < most or min(steps) < MOST_MISSED:
         return None
@@ -188,8 +189,8 @@ def _first_levels(fit: CurveFit, most: int) -> CurveFit | None:
 
 
 def _without_unseen_levels(rows: Sequence[Row], most: int, page_bytes: int) -> CurveFit:
-    """With no level between others that is nowhere a size's typical latency: it comes from sizes that are now
-    served by the level before and now by the one beyond, of which the fit has the lower quartiles."""
+    """Returns the fit without a level between two others that is the typical latency of no size. Such a level arises
+    from sizes that both neighbouring levels serve at different times, of which the fit sees the lower quartiles."""
     fit = fit_levels(to_fit(rows), most, page_bytes)
     while not all(_is_seen(fit, place, rows) for place in range(1, len(fit.knees))):
         fit = fit_levels(to_fit(rows), len(fit.knees), page_bytes)
@@ -203,11 +204,11 @@ def _is_seen(fit: CurveFit, place: int, rows: Sequence[Row]) -> bool:
 
 
 def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
-    """The best curve's levels, their sizes averaged with those of the other page modes that agree.
+    """Returns the best curve's levels, with sizes averaged with those of the other page modes that agree.
 
-    All page modes see the same caches, with different page placement. A knee of another curve counts where that curve
-    has as many knees and the intervals meet, weighted by the inverse square of its interval. The interval does not
-    become narrower than the mean interval: errors that the curves share are not averaged away."""
+    All page modes measure the same caches with different page placement. A knee of another curve is used if that curve
+    has as many knees and the intervals overlap, weighted by the inverse square of its interval. The interval does not
+    become narrower than the mean interval, since the curves share errors that averaging does not reduce."""
     like = [fit for fit in others if len(fit.knees) == len(best.knees)]
     joined = []
     for place, knee in enumerate(best.knees):
@@ -223,9 +224,9 @@ def _joined(best: CurveFit, others: Sequence[CurveFit]) -> CurveFit:
 
 
 def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) -> CurveFit:
-    """Small pages' levels at the knees of page-local order: what is a knee only while each load wanders to another page
-    is a translation buffer's, and one that both have is blurred by it. The latencies stay those of small pages, which
-    pay for their translations. Where page-local order has more knees, a prefetcher made them."""
+    """Returns the levels of small pages at the knees of page-local order. A knee that exists only while each load
+    changes the page belongs to a translation buffer, which also blurs the common knees. The latencies remain those
+    of small pages, which include translation. If page-local order has more knees, a prefetcher made them."""
     if len(local.knees) > len(small.knees):
         return small
     ends = [0.0, *(knee.size_bytes for knee in local.knees), inf]
@@ -237,11 +238,12 @@ def _less_translation(small: CurveFit, local: CurveFit, sweep: Sequence[Row]) ->
 
 
 def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
-    """`L1d`, `L2` ... in order; where fewer were found than the system has, those that agree with it keep its name.
+    """Returns the names `L1d`, `L2` ... in order. If fewer levels were found than the system reports, levels that agree
+    with it keep its name.
 
-    The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or beyond
-    the last boundary of the curve, where this is the last reported cache's. Of a sweep that ended before, others may
-    have used all of the last-level cache, or all but a part with a boundary of its own: it is one or the other."""
+    The farthest plateau is memory if the sweep went well beyond the largest cache that the system reports, or well
+    beyond the curve's last boundary if that is the last reported cache's. In a shorter sweep the farthest plateau is
+    either memory or the last-level cache, of which other workloads may have used all or a part."""
     known = [*machine.data_sizes().values()]
     count = len(fit.knees)
     numbers = _agreeing(fit.knees, known) if len(known) > count else tuple(range(count))
@@ -258,8 +260,8 @@ def _names(fit: CurveFit, farthest: float, machine: Machine) -> list[str]:
 
 
 def _with_first_cache(levels: tuple[Level, ...], sweep: Sequence[Row], machine: Machine) -> tuple[Level, ...]:
-    """With the first cache named where few visits show one boundary that agrees with a later cache: the sizes before it
-    have the latency of the first."""
+    """Returns the levels with the first cache named, if few visits show one boundary that agrees with a later cache:
+    the sizes before it have the latency of the first cache."""
     first, known = levels[0], [*machine.data_sizes().values()]
     if _number(first.level) < 2 or not known or size_of(sweep[0]) > known[0] or not are_few(sweep):
         return levels
@@ -272,8 +274,8 @@ def _with_first_cache(levels: tuple[Level, ...], sweep: Sequence[Row], machine: 
 
 
 def _agreeing(knees: Sequence[Knee], known: Sequence[float]) -> tuple[int, ...]:
-    """For each knee the number of a level, in order: as many as possible whose size lies in the knee's interval, and
-    otherwise the nearest levels first, since other workloads hide the far ones."""
+    """Returns for each knee the number of its level, in order: the assignment with the most reported sizes inside the
+    knees' intervals, and then with the nearest levels, since other workloads hide the far ones."""
 
     def disagreement(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         agree = [knee.low <= known[number] <= knee.high for knee, number in zip(knees, numbers, strict=True)]
@@ -316,15 +318,15 @@ def _level(name: str, place: int, seen: _Evidence) -> Level:
 
 
 def _why_missing(asked: Sequence[Row]) -> str:
-    """The first reason of a requested row without a number; empty where no row was requested."""
+    """The first reason of a requested row without a number; empty if no row was requested."""
     reasons = [row.reason or row.status for row in asked if row.status != "ok"]
     return reasons[0] if reasons else "too few counts of chains were measured" if asked else ""
 
 
 def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
-    """The level of a cache with its size: the knee's interval, with the sizes that the level serves by turns; and with
-    the end of its reading rate, where that is elsewhere: then the two see different parts of it, and its size is a
-    range. Without a size, the reason and the next level where the knee may belong to both."""
+    """Returns the level of a cache with its size: the knee's interval, extended to the sizes that the level serves in
+    some visits only. If its reading rate ends at another size, its size is a range. Without a size, returns the
+    reason, and the next level if the knee may belong to both."""
     knee, within = seen.fit.knees[place], seen.well_inside(place)
     if place == len(seen.fit.knees) - 1:
         reading = reading_reach(seen.reading, within if within[0] < within[1] else seen.bounds(place))
@@ -347,13 +349,14 @@ def _with_size(level: Level, place: int, seen: _Evidence) -> Level:
 
 
 def _is_contended(knee: Knee, sweep: Sequence[Row]) -> bool:
-    """Whether most sizes around a boundary were seen only beside a busy sibling hyperthread, which used a part."""
+    """Returns whether most sizes around a boundary were measured only beside a busy sibling hyperthread, which used a
+    part of the cache."""
     around = inside(sweep, (knee.low / BEYOND, knee.high * BEYOND))
     return 2 * sum(row.state != "whole" and contended_share(row) > SEEN_SHARED for row in around) > len(around)
 
 
 def _states(mixed: Sequence[tuple[State, State]]) -> tuple[State, ...]:
-    """The two states of the sizes that a level serves by turns, in the middle of these sizes."""
+    """Returns the two states of the sizes that a level serves in some visits only, at the median of these sizes."""
     return tuple(
         State(
             state=of_sizes[0].state,
@@ -375,9 +378,10 @@ def _number(name: str) -> int:
 
 
 def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, float, float]:
-    """Median of the sizes on the level's plateau and of their intervals; the fit's where no two sizes show it. Sizes
-    that a cache of other guests may hold in another run are left out where two others show the level. Most sizes of
-    the last level may be such, and the fit lies at theirs: two others that agree are memory, wherever the fit lies."""
+    """Returns the median latency of the sizes on the level's plateau, and the medians of their interval ends; the fit's
+    values if fewer than two sizes are on it. Sizes that a cache of other guests may hold in another run are omitted
+    if two other sizes show the level. If most sizes of the last level are of this kind, the fit lies at their
+    latency, and two other sizes that agree are memory."""
     fitted, spread = fit.latencies[place], fit.spreads[place]
     own = [row for row in plateau if not row.shares]
     is_mixed_memory = place == len(fit.knees) and 2 <= len(own) < len(plateau)
@@ -392,12 +396,12 @@ def _latency(fit: CurveFit, place: int, plateau: Sequence[Row]) -> tuple[float, 
 
 
 def _even(rows: Sequence[Row], latency: float) -> list[Row]:
-    """The rows on the plateau of a latency."""
+    """Returns the rows on the plateau with this latency."""
     return [row for row in rows if abs((row.median or 0) - latency) < ON_LEVEL * latency]
 
 
 def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
-    """The rows of the one size that lies most in the middle of a level; for memory, of the largest."""
+    """Returns the rows of the size nearest to the middle of a level; for memory, of the largest."""
     sizes = sorted({size_of(row) for row in inside(rows, within)})
     if not sizes:
         return []
@@ -410,10 +414,11 @@ def _most_inside(rows: Sequence[Row], within: Within) -> list[Row]:
 
 
 def parallelism(rows: Sequence[Row]) -> float | None:
-    """L / g of the best fit of t(k) = max(L / k, g): one load's latency over the least gap between two loads.
+    """Returns L / g of the best fit of t(k) = max(L / k, g): the latency of one load over the least time between two
+    loads; None without a row of one chain and rows of three counts.
 
-    Little's law (1961) with k chains of dependent loads. Never above the most chains tried: where the time still fell
-    at the last, there may be more. None without one chain and three counts. rows: `load-of-chains` of one size."""
+    Little's law (1961) with k chains of dependent loads. The result is at most the highest number of chains: if the
+    time still fell there, more may be possible. rows: `load-of-chains` of one size."""
     points = {int(row.parameters["chains"]): float(row.median or 0) for row in rows if row.median and row.median > 0}
     if 1 not in points or len(points) < 3:
         return None
@@ -437,8 +442,9 @@ BLURRED = "the cache use of other workloads hides the boundary"
 
 
 def _why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | None, known: Sequence[float]) -> str:
-    """Empty where this knee belongs to one cache. own: the size of that cache by the system, known: the sizes of all,
-    in bytes; the system's value withholds a size of few visits, and never makes one."""
+    """Returns why this knee may belong to two caches; empty if it belongs to one. own: the size of this cache by the
+    system, known: all sizes by the system, in bytes. The system's value can reject a size of few visits, and never
+    provides one."""
     knee = fit.knees[place]
     if are_few(_near(knee, sweep)) and own and max(known) > own and knee.low > own * WIDER:
         return TOO_FEW
@@ -446,9 +452,9 @@ def _why_merged(fit: CurveFit, place: int, sweep: Sequence[Row], own: float | No
 
 
 def blurred(fit: CurveFit, sweep: Sequence[Row]) -> bool:
-    """Whether the latency before the last knee ends so early that another cache fits between, and visits of the sizes
-    there disagree. A knee before the last was separated from a cache that others may use, so it belongs to one cache.
-    """
+    """Returns whether the latency before the last knee ends so early that another cache fits between, and visits of
+    these sizes disagree. A knee before the last was separated from a cache that other workloads may use, so it
+    belongs to one cache."""
     if not fit.knees:
         return False
     knee, level = fit.knees[-1], APART * fit.latencies[-2]
@@ -477,8 +483,8 @@ outside this machine are said to use the rest."""
 
 
 def disagrees(level: Level, machine: Machine) -> bool:
-    """The system's size lies outside the measured interval, and further from it than is tolerated. False where either
-    size is missing, or where CPUs outside this machine may use the rest."""
+    """Returns whether the system's size lies outside the measured interval by more than the tolerance. False if either
+    size is missing, or if CPUs outside this machine may use a part."""
     if not level.size_bytes or not level.os_size_bytes or bytes_left(level, machine) is not None:
         return False
     low, high = level.size_low or level.size_bytes, level.size_high or level.size_bytes
@@ -489,8 +495,9 @@ def disagrees(level: Level, machine: Machine) -> bool:
 
 
 def bytes_left(level: Level, machine: Machine) -> float | None:
-    """What certainly serves this machine of a last-level cache that CPUs outside it may use: other guests of its host,
-    or CPUs that this process may not run on. None of any other cache, and where at least three quarters are left."""
+    """Returns the bytes of a shared last-level cache that certainly serve this machine; None for any other cache, and
+    if at least three quarters are available. CPUs outside the machine are those of other guests, or those on which
+    this process may not run."""
     known = [*machine.data_sizes().values()]
     is_last = bool(known) and level.os_size_bytes == known[-1]
     least = level.size_low
@@ -500,13 +507,13 @@ def bytes_left(level: Level, machine: Machine) -> float | None:
 
 
 def may_be_shared_rest(level: Level, machine: Machine) -> bool:
-    """Whether a level that the system does not report may be what CPUs outside this machine leave of its last cache,
-    now more and now less: its latency then lies between that of the cache and that of memory."""
+    """Returns whether a level that the system does not report may be the varying share of the last cache that CPUs
+    outside this machine leave: its latency then lies between that of the cache and that of memory."""
     known = [*machine.data_sizes().values()]
     is_reported = level.os_size_bytes is not None or level.level.endswith(MEMORY)
     return bool(known) and not is_reported and _is_shared(machine) and (level.size_low or 0) < known[-1]
 
 
 def _is_shared(machine: Machine) -> bool:
-    """Whether CPUs outside it may use its last cache."""
+    """Returns whether CPUs outside it may use its last cache."""
     return machine.hypervisor is not None or 0 < len(machine.allowed_cpus) < machine.cpus

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the machine that follow from the rows besides the hierarchy, each computed once: line size,
-associativity, translation, write policy, prefetching, yardsticks, scaling and load. Each has its interval and the
-system's own value, or the reason why it is not resolved.
+"""Properties of the machine that follow from rows, each computed once: line size, associativity, translation, write
+policy, prefetching, yardsticks, scaling and load. Each has its interval and the system's value, or the reason why it
+is not resolved.
 
-Findings and report read these records, and compute none of them again."""
+Findings and report read these records, and do not compute the properties again."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from tollmeter.numbers.meanings import meaning, native
 def inferred(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level], machine: Machine
 ) -> tuple[Inference, ...]:
-    """The properties that at least one row was measured for."""
+    """The properties for which at least one row was measured."""
     return tuple(_properties(native(rows, machine.architecture), probes, levels, machine))
 
 
 def _properties(
     rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level], machine: Machine
 ) -> Iterator[Inference]:
-    """rows: of the machine's own ABI and clock."""
+    """Yields the properties of the machine. rows: of the machine's own ABI and clock."""
     meanings = {meaning(row, probes) for row in rows}
     line = InferredNumber()
     if "line-pair-of-distance" in meanings:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much the structures that feed a core with instructions hold: each is where a curve of costs over a number rises.
+"""Capacities of the structures that supply a core with instructions: each is a rise of the cost over a number of items.
 
-A structure that overflows multiplies the cost of what it holds. So steps are looked for in logarithms. Those within a
-doubling are one rise, which counts if it is as high as from one level to the next. Of two structures the first ends at
-the first rise, and the last at the highest of the others: between them may be the rest of the first one's, where a
-share of it still hits. The number before a rise's highest step is what still fits. Where there are fewer rises than
-structures, or the place of a step is less certain than `CLEAR`, there is no number."""
+An overflowing structure multiplies the cost of its items, so steps are searched in logarithms. Steps within one
+doubling are one rise, which counts if it is as high as the step between two levels. Of two structures the first ends at
+the first rise, and the last at the highest of the other rises; rises between them may belong to the first structure, a
+share of which still hits. The capacity is the number before a rise's highest step. It is not resolved if there are
+fewer rises than structures, or if a step's position is less certain than `CLEAR`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _height(rise: Sequence[Jump]) -> float:
 
 
 def _ends(rises: Sequence[Sequence[Jump]]) -> list[Jump]:
-    """The highest step of the first rise, and that of the highest of the others."""
+    """Returns the highest step of the first rise, and the highest step of all other rises."""
     others = sorted(rises[1:], key=_height)[-1:]
     return [max(rise, key=lambda step: step.after - step.before) for rise in (*rises[:1], *others)]
 

@@ -2,12 +2,12 @@
 """From latency over size to levels, with a modelled knee between each two.
 
 latency(S) = a0 + sum of a_j m_j(S), where m_j is the share of misses of cache j by one of `shapes`, and a_j >= 0 is the
-extra cost of a miss in it. The flat pieces of the curve give the start. Then capacity and shape of one knee after the
-other are taken from a grid, with the best costs for each (variable projection, Golub and Pereyra 1973), until none
-moves. Knees that BIC rejects, that fewer than two points show, or that are nearer than two levels of a machine are, are
-removed, the weakest first: on a coarse grid, and the rest is then fitted on a fine one.
+extra cost of a miss in it. The plateaus of the curve give the initial fit. Then capacity and shape of one knee after
+the other are taken from a grid, with the best costs for each (variable projection, Golub and Pereyra 1973), until none
+moves. Knees that BIC rejects, that fewer than two points support, or that are closer than real cache levels, are
+removed, the weakest first. This uses a coarse grid; the remaining knees are then fitted on a fine one.
 
-A sharp knee shows only that the capacity lies between two sizes of the sweep, and a smeared one hardly more. There a
+A sharp knee shows only that the capacity lies between two sizes of the sweep, and a blurred one gives little more. A
 prior helps: caches are built in round sizes (2^k times 1, 1.5, 1.25, 1.75, seldom other eighths). The interval does not
 use it. Sizes in bytes, latencies in the unit of the input."""
 
@@ -64,8 +64,8 @@ Place = tuple[int, int]  # capacity, shape
 
 
 class Knee(Record, frozen=True):
-    """Where one level's capacity ends. low..high: 95 % by profile likelihood, all shapes considered. is_least: a
-    sibling hyperthread used a part of it, so that only `low` is known of it."""
+    """The end of one level's capacity. low..high: 95 % interval by profile likelihood over all shapes. is_least: a
+    sibling hyperthread used a part of the cache, so that only `low` is known."""
 
     size_bytes: float
     low: float
@@ -82,8 +82,8 @@ class CurveFit(Record, frozen=True):
 
 
 def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL_PAGE) -> CurveFit:
-    """Levels and knees of a latency curve; one level and no knee where it is flat or has fewer than four points.
-    page_bytes: size of the pages of the buffer, by which a cache has few colours or many.
+    """Returns levels and knees of a latency curve; one level and no knee if it is flat or has fewer than four points.
+    page_bytes: page size of the buffer, which determines the number of page colours of a cache.
 
     The fit is repeated with lower weights for outliers, and for points whose visits depend on page placement. It starts
     from the knees of both kinds of coarse shapes, and the fit with the lower BIC is kept."""
@@ -105,8 +105,7 @@ def fit_levels(points: NoisyCurve, most_levels: int = 6, page_bytes: int = USUAL
 def _coarse(
     even: NoisyCurve, points: NoisyCurve, shapes: Sequence[Shape], most_levels: int, page_bytes: int
 ) -> tuple[NoisyCurve, list[tuple[float, Shape]]]:
-    """The points with the trust that they have in the end; and the knees of the coarse search, by capacity and
-    shape."""
+    """Returns the points with their final weights, and the knees of the coarse search, by capacity and shape."""
     trusted, rough = even, []
     for _ in range(ROUNDS):
         search = Search(trusted, COARSE_STEPS, shapes, page_bytes)
@@ -116,7 +115,7 @@ def _coarse(
 
 
 def stripped(search: Search, most_levels: int) -> list[Place]:
-    """The knees that remain, starting from the places where the curve's flat pieces meet."""
+    """Returns the remaining knees, starting from the boundaries of the curve's plateaus."""
     sizes = search.points.sizes
     middles = [float(np.sqrt(sizes[start - 1] * sizes[start])) for start in segments(search.points)[1:]]
     knees = search.settled([search.place(middle, search.shapes[-1]) for middle in middles] if len(sizes) > 3 else [])
@@ -126,9 +125,9 @@ def stripped(search: Search, most_levels: int) -> list[Place]:
 
 
 def _spikes_doubted(points: NoisyCurve) -> Array:
-    """The noise of each point, raised for points that differ from both neighbours.
+    """Returns the noise of each point, raised for points that differ from both neighbours.
 
-    Where a curve only rises, each value is the median of itself and its neighbours; the rest is noise."""
+    If a curve only rises, each value is the median of itself and its neighbours; the difference is noise."""
     logs = np.log(points.values)
     padded = np.concatenate([logs[:1], logs, logs[-1:]])
     middles = np.median(np.stack([padded[:-2], padded[1:-1], padded[2:]]), axis=0)
@@ -137,11 +136,11 @@ def _spikes_doubted(points: NoisyCurve) -> Array:
 
 
 def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_bytes: int) -> Array:
-    """The noise of each point once the levels are roughly known.
+    """Returns the noise of each point, given a rough fit of the levels.
 
     Where a share m of the lines misses, each of the page colours either overflows or does not, so a visit's share
-    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many, and few of large pages.
-    What is still far off is trusted less, as far as it is off (Huber 1964)."""
+    scatters by m (1 - m) / colours; a colour is 16 ways of a page, so large caches have many colours, and large pages
+    have few. Points that are still far from the fit get a weight that falls with their distance (Huber 1964)."""
     costs, _ = search.solve(knees)
     shares = search.shares(knees)
     fitted = costs[0] + shares @ costs[1:]
@@ -155,7 +154,7 @@ def _trust(search: Search, knees: Sequence[Place], points: NoisyCurve, page_byte
 
 
 def _misfit(search: Search, trusted: NoisyCurve, knees: Sequence[Place]) -> NoisyCurve:
-    """The points with the noise that the shapes' own error adds to them where a share of the lines misses."""
+    """Returns the points with the noise that the shapes' own error adds if a share of the lines misses."""
     costs, _ = search.solve(knees)
     shares = np.clip(search.shares(knees), 0, 1)
     wrong = MISFIT * np.sqrt((shares * (1 - shares)) @ costs[1:] ** 2) / (costs[0] + shares @ costs[1:])
@@ -176,8 +175,9 @@ def _fit(search: Search, wide: Search, knees: Sequence[Place]) -> CurveFit:
 
 
 def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> Knee:
-    """Mean of log capacity, each by the shape that makes it likeliest, and all that some shape makes likely enough once
-    its own error counts. Between the two sizes around the mean nothing was measured."""
+    """Returns a knee: the mean log capacity, with the likeliest shape for each capacity, and the interval of all
+    capacities that some shape makes likely enough with its own error. The interval covers the two sizes around the
+    mean, between which nothing was measured."""
     profile = search.log_likelihood(knees, place).max(axis=1)
     probability = np.exp(profile - profile.max()) * search.prior
     size = exp(float((probability * np.log(search.capacities)).sum() / probability.sum()))
@@ -195,9 +195,8 @@ def _knee(search: Search, wide: Search, knees: Sequence[Place], place: int) -> K
 
 
 class Search:
-    """All knees that could be, as columns over the points of one curve, each in units of the points' noise.
-
-    prior: how much each capacity is expected beforehand; only the choice between equals depends on it."""
+    """All possible knees, as columns over the points of one curve, in units of the points' noise. prior: prior weight
+    of each capacity, which decides only between equal fits."""
 
     def __init__(
         self, points: NoisyCurve, steps_per_octave: int, shapes: Sequence[Shape], page_bytes: int = 4096
@@ -223,7 +222,7 @@ class Search:
         return np.column_stack([self.weight, *(self.columns[knee] for knee in knees)])
 
     def solve(self, knees: Sequence[Place]) -> tuple[Array, float]:
-        """Costs of the levels, none below zero, and the squares that are left."""
+        """Costs of the levels, none below zero, and the residual sum of squares."""
         design = self.design(knees)
         costs = not_negative(design, self.target)
         left = self.target - design @ costs
@@ -234,7 +233,7 @@ class Search:
         return max(squares / max(self.count - 1 - PARAMETERS_OF_KNEE * knees, 1), 1.0)
 
     def settled(self, knees: Sequence[Place]) -> list[Place]:
-        """Moves one knee after the other to its best place, between its neighbours, until none moves."""
+        """Moves each knee in turn to its best position between its neighbours, until none moves, and returns them."""
         moved = sorted(knees)
         for _ in range(MOST_TURNS):
             before = list(moved)
@@ -247,7 +246,8 @@ class Search:
         return moved
 
     def log_likelihood(self, knees: Sequence[Place], place: int) -> Array:
-        """Of each capacity and shape for one knee between its neighbours, the others staying and all costs free."""
+        """Returns the log likelihood of each capacity and shape for one knee between its neighbours. The other knees
+        are fixed and all costs are free."""
         basis, _ = np.linalg.qr(self.design([knee for other, knee in enumerate(knees) if other != place]))
         left = self.target - basis @ (basis.T @ self.target)
         squares = np.full(self.columns.shape[:2], np.inf)
@@ -264,7 +264,7 @@ class Search:
         return np.asarray(-squares / (2 * self.scale(float(squares.min()), len(knees))))
 
     def weakest(self, knees: list[Place], most_levels: int) -> int | None:
-        """The knee to remove next, or None where all remain."""
+        """The knee to remove next; None if all remain."""
         if not knees:
             return None
         costs, squares = self.solve(knees)
@@ -280,9 +280,9 @@ class Search:
         return cheapest if self._gain(knees, squares, cheapest) <= 0 else None
 
     def _doubtful(self, knees: list[Place], squares: float, levels: Array) -> int | None:
-        """The knee at a level that too few points show; or at one smaller than two caches in a row are sold, unless the
-        evidence is very strong: other workloads may leave of a shared cache hardly more than the size of the one before
-        it."""
+        """Returns a knee to remove: at a level that too few points support, or at a level nearer to the previous one
+        than the smallest step between real caches, unless the evidence is very strong, since other workloads may
+        leave of a shared cache little more than the size of the previous cache. None if no knee is doubtful."""
         steps, sizes = levels[1:] / levels[:-1], self.capacities[[knee[0] for knee in knees]]
         showing = (np.abs(self.points.values[None, :] / levels[:, None] - 1) < SHOWN_WITHIN).sum(axis=1)
         unseen = np.flatnonzero(showing < LEAST_POINTS)
@@ -295,7 +295,7 @@ class Search:
         return next((place for place in crowded if self._gain(knees, squares, place) < BEYOND_DOUBT), None)
 
     def _gain(self, knees: list[Place], squares: float, place: int) -> float:
-        """By how much BIC would rather have this knee than not."""
+        """Returns by how much BIC favours the fit with this knee over the fit without it."""
         _, without = self.solve(self.settled(knees[:place] + knees[place + 1 :]))
         return bic(without, self.count, 0) - bic(squares, self.count, PARAMETERS_OF_KNEE)
 
@@ -317,7 +317,7 @@ def _shares(
 
 
 def _lower_step(ratios: Array, level: int) -> int:
-    """Of the knees on both sides of a level, the one with the lower step."""
+    """Returns the knee with the lower step of the two at the ends of a level."""
     below, above = level - 1, level
     if below < 0 or above >= len(ratios):
         return min(max(below, 0), len(ratios) - 1)
@@ -325,7 +325,7 @@ def _lower_step(ratios: Array, level: int) -> int:
 
 
 def _grid(least: float, most: float, steps_per_octave: int) -> tuple[Array, Array]:
-    """Capacities in equal steps inside every doubling, and how round each is."""
+    """Capacities in equal steps inside every doubling, and the roundness of each."""
     octaves = range(floor(log2(least)), ceil(log2(most)) + 1)
     steps = [(octave, step / steps_per_octave) for octave in octaves for step in range(steps_per_octave)]
     sizes = np.array([2.0**octave * (1 + step) for octave, step in steps])

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory's latency over the traffic beside it: unloaded, at shares of the most traffic, and where it saturates. And how
-rates and latencies scale with the number of instances.
+"""Memory latency over concurrent traffic: unloaded, at shares of the highest traffic, and at saturation. Also the
+scaling of rates and latencies with the number of instances.
 
-Memory is saturated from the traffic at which a load takes twice as long as beside the least traffic: queues grow
-without bound as traffic nears the memory's throughput (Kleinrock 1975), so any such factor marks nearly the same
-traffic, and this one exceeds the noise. Latencies in ns, traffic in bytes a second."""
+Memory is saturated from the traffic at which a load takes twice as long as with the least traffic: queues grow without
+bound as traffic nears the memory's throughput (Kleinrock 1975), so any factor gives nearly the same traffic, and a
+factor of two exceeds the noise. Latencies in ns, traffic in bytes a second."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ LEAST_POINTS = 3
 
 
 def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """Of each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one ABI and target:
-    nothing of less than three paces."""
+    """Yields load curves of each mix and size, from rows that mean `latency-of-traffic` and `traffic-beside`, of one
+    ABI and target. A curve of fewer than three paces gives nothing."""
     groups: dict[Parameters, list[tuple[Row, Row]]] = {}
     traffic = {_place(row): row for row in rows_meaning(rows, probes, TRAFFIC)}
     for row in rows_meaning(rows, probes, "latency-of-traffic"):
@@ -51,7 +51,7 @@ def load_curves(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[In
 
 
 def _of_curve(of: dict[str, Value], pairs: Sequence[tuple[Row, Row]]) -> Iterator[Inference]:
-    """pairs: the traffic and the latency of each pace, by rising traffic."""
+    """Yields the properties of one load curve. pairs: traffic and latency of each pace, by rising traffic."""
     (_, idle), (most, loaded) = pairs[0], pairs[-1]
     where = f"mix {of.get('mix', '')}" + (f", node {of['node']}" if "node" in of else "")
     yield of_number(f"unloaded latency, {where}", "idle_latency", _of_row(idle), "ns", parameters=of)
@@ -77,7 +77,7 @@ def _place(row: Row) -> tuple[str, Parameters]:
 
 
 def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNumber:
-    """By straight lines between the points of the nearest curves that never fall: of the medians, and of the intervals'
+    """Returns the latency at a traffic, by linear interpolation of the isotonic fits of the medians and of the interval
     ends."""
     at = [middle(beside) for beside, _ in pairs]
     if traffic < at[0]:
@@ -89,7 +89,8 @@ def _latency_at(pairs: Sequence[tuple[Row, Row]], traffic: float) -> InferredNum
 
 
 def _saturation(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
-    """Where the rising curve passes the saturated latency; the interval, where those of the intervals' ends do."""
+    """Returns the traffic at which the isotonic curve reaches the saturated latency; the interval comes from the curves
+    of the interval ends."""
     traffic = [middle(beside) for beside, _ in pairs]
     latency = [middle(row) for _, row in pairs]
     limit = latency[0] * SATURATED_RISE
@@ -103,7 +104,8 @@ def _saturation(pairs: Sequence[tuple[Row, Row]]) -> InferredNumber:
 
 
 def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) -> float | None:
-    """By straight lines between the points of the nearest curve that never falls; None where it stays below."""
+    """Returns the traffic at which the isotonic fit crosses a limit, by linear interpolation; None if it stays
+    below."""
     rising = list(nearest_rising(latency))
     if rising[0] >= limit:
         return traffic[0]
@@ -117,8 +119,8 @@ def _crossing(traffic: Sequence[float], latency: Sequence[float], limit: float) 
 
 
 def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """BW(N) / (N BW(1)) of each number of instances N above one, from rows that mean `bandwidth-of-instances`, of one
-    ABI and target. Nothing where one instance alone was not timed."""
+    """Yields BW(N) / (N BW(1)) for each number of instances N above one, from rows that mean `bandwidth-of-instances`,
+    of one ABI and target. Yields nothing if a single instance was not timed."""
     for of, times in _times_of_one(rows_meaning(rows, probes, "bandwidth-of-instances")):
         instances = int(of["instances"])
         value, low, high = (end / instances for end in (times.value, times.low, times.high))
@@ -127,7 +129,7 @@ def efficiency(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inf
 
 
 def slowdown(rows: Sequence[Row], probes: Mapping[str, Probe]) -> Iterator[Inference]:
-    """How many times as long a load takes among so many chases, from rows that mean `latency-of-instances`."""
+    """Yields how many times as long a load takes among several chases, from rows that mean `latency-of-instances`."""
     for of, times in _times_of_one(rows_meaning(rows, probes, "latency-of-instances")):
         name = f"latency of {of['instances']} walks at once, {_where(of)}, against one"
         yield of_number(name, "slowdown", times, "ratio", parameters=of)
@@ -146,6 +148,6 @@ def _times_of_one(rows: Sequence[Row]) -> Iterator[tuple[dict[str, Value], Estim
 
 
 def _where(of: Mapping[str, Value]) -> str:
-    """The kernel and the size, as people write it."""
+    """The kernel and the size in words."""
     size = int(of.get("size", 0))
     return ", ".join(filter(None, (str(of.get("operation", "")), short(size, "B") if size else "")))

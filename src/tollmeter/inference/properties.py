@@ -55,9 +55,8 @@ def translation(
     pages: str = "small",
     line_bytes: float = USUAL_LINE,
 ) -> Iterator[Inference]:
-    """How many translations each buffer holds, nearest first, and what a load pays once it must look further; from rows
-    that mean `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero counts as none.
-    """
+    """Yields the capacity of each translation buffer, nearest first, and the cost of a miss in it, from rows that mean
+    `translation-of-pages`, of one ABI and target. A difference that is not resolved from zero counts as none."""
 
     def unresolved(why: str) -> Inference:
         name = f"translations kept, {pages} pages"
@@ -105,12 +104,12 @@ def translation(
 
 
 def _half_width(step: Jump, errors: Sequence[float]) -> float:
-    """Of what a miss costs at a step, by the points on both sides of it."""
+    """Returns the half-width of the cost of a miss at a step, from the points on both sides of it."""
     return 1.96 * max(errors[step.at - 1], errors[step.at])
 
 
 def _may_be_cache(step: Jump, bytes_held: float, levels: Sequence[Level]) -> bool:
-    """Whether the lines of so many pages may overflow a cache, and the step is no higher than that costs."""
+    """Returns whether the lines of so many pages may overflow a cache, and the step is no higher than that costs."""
     for cache, behind in pairwise(levels):
         if cache.size_bytes and cache.latency_ns and behind.latency_ns:
             is_near = NEAR_CAPACITY[0] * cache.size_bytes <= bytes_held <= NEAR_CAPACITY[1] * cache.size_bytes
@@ -140,7 +139,7 @@ FAR_BEYOND = 2
 
 
 def write_policies(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> Iterator[Inference]:
-    """Both policies, each with the ratio that it rests on, where there is one."""
+    """Yields both write policies, each with the ratio that decides it, if known."""
     back, allocate = write_back(rows, probes, levels), write_allocate(rows, probes, levels)
     yield of_verdict("the caches are write-back", "write_back", back)
     if back.ratio is not None:
@@ -151,8 +150,8 @@ def write_policies(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Seq
 
 
 def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
-    """Of the first cache, from rows that mean `write-policy`, of one ABI and target. ratio: a store that fits over one
-    that does not."""
+    """Returns whether the first cache writes back, from rows that mean `write-policy`, of one ABI and target. ratio: a
+    store that fits over a store that does not."""
     stores = rows_meaning(rows, probes, "write-policy", test="resident")
     # Stores that do not fit: the furthest beyond the first cache but inside the second, or anywhere beyond an only one.
     first, second = (*_sizes(levels), inf, inf)[:2]
@@ -176,8 +175,8 @@ def write_back(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequenc
 
 
 def write_allocate(rows: Sequence[Row], probes: Mapping[str, Probe], levels: Sequence[Level]) -> YesOrNo:
-    """Of the caches together, from the same rows. ratio: stores and a chase through their lines over the same stores
-    and a chase through others."""
+    """Returns whether the caches allocate on a store, from rows that mean `write-policy`. ratio: stores and a chase
+    through their lines, over the same stores and a chase through other lines."""
     tests = _inside(rows_meaning(rows, probes, "write-policy", test="reload"), levels)
     baselines = _inside(rows_meaning(rows, probes, "write-policy-baseline", test="reload"), levels)
     if not tests or not baselines:
@@ -195,7 +194,7 @@ def _sizes(levels: Sequence[Level]) -> list[float]:
 
 
 def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
-    """The rows of sizes well inside the first cache; where there is none, those that just fit."""
+    """Returns the rows of sizes well inside the first cache; if there are none, of sizes that just fit."""
     first = next(iter(_sizes(levels)), 0.0)
     for share in (WELL_INSIDE, JUST_INSIDE):
         if well_inside := [row for row in rows if number(row, "size") <= share * first]:
@@ -204,7 +203,7 @@ def _inside(rows: Sequence[Row], levels: Sequence[Level]) -> list[Row]:
 
 
 def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
-    """Medians over several sizes; their errors are as independent as their visits."""
+    """The ratio of medians over several sizes; their errors are as independent as their visits."""
     value = median(map(middle, above)) / median(map(middle, below))
     errors = [sqrt(sum(relative_error(row) ** 2 for row in rows)) / len(rows) for rows in (above, below)]
     wide = exp(NORMAL * sqrt(sum(error**2 for error in errors)))
@@ -212,7 +211,8 @@ def _over(above: Sequence[Row], below: Sequence[Row]) -> Estimate:
 
 
 def _above(estimate: Estimate, limit: float) -> bool | None:
-    """None where the interval holds the limit and the value is within an eighth of it."""
+    """Returns whether the value is above a limit; None if the interval holds the limit and the value is within an
+    eighth of it."""
     if estimate.low <= limit <= estimate.high and abs(log(estimate.value / limit)) < log(1.125):
         return None
     return estimate.value > limit
@@ -233,8 +233,8 @@ LIKE_SIZE = 0.7
 
 
 def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: int = USUAL_LINE) -> Iterator[Inference]:
-    """Whether strides are prefetched, forward and backward, and the ratio of random order over them, at the best of the
-    strides that any prefetcher follows; from rows that mean `latency-of-stride`, of one ABI and target."""
+    """Yields whether strides are prefetched, forward and backward, and the ratio of random order over them, at the
+    best of the strides that any prefetcher follows; from rows that mean `latency-of-stride`, of one ABI and target."""
     least, most = (lines * line_bytes for lines in STRIDES_IN_LINES)
     for direction in ("forward", "backward"):
         walks = [
@@ -262,7 +262,7 @@ def prefetching(rows: Sequence[Row], probes: Mapping[str, Probe], line_bytes: in
 
 
 def _unhelped(rows: Sequence[Row], probes: Mapping[str, Probe], walk: Row) -> Row | None:
-    """The fastest walk over the same bytes whose order no prefetcher can predict."""
+    """Returns the fastest walk over as many bytes whose order no prefetcher can predict; None if there is none."""
     size, stride = number(walk, "size"), number(walk, "stride")
     others = rows_meaning(rows, probes, "latency-of-stride", order="random", size=size, stride=stride)
     local = [row for row in rows_meaning(rows, probes, "latency-of-size", pages="local") if number(row, "size") <= size]
@@ -293,8 +293,8 @@ WIDTHS = {
 def yardsticks(
     levels: Sequence[Level], clock_hz: float | None, load_bytes: int | None, line_bytes: int
 ) -> Iterator[Inference]:
-    """Of each level that was read, where its yardstick is known, and the share of it that reading reached. load_bytes:
-    of the widest load that was timed here; None where it is not known."""
+    """Yields for each level the share of its yardstick that reading reached, if both are known. load_bytes: width of
+    the widest load that was timed; None if unknown."""
     for level in levels:
         rate = 0.0
         if level.level == "L1d" and clock_hz is not None and load_bytes is not None:
@@ -311,6 +311,6 @@ def yardsticks(
 
 
 def widest_load_bytes(rows: Sequence[Row], probes: Mapping[str, Probe]) -> int | None:
-    """Of the kernels that read here, the widest of those whose width is known."""
+    """Returns the width in bytes of the widest load among the kernels that read here; None if unknown."""
     names = {kernel_of(row) for row in rows_meaning(rows, probes, "read-bandwidth-of-size")}
     return max((WIDTHS[name] for name in names if name in WIDTHS), default=None)

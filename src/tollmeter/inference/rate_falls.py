@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a rate falls as vectors grow, and whether memory can be the cause.
 
-The curve's flat pieces (`curves.segments`) give the places of the falls. A cache is named only if two things hold: the
-memory that one iteration touches outgrows it there, and an operation loses no more than the hardware's own way through
-the same memory takes in all. Soft floating point fails the second: its branches depend on the values, the core learns
-those of short vectors that repeat, and past some length it no longer does. That fall depends on the length, and
-coincides with the end of a cache only by chance. Its loss is at most the cost of branch mispredictions. The time of a
-trap has another origin, and its falls have no cause here.
+The plateaus of the curve (`curves.segments`) give the lengths of the falls. A fall is attributed to a cache only if two
+conditions hold: the memory of one iteration exceeds the cache at this length, and an operation loses at most the whole
+time of the hardware instruction on as much memory. Soft floating point fails the second condition: its branches depend
+on the values, the branch predictor learns those of short vectors that repeat, and fails beyond some length. That fall
+depends on the length, and coincides with the end of a cache only by chance. Its loss is at most the cost of branch
+mispredictions. Falls of trapped instructions have no cause here.
 
-Only the hardware's own way can be compared with its own falls: its instructions take as long for every value and at
-every length, so that memory is the remaining cause. Any other way needs the hardware's own beside it at the same
-length, over as many bytes; without it, the cause stays unknown."""
+Hardware instructions take equal time for every value and length, so that memory is the only remaining cause of their
+falls. Any other implementation needs a hardware row of equal length and bytes for comparison; without it, the cause is
+unknown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Piece = tuple[int, int]
 
 
 class Sweep(Record, frozen=True):
-    """A rate at every length, shortest first; footprints: bytes that an iteration touches, 0 where not reported."""
+    """A rate at every length, shortest first; footprints: bytes that an iteration touches, 0 if not reported."""
 
     rows: tuple[Row, ...]
     footprints: tuple[int, ...]
@@ -63,8 +63,7 @@ class Sweep(Record, frozen=True):
 
 
 class _Known(NamedTuple):
-    """What falls are compared with: the time of the hardware's own way, and the greatest cost of branch
-    mispredictions."""
+    """The bounds for a fall: the time of the hardware instruction, and the highest cost of branch mispredictions."""
 
     twins: Mapping[Place, float]
     guessed_ns: float
@@ -77,7 +76,7 @@ def lengths(
     machine: Machine,
     hierarchy: Sequence[Level] = (),
 ) -> tuple[Lengths, ...]:
-    """One for each rate over length that a machine's own clock timed: an emulator has no caches to fall out of."""
+    """Returns one record for each rate over length that a machine's own clock timed: an emulator has no caches."""
     curves = sweeps(outcomes, rows, probes)
     place = main_place(sweep.rows[0].target for sweep in curves)
     caches = _caches(machine, hierarchy)
@@ -110,12 +109,12 @@ def _others(row: Row) -> tuple[tuple[str, Value], ...]:
 
 
 def cost_ns(row: Row) -> float:
-    """Of one operation: of a rate its inverse, of a cost itself."""
+    """Returns the ns of one operation: the inverse of a rate, a cost itself."""
     return NS_PER_SECOND / middle(row) if row.better == "more" else middle(row)
 
 
 def times_as_fast(row: Row, other: Row) -> float:
-    """How many times as fast one row is as another of the same clock, whichever way their unit counts."""
+    """Returns how many times as fast one row is as another of the same clock, for times and for rates."""
     assert (row.target, row.clock, row.unit) == (other.target, other.clock, other.unit)
     return middle(row) / middle(other) if row.better == "more" else middle(other) / middle(row)
 
@@ -154,7 +153,7 @@ def _falls_of(sweep: Sweep, known: _Known, caches: Sequence[Cache]) -> Lengths:
 
 
 def _levels(points: NoisyCurve) -> list[Piece]:
-    """Flat pieces that differ by LEAST_FALL and more, less those that are only the slope between two others."""
+    """Returns plateaus that differ by at least LEAST_FALL, without those that are only the slope between two others."""
     starts = [*segments(points), len(points.sizes)]
     pieces = [(start, end - 1) for start, end in pairwise(starts)]
     while len(pieces) > 1:
@@ -178,7 +177,7 @@ def _level(points: NoisyCurve, piece: Piece) -> float:
 def _fall(
     sweep: Sweep, pieces: tuple[Piece, Piece], costs_ns: tuple[float, float], known: _Known, caches: Sequence[Cache]
 ) -> Fall:
-    """From one flat piece of a sweep to the next. costs_ns: of an operation on both."""
+    """Returns the fall from one plateau of a sweep to the next. costs_ns: cost of an operation on both."""
     (_, last), (first, end) = pieces
     before_ns, after_ns = costs_ns
     touched = sweep.footprints[last], sweep.footprints[first]
@@ -199,7 +198,7 @@ def _fall(
 
 
 def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, float]:
-    """The least time of one operation the hardware's own way, of all ABIs; waiting for memory is included."""
+    """Returns the lowest time of one operation by hardware instruction over all ABIs, including waits for memory."""
     least_ns: dict[Place, float] = {}
     for sweep in curves:
         first = sweep.rows[0]
@@ -212,12 +211,13 @@ def _twins(curves: Iterable[Sweep], probes: Mapping[str, Probe]) -> dict[Place, 
 
 
 def own_way(probe: Probe) -> str | None:
-    """The hardware's: a probe lists its ways with the fastest first. None where it has one way only."""
+    """The name of the hardware's implementation: a probe lists its implementations with the fastest first. None for a
+    single one."""
     return next((parameter.choices[0] for parameter in probe.parameters if parameter.name == WAY), None)
 
 
 def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
-    """The caches as this run measured them, else as the system reports them."""
+    """Returns the caches as this run measured them, or else as the system reports them."""
     measured = {level.level: level for level in hierarchy if level.size_low and level.size_high}
     caches = []
     for place, bytes_ in machine.data_sizes().items():
@@ -229,7 +229,7 @@ def _caches(machine: Machine, hierarchy: Sequence[Level]) -> tuple[Cache, ...]:
 
 
 def _ending(touched: tuple[int, int], caches: Sequence[Cache]) -> tuple[str, ...]:
-    """The caches that the memory outgrows between these two; else the nearest, if it is near."""
+    """Returns the caches that the memory exceeds between these two lengths; else the nearest cache, if it is near."""
     after, by = touched
     if not after or not by:
         return ()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The size up to which a cache serves reads, as distinct from its size by latency.
 
-Reading runs at a cache's own rate while its lines are there, and falls where they are not. A read loop returns to a
-line much sooner than a walk of dependent loads does, so that other workloads have less time to evict it: the end of a
-shared cache by reading need not be its end by latency, and neither is wrong. Sizes in bytes, rates in bytes a second.
-"""
+Reading runs at a cache's own rate while the lines are in it. A read loop returns to a line much sooner than a walk of
+dependent loads does, so that other workloads have less time to evict it. So the capacity of a shared cache by reading
+may differ from its capacity by latency, and both are right. Sizes in bytes, rates in bytes a second."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ LEAST_BEYOND = 2
 
 
 def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[Row]]:
-    """Read bandwidth over size, one list for each probe and kernel, nearest first."""
+    """Returns read bandwidth over size, one list for each probe and kernel, smallest size first."""
     by_kernel: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in inside(with_meaning(rows, probes, READING), (0, np.inf)):
         if row.unit == "B/s":
@@ -41,8 +40,8 @@ def reading_rows(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[list[
 
 
 def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Within) -> dict[str, str]:
-    """Kernels that were asked to read well inside a level and have no number at any size there, though this machine
-    could give one, each with why: the fastest may be among them."""
+    """Requested kernels without a number at any size well inside a level although this machine supports them, each with
+    the reason: the fastest may be among them."""
     asked = [row for row in inside(rows, within) if meaning(row, probes) == READING]
     numbered = {kernel_of(row) for row in asked if row.status == "ok"}
     return {kernel_of(row): row.reason or row.status for row in asked
@@ -50,7 +49,7 @@ def missing_kernels(rows: Sequence[Row], probes: Mapping[str, Probe], within: Wi
 
 
 def kernel_of(row: Row) -> str:
-    """By its own name, where the best one was asked for."""
+    """Returns the kernel of a row, by its own name if `best` was requested."""
     return row.chosen.get("kernel") or str(row.parameters.get("kernel"))
 
 
@@ -65,7 +64,7 @@ class ReadCurve:
 
 
 def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | None:
-    """The fastest kernel: medians over the sizes well inside the level, of the rate and of the ends of its interval."""
+    """The fastest kernel: medians over the sizes well inside the level, of the rate and of its interval's ends."""
     curves = []
     for own in filter(None, (inside(kernel, within) for kernel in kernels)):
         rate, name = float(np.median([middle(row) for row in own])), kernel_of(own[0])
@@ -80,8 +79,8 @@ def fastest(kernels: Sequence[Sequence[Row]], within: Within) -> ReadCurve | Non
 
 
 def reading_reach(kernels: Sequence[Sequence[Row]], within: Within) -> Within | None:
-    """The last size that is read at the rate of the sizes within, and the first that is clearly read more slowly; by
-    the kernel with most sizes. None where reading never falls behind, or was not timed inside and well beyond."""
+    """The last size that is read at the rate of the sizes within, and the first size that is clearly read more slowly;
+    by the kernel with most sizes. None if reading never slows down, or was not timed both inside and well beyond."""
     sweep = max(kernels, key=len, default=())
     own = inside(sweep, within)
     from_here = inside(sweep, (within[0], np.inf))
@@ -112,8 +111,8 @@ MEAN_WITHIN = 0.2
 def with_counted_sizes(
     fit: CurveFit, sweep: Sequence[Row], rows: Sequence[Row], probes: Mapping[str, Probe]
 ) -> CurveFit:
-    """The fit of a sweep with the sizes of rows that mean `capacity`: in place of boundaries that they agree with or
-    that page colours moved down, and within a level in which the fit has joined two."""
+    """The fit of a sweep with the sizes of rows that mean `capacity`: these replace boundaries that agree with them or
+    that page colours moved down, and divide a level that joins two."""
     by_level = {row.parameters.get("level"): row for row in with_meaning(rows, probes, "capacity") if row.low}
     places = []
     for level, row in ((level, by_level[name]) for level, name in enumerate(LEVELS) if name in by_level):
@@ -145,19 +144,19 @@ def with_counted_sizes(
 
 
 def _is_beside_sibling(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether a sibling hyperthread was busy beside the walks through the pages that were counted."""
+    """Returns whether a sibling hyperthread was busy during the walks through the counted pages."""
     walked = (other for other in rows if (other.probe, other.parameters) == (row.probe, row.parameters))
     return max(map(contended_share, walked), default=0.0) > MOST_CONTENDED
 
 
 def contended_share(row: Row) -> float:
-    """Share of the samples that were seen beside a busy sibling hyperthread."""
+    """Returns the share of the samples that ran beside a busy sibling hyperthread."""
     return max((state.share for state in row.states if state.state == "shared"), default=0.0)
 
 
 def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
-    """With a count that can only be too low: the cache that holds so much, holds no less. The curve is no such bound
-    where the sibling hyperthread was busy."""
+    """Returns the fit with a lower bound from a page count, which can only be too low: a cache that holds this count
+    has at least this capacity. The curve gives no lower bound while the sibling hyperthread was busy."""
     place = next((at for at, other in enumerate(fit.knees) if count.low <= other.high), None)
     if place is None:
         return fit
@@ -172,7 +171,8 @@ def _with_least(fit: CurveFit, count: Knee, *, is_least: bool) -> CurveFit:
 
 
 def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
-    """With a boundary within a level, but the last; None unless the sizes on its two sides show two levels."""
+    """Returns the fit with a boundary inside a level other than the last; None unless the sizes on both sides show two
+    levels."""
     place = sum(other.size_bytes < knee.size_bytes for other in fit.knees)
     if place == len(fit.knees):
         return None
@@ -194,9 +194,10 @@ def _parted(fit: CurveFit, knee: Knee, sweep: Sequence[Row]) -> CurveFit | None:
 
 
 def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
-    """Without a level that a cache's own misses make just past it. Up to twice its size a prefetcher of adjacent lines
-    has brought every second line before it is loaded, and the latency is the mean of the levels on both sides. Where
-    a cache replaces lines at random, its misses become more with each size: the latency rises, and is nowhere flat."""
+    """Returns the fit without false levels that a cache's misses make just beyond its capacity. Up to twice this size
+    an adjacent-line prefetcher fetches every second line in advance, and the latency is the mean of both levels. If
+    a cache replaces lines at random, its misses increase with each size, so that the latency rises without a
+    plateau."""
     sizes, latencies = [knee.size_bytes for knee in fit.knees], fit.latencies
     means = [(before + behind) / 2 for before, behind in zip(latencies, latencies[2:], strict=False)]
     return without(fit, [
@@ -209,7 +210,7 @@ def without_false_levels(fit: CurveFit, sweep: Sequence[Row]) -> CurveFit:
 
 
 def _rises(sweep: Sequence[Row], within: Within) -> bool:
-    """Whether the latency grows at least in proportion to the size, from one end to the other."""
+    """Returns whether the latency grows at least in proportion to the size, over the whole range."""
     rows = inside(sweep, within)
     if len(rows) < LEAST_OF_RISE:
         return False
@@ -217,7 +218,7 @@ def _rises(sweep: Sequence[Row], within: Within) -> bool:
 
 
 def without(fit: CurveFit, places: Collection[int]) -> CurveFit:
-    """Without these boundaries, and the levels that end there."""
+    """Returns the fit without these boundaries and the levels that end at them."""
     kept = [place for place in range(len(fit.knees)) if place not in places]
     levels = [*kept, len(fit.knees)]
     return CurveFit(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the share of misses grows as a random cycle outgrows a cache: the shapes that a knee can have.
+"""Shapes of a knee: the share of misses as a function of the size of a random cycle, beyond a cache's capacity.
 
-A cache of capacity C with W ways is asked for every line of a buffer of size S = x C, in the same random order lap
-after lap. A set that k of those lines fall into keeps them all while k <= W. Beyond that,
+A cache of capacity C with W ways loads every line of a buffer of size S = x C, in one same random order lap after lap.
+A set that k of those lines fall into keeps them all while k <= W. Beyond that,
 
 * true LRU keeps none: each line is evicted just before it is due. Random replacement keeps some: a line survives a
   lap with probability exp(-(k/W) m) where m is the share of misses, so m = 1 - exp(-(k/W) m), which has one solution
@@ -31,11 +31,12 @@ LOG_X = np.linspace(log(1 / 64), log(16), 401)
 
 
 class Shape(Record, frozen=True):
-    """ways: infinite where nothing is left to chance. keenness: 1 for random replacement, infinite for LRU.
+    """The parameters of a miss curve. ways: infinite if nothing is random. keenness: 1 for random replacement, infinite
+    for LRU.
 
     colours: 0 for very many; else true LRU and a whole number of pages of each colour that fit, which is `ways`. One
-    colour is a buffer without gaps, in which no set holds two lines more than another. Of more, the usual visit counts.
-    """
+    colour is a buffer without gaps, in which the sets differ by at most one line. For more colours the median visit is
+    used."""
 
     ways: float
     keenness: float
@@ -59,13 +60,13 @@ OF_LARGE_PAGES = tuple(Shape(ways=ways, keenness=inf, colours=4) for ways in (8.
 
 
 def miss_share(shape: Shape, x: Array) -> Array:
-    """Share of misses in a buffer x times the capacity; none in one of less than a 64th of it."""
+    """The share of misses in a buffer x times the capacity; zero below a 64th of it."""
     return np.asarray(np.interp(np.log(x), LOG_X, table(shape), left=0.0))
 
 
 @lru_cache(maxsize=128)
 def table(shape: Shape) -> Array:
-    """The share of misses at every place of LOG_X."""
+    """The share of misses at every point of LOG_X."""
     x = np.exp(LOG_X)
     if shape.colours == 1:
         return _without_gaps(x, shape.ways)
@@ -88,7 +89,7 @@ def _set_share(load: Array, keenness: float) -> Array:
 
 
 def _over_colours(shape: Shape, x: Array) -> Array:
-    """Mean over a Poisson number of other lines in the set of a line; ways need not be whole."""
+    """Returns the mean over a Poisson number of other lines in the set of a line; ways need not be a whole number."""
     mean = shape.ways * x[:, None]
     others = np.arange(0, int(shape.ways * x[-1] * 1.2) + 40)[None, :]
     probability = np.exp(others * np.log(mean) - mean - log_factorials(others[0, -1]))
@@ -97,7 +98,8 @@ def _over_colours(shape: Shape, x: Array) -> Array:
 
 
 def _without_gaps(x: Array, ways: float) -> Array:
-    """Sets hold a whole number of lines, some of them one more than others: those with more than their ways miss."""
+    """Returns the share of misses if sets hold a whole number of lines, some sets one more: the sets with more lines
+    than ways miss."""
     lines = x * ways
     fewer = np.floor(lines)
     fuller = lines - fewer
@@ -106,8 +108,9 @@ def _without_gaps(x: Array, ways: float) -> Array:
 
 
 def _usual_of_two(x: Array, ways: float) -> Array:
-    """Median over visits where pages fall at random into two colours: in most visits one of them overflows before the
-    capacity is reached, and then all of its lines miss at once. Held on to where the other's later share is less."""
+    """Returns the median over visits whose pages fall at random into two colours: in most visits one colour overflows
+    before the capacity is reached, and all of its lines miss at once. The curve does not fall where the later share
+    is lower."""
     usual = []
     several = np.maximum(np.round(2 * ways * x), 1).astype(int)
     factorials = log_factorials(several[-1])
@@ -127,7 +130,7 @@ def _usual_of_two(x: Array, ways: float) -> Array:
 
 
 def _usual_of_few(x: Array, shape: Shape) -> Array:
-    """The same of more colours, by draws that are the same each time."""
+    """Returns the median over visits for a few colours, by random draws with a fixed seed."""
     random, usual = np.random.default_rng(shape.colours), []
     for pages in np.maximum(np.round(shape.colours * shape.ways * x), 1).astype(int):
         each = random.multinomial(pages, np.full(shape.colours, 1 / shape.colours), DRAWS)

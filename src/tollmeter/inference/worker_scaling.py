@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the kernel scales: the throughput of N workers over N times that of one, and what a further CPU adds to an
-operation's cost.
+"""Scaling of the kernel: the throughput of N workers over N times the throughput of one, and the cost that a further
+CPU adds to an operation.
 
 A lock that each operation holds for h ns makes N workers wait for N - 1 others: a line over N of slope h. An interrupt
 to each CPU that runs a thread of the process adds its cost as often. So both are fitted by a straight line; where the
@@ -32,9 +32,9 @@ COSTS = {"operation-of-workers": "workers", "release-of-threads": "threads"}
 
 
 def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) -> Iterator[Inference]:
-    """Of rows of one ABI and target: the efficiency of the most workers, and the cost of a further one.
+    """Yields for rows of one ABI and target the efficiency of the most workers, and the added cost of a further one.
 
-    cpus: how many the system allows a run. The run may have used fewer."""
+    cpus: number of CPUs that the system allows a run, which may have used fewer."""
     for others, points in series(rows_meaning(rows, probes, "throughput-of-workers"), "workers").items():
         of, most = dict(others), number(points[-1], "workers")
         name = f"{_where(of)}: efficiency at workers={most}{_shared(of)}"
@@ -48,7 +48,7 @@ def worker_scaling(rows: Sequence[Row], probes: Mapping[str, Probe], cpus: int) 
 
 
 def _efficiency(points: Sequence[Row], cpus: int) -> InferredNumber:
-    """T(N) / (N T(1)), T: operations a second of all."""
+    """Returns T(N) / (N T(1)), where T is the operations per second of all workers."""
     alone, most = points[0], number(points[-1], "workers")
     if number(alone, "workers") != 1 or most == 1:
         return _alone("workers", cpus) if most == 1 else WITHOUT_ONE
@@ -69,7 +69,8 @@ def _further(points: Sequence[Row], axis: str, cpus: int) -> InferredNumber:
 
 
 def _alone(axis: str, cpus: int) -> InferredNumber:
-    """Why one worker has no ratio. On several CPUs a run may use one, ask for one worker, or be refused more."""
+    """Returns why one worker has no ratio. On several CPUs a run may use one, ask for one worker, or be refused
+    more."""
     needs = f"scaling needs {axis}=2 or more, and as many CPUs (--cpus)"
     if cpus == 1:
         needs = "this machine allows the run one CPU, and each worker needs its own"

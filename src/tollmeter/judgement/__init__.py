@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs into verdicts: what is known well enough, and what changed between two."""
+"""Judgement of runs: the verdict of a run, and the changes between two runs."""

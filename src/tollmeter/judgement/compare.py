@@ -3,17 +3,17 @@
 
 A row changed where the p-value of its log ratio, adjusted by Benjamini and Hochberg (1995) over the whole table, is at
 most FALSE_DISCOVERIES, and the change exceeds `least`. The standard error of the log ratio is that of both intervals,
-which include the between-run variance, which no run sees: without it one row in six of the same machine, measured
-again, was called changed. A row is the same where the interval of the ratio lies within the precision that runs have:
-between-run variance alone makes it 1.7 % wide to either side, so that nothing would ever be the same within 1 %. All
-else is inconclusive. Like is compared with like: where the headlines are of different states of the core, the values
-over all samples are compared.
+which include the between-run variance, which a single run does not show: without it one row in six was called changed
+when one machine was measured twice. A row is the same where the interval of the ratio lies within the precision that
+runs have: between-run variance alone makes it 1.7 % wide to either side, so that no row could be the same within 1 %.
+All other rows are inconclusive. If the headlines are of different core states, the values over all samples are
+compared.
 
 Times that follow the core's clock are compared in its cycles: the clock of one machine varies by some per cent within
 an hour. Of times that may or may not follow it, both views have to show a change. Where the clock changed between the
 runs, or the machines differ, a change of what does not follow the clock is attributed to the machine and not to the
 code; so is a change of a row whose operation executes as many instructions in both runs. Rows by clocks of different
-kinds, and of probes whose meaning changed, are refused, never compared."""
+kinds, and of probes whose meaning changed, are never compared."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ Cause = Literal["code", "machine"]
 
 
 class Change(Record, frozen=True):
-    """One row in both runs. ratio: new over old in the metric's unit. adjusted: least false-discovery rate.
+    """One row in both runs. ratio: new over old, in the metric's unit. ratio: new over old in the metric's unit.
+    adjusted: least false-discovery rate.
 
-    verdict `differs` is for a metric of which neither more nor less is better. cause: None where nothing changed.
-    same_instructions: an operation executes as many in both runs, so that a change is the machine's. reason: why it is
-    inconclusive; visits_wanted: of each run, with which it would not be, None where no number does.
-    """
+    verdict `differs` is for a metric without a better direction. cause: None if nothing changed. same_instructions:
+    an operation executes an equal number in both runs, so that a change is due to the machine. reason: why it is
+    inconclusive; visits_wanted: visits in each run that would decide it, None if no number does."""
 
     old: Row
     new: Row
@@ -92,15 +92,15 @@ class Change(Record, frozen=True):
 
 
 class Refusal(Record, frozen=True):
-    """A row that stands in either run and is not compared, and why."""
+    """A row of either run that is not compared, with the reason."""
 
     key: Key
     reason: str
 
 
 class Comparison(Record, frozen=True):
-    """control: ratio of the core clocks, new over old; None where it was not measured in both. differences: between the
-    machines, kernels and verdicts of the two runs, a sentence's part each."""
+    """The comparison of two runs. control: ratio of the core clocks, new over old; None if either run did not measure
+    it. differences: between the machines, kernels and verdicts, each as part of a sentence."""
 
     changes: tuple[Change, ...]
     refused: tuple[Refusal, ...]
@@ -110,9 +110,9 @@ class Comparison(Record, frozen=True):
 
 
 def compare(old: Index, new: Index, least: float = LEAST_CHANGE, *, machines: bool = False) -> Comparison:
-    """Compares all rows that both runs have a number for, as the runs state them. least: relative change that matters,
-    0.01 is 1 %; a row is the same within 3 %, or what matters where that is more. machines: two machines are compared,
-    in time and not in cycles, and no change has a cause."""
+    """Compares all rows that have a number in both runs. least: relative change that matters, 0.01 is 1 %. A row is the
+    same within 3 %, or within `least` if that is larger. machines: two machines are compared, in time and not in
+    cycles, and no change has a cause."""
     clocks = new.machine.core_clock_hz, old.machine.core_clock_hz
     clock_ratio = clocks[0] / clocks[1] if clocks[0] and clocks[1] else None
     before, after = ({row_key(row): row for row in side.rows} for side in (old, new))
@@ -125,13 +125,13 @@ def compare(old: Index, new: Index, least: float = LEAST_CHANGE, *, machines: bo
 
 
 def machine_differences(old: Machine, new: Machine) -> list[str]:
-    """What may explain a change without the code, a sentence's part each."""
+    """Returns the differences other than code that may explain a change, each as part of a sentence."""
     return [f"{name} {before} and {after}" for name, before, after in facts_that_differ(old, new)]
 
 
 def facts_that_differ(old: Machine, new: Machine) -> list[tuple[str, str, str]]:
-    """Hardware, kernel, mitigations, frequency policy: name, value before, value after. A fact that one of the machines
-    does not have is no difference."""
+    """Returns the facts that differ (hardware, kernel, mitigations, frequency policy): name, old value, new value. A
+    fact that only one machine has is omitted."""
     names = ("host", "cpu", "cpus", "kernel", "hypervisor")
     several = [(name, str(getattr(old, name)), str(getattr(new, name))) for name in names]
     both = sorted((old.facts.keys() & new.facts.keys()) - {*PASSING_FACTS})
@@ -143,7 +143,8 @@ def of_rows(
     old: Mapping[Key, Row], new: Mapping[Key, Row], clock_ratio: float | None, least: float, *,
     same_machine: bool = True, machines: bool = False, calm: bool = True,
 ) -> Comparison:  # fmt: skip
-    """The same of rows alone. clock_ratio: ratio of the core clocks, new over old. calm: neither run was disturbed."""
+    """Compares rows without their runs. clock_ratio: ratio of the core clocks, new over old. calm: neither run was
+    disturbed."""
     why = {key: _why_not(old.get(key), new.get(key)) for key in sorted({**old, **new}, key=repr)}
     refused = tuple(Refusal(key=key, reason=reason) for key, reason in why.items() if reason)
     pairs = [alike(row, new[key]) for key, row in old.items() if why[key] is None]
@@ -169,7 +170,7 @@ def of_rows(
 
 
 def in_state(row: Row, name: StateName | None) -> Row | None:
-    """The row as it is in one state of the core; None where it was not seen often enough in it."""
+    """The row in one state of the core; None if it was measured too rarely in it."""
     if row.state == name:
         return row
     seen = next((state for state in row.states if state.state == name), None)
@@ -180,8 +181,8 @@ def in_state(row: Row, name: StateName | None) -> Row | None:
 
 
 def alike(old: Row, new: Row) -> tuple[Row, Row]:
-    """Both rows in one state of the core: that of their headlines, else on an uncontended core or over all samples;
-    as they are where no state is of both."""
+    """Returns both rows in one core state: the state of both headlines, else the uncontended core, else all samples;
+    unchanged if they share no state."""
     if old.state != new.state:
         for name in COMPARED:
             sides = in_state(old, name), in_state(new, name)
@@ -191,8 +192,8 @@ def alike(old: Row, new: Row) -> tuple[Row, Row]:
 
 
 def undecided(old: Row, new: Row, *, calm: bool) -> str:
-    """Why no change of the code can be read from a pair of rows, as a sentence's part; empty where it can. calm:
-    neither run was disturbed by other work."""
+    """Returns why a pair of rows shows no change of the code, as part of a sentence; empty if it can show one. calm:
+    other workloads disturbed neither run."""
     few = min(old.visits, new.visits)
     if old.state != new.state:
         return f"core {STATES[old.state]} in the old run and {STATES[new.state]} in the new run"
@@ -206,7 +207,7 @@ def undecided(old: Row, new: Row, *, calm: bool) -> str:
 
 
 def _why_not(before: Row | None, after: Row | None) -> str | None:
-    """Why a row is not compared; None where it is."""
+    """Returns why a row is not compared; None if it is."""
     if before is None or after is None:
         return "measured in the new run only" if before is None else "measured in the old run only"
     for row, run in ((before, "old"), (after, "new")):
@@ -219,10 +220,10 @@ def _why_not(before: Row | None, after: Row | None) -> str | None:
 
 
 def _at_one_clock(old: Row, new: Row, clock_ratio: float | None) -> Estimate:
-    """New over old. Two times that follow the core's clock are compared in cycles of each run's own clock. Whether
-    another time follows it is unknown where the clock hardly moved within a run: it changed if it did in ns and in
-    cycles alike, and the ratio nearer to 1 is used; where one view is slower and the other faster, the interval holds
-    both."""
+    """Returns the ratio new over old at one clock. Two times that follow the core clock are compared in cycles of each
+    run's clock. If the clock hardly moved within a run, it is unknown whether the time follows it: the row changed
+    if it changed in ns and in cycles, and the ratio nearer to 1 is used. If one view is slower and the other faster,
+    the interval holds both."""
     ratio = ratio_of(old, new)
     if not is_time(old.unit):
         return ratio
@@ -237,23 +238,23 @@ def _at_one_clock(old: Row, new: Row, clock_ratio: float | None) -> Estimate:
 
 
 def ratio_of(old: Row, new: Row) -> Estimate:
-    """New over old. Of logarithms the half-widths add as squares."""
+    """Returns the ratio new over old. The half-widths of logarithms add as squares."""
     assert old.median and new.median
     middle, half = log(new.median / old.median), (row_log_half_width(old) ** 2 + row_log_half_width(new) ** 2) ** 0.5
     return Estimate(value=exp(middle), low=exp(middle - half), high=exp(middle + half) if half < 700 else inf)
 
 
 def row_log_half_width(row: Row) -> float:
-    """Half-width of a row's interval in logarithms; infinite where it reaches nothing. The interval of a worst value
-    has one side."""
+    """Returns the half-width of a row's interval in logarithms; infinite if the interval reaches zero. The interval of
+    a worst value has one side."""
     if not row.low or not row.high or row.low <= 0 or row.low == inf:
         return inf
     return log(row.high / row.low) / (1 if row.low == row.median else 2)
 
 
 def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, float]:
-    """Standard error of the log ratio of two rows and its degrees of freedom (Welch and Satterthwaite). of_runs: those
-    of the between-run variance."""
+    """Returns the standard error of the log ratio of two rows, and its degrees of freedom (Welch and Satterthwaite).
+    of_runs: degrees of freedom of the between-run variance."""
     parts = []
     for row in (old, new):
         # What no visits were seen of has an interval alone.
@@ -267,7 +268,7 @@ def ratio_error(old: Row, new: Row, of_runs: float = KNOWN) -> tuple[float, floa
 
 
 def _p_value(old: Row, new: Row, ratio: Estimate) -> float:
-    """That the two are the same, two-sided. ratio: at one clock."""
+    """Returns the two-sided p-value of equal rows. ratio: at one clock."""
     error, freedom = ratio_error(old, new)
     if not 0 < ratio.low <= ratio.high < inf:
         return 1.0
@@ -294,7 +295,8 @@ STATES = {"whole": "uncontended", "all": "as this machine gives it", None: "of u
 
 
 def explained(comparison: Comparison) -> Comparison:
-    """With what each inconclusive row lacks: a reason, or the width of the interval and the visits that it takes."""
+    """Returns the comparison with an explanation of each inconclusive row: a reason, or the width of the interval and
+    the number of visits to resolve it."""
     changes = [
         change if change.verdict != "cannot tell" else msgspec.structs.replace(
             change, reason=change.reason or TOO_WIDE, visits_wanted=visits_wanted(change)
@@ -305,8 +307,8 @@ def explained(comparison: Comparison) -> Comparison:
 
 
 def visits_wanted(change: Change) -> int | None:
-    """Visits of the row in each run with which it would be the same or changed, if its ratio stays what it is; None
-    where runs of this machine differ by too much for any number."""
+    """Returns the visits of the row in each run that would make it the same or changed at its present ratio; None if
+    between-run variance is too large for any number."""
     if change.old.state != change.new.state:
         return None
     of_runs = max((NORMAL * row.runs_sd) ** 2 for row in (change.old, change.new))
@@ -332,8 +334,8 @@ memory's share at twice of it."""
 
 
 class Curve(Record, frozen=True):
-    """The rows of one metric over one numeric parameter, of which several changed. values: of the parameter, at all
-    rows that were compared; changes: those that changed, by that value."""
+    """The rows of one metric over one numeric parameter, several of which changed. values: of the parameter, for all
+    compared rows; changes: the changed rows, by value."""
 
     over: str
     values: tuple[int, ...]
@@ -341,7 +343,7 @@ class Curve(Record, frozen=True):
 
 
 class Moved(Record, frozen=True):
-    """A level of memory whose capacity differs by more than the two intervals."""
+    """A memory level whose capacities in two runs have intervals that do not overlap."""
 
     old: Level
     new: Level
@@ -357,7 +359,8 @@ def curves(changes: Sequence[Change]) -> tuple[Curve, ...]:
 
 
 def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
-    """Of one metric over the numeric parameter with the most values, a curve for each combination of the others."""
+    """Yields the curves of one metric over the numeric parameter with the most values, one for each combination of the
+    other parameters."""
     seen: dict[str, set[int]] = defaultdict(set)
     for change in changes:
         for parameter, value in change.new.parameters.items():
@@ -378,7 +381,7 @@ def _curves_of(changes: Sequence[Change]) -> Iterator[Curve]:
 
 
 def moved(old: Sequence[Level], new: Sequence[Level]) -> tuple[Moved, ...]:
-    """The levels of both whose intervals of capacity do not overlap."""
+    """Returns the levels of both hierarchies whose capacity intervals do not overlap."""
     after = {level.level: level for level in new}
     pairs = [(level, after[level.level]) for level in old if level.level in after]
     return tuple(Moved(old=first, new=second) for first, second in pairs if _are_apart(first, second))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a point has converged, where a curve lacks points, how much of a run has converged, and what would narrow the
-rest. `conduct` asks between rounds."""
+"""Convergence: whether a point has converged, which sizes a curve lacks, how much of a run has converged, and which
+budget converges the rest. `conduct` asks between rounds."""
 
 from __future__ import annotations
 
@@ -43,11 +43,12 @@ NEVER_A_NUMBER = ("unsupported", "wrong_answer")
 def visits_wanted(
     outcomes: Sequence[Outcome], probe: Probe, known: Known = Known(), *, by_scatter: bool = False
 ) -> float:
-    """Visits that all of the point's metrics want: as many as there are where these suffice, or where a count
-    contradicts the declared work, which no visit mends. Of a metric that others are derived from: the first, and each
-    with a meaning or a line in the toll table; but not the system's accounts of the process, which are shown beside a
-    time and are as precise. by_scatter: the number that may be promised, infinite where none gives the precision; else
-    the number after which the judge looks again, or between-run variance makes up the interval."""
+    """Returns the number of visits that a point needs for all of its metrics: the present number if it suffices, or if
+    a count contradicts the declared work, which no visit repairs. For a metric from which others are derived, the
+    first counts, and each with a meaning or a line in the toll table. The system's accounts of the process are not
+    considered, since they are as precise as the time. by_scatter: return the number that may be promised, infinite
+    if no number gives the precision; else the number after which convergence is judged again, or at which
+    between-run variance dominates the interval."""
     visited = usable_visits(outcomes, probe, known) if outcomes else None
     if not isinstance(visited, PointReadings):
         return len(outcomes) + (0 if contradicted(outcomes, probe) else LEAST_VISITS)
@@ -60,8 +61,8 @@ def visits_wanted(
 
 
 def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
-    """Whether one visit is enough: a count has no noise. In a guest whose clock counts too, a program runs for the
-    kernel's accounting, which repeats, and on a bare board nothing else does (numbers.row_of.is_counted)."""
+    """Returns whether one visit is enough, since a count has no noise. In a guest whose clock counts, the kernel's
+    accounting repeats; on a bare board nothing else runs (numbers.row_of.is_counted)."""
     kinds = {outcome.clock.kind for outcome in outcomes if outcome.status == "ok"}
     repeats = any(metric.means == "resident-peak" for metric in probe.metrics) or any(
         outcome.point.target.startswith("bare:") for outcome in outcomes
@@ -70,7 +71,7 @@ def is_counted_out(outcomes: Sequence[Outcome], probe: Probe) -> bool:
 
 
 def _visits_for_metric(visited: PointReadings, metric: Metric, known: Known, *, by_scatter: bool) -> float:
-    """A number that physics refused may be sound after as many visits again."""
+    """Returns the visits that a metric needs. A number that physics refused may be sound after twice the visits."""
     visits = len(visited.readings)
     if metric.source == "gauge":
         return _visits_for_gauge(visits, gauge_row(visited, metric, known), known, by_scatter=by_scatter)
@@ -110,8 +111,8 @@ def _visits_for_gauge(visits: int, row: Row, known: Known, *, by_scatter: bool) 
 
 
 def _visits_for_uncontended(series: Series | None, visited: PointReadings) -> float:
-    """Visits of a mixture until the whole core was seen in three of them and one more, by how often it was: its cost
-    there scatters by far less. Infinite where it was, or the core's state was not measured."""
+    """Returns the visits of a mixture until the uncontended core was measured in three of them and one more, by its
+    frequency: its cost there scatters far less. Infinite if it was, or if the core's state was not measured."""
     if series is None or series.state is None or "whole" in series.parts:
         return inf
     visits = len(visited.readings)
@@ -124,15 +125,15 @@ def refine(
     grid: Sequence[int],
     intervals: Mapping[int, tuple[float, float]] = MappingProxyType({}),
 ) -> list[int]:
-    """Values of the grid to add to a sweep, ordered: at most twelve in gaps, none where the curve is straight in
-    log-log; and the next one beyond the sweep, until the value has changed by less than 10 % over three doublings.
+    """Returns values of the grid to add to a sweep, in order: at most twelve in gaps, none if the curve is straight
+    in log-log, and the next value beyond the sweep, until the cost has changed by less than 10 % over three
+    doublings.
 
     A gap between two neighbours gets points where the value changes across it and the curve bends at its ends, both by
     10 % and more: by the second difference of log value over log parameter times the shorter side, which is the error
-    of a straight continuation. The strongest bend comes first. A gap is quartered, not halved, since a run has few
-    rounds. Where the interval of each end holds the other end, the change may be scatter, as in a cache that other
-    machines use: points between would bend the curve again. values: (parameter, median). intervals: of values that
-    have one."""
+    of a straight continuation. The strongest bend comes first. A gap is divided by four and not by two, since a run has
+    few rounds. If the interval of each end holds the other end, the change may be scatter, as in a cache that other
+    guests use, and is not refined. values: (parameter, median). intervals: of values that have one."""
     points = sorted((value, median) for value, median in values if value > 0 and median > 0)
     logs = [(log(value), log(median)) for value, median in points]
     bends = {}
@@ -176,9 +177,8 @@ def refine_load(points: Sequence[tuple[int, float, float]], grid: Sequence[int])
 
 
 def _further(points: Sequence[tuple[int, float]], grid: Sequence[int]) -> list[int]:
-    """The next value of the grid beyond the last point; none where the curve has become flat.
-
-    A cache that the system does not report lets the latency rise behind the planned end of the sweep."""
+    """The next value of the grid beyond the last point; none if the curve has become flat. A cache that the system does
+    not report raises the latency beyond the planned end of the sweep."""
     ahead = [value for value in grid if points and value > points[-1][0]]
     tail = [median for value, median in points if value * _FLAT_TIMES >= points[-1][0]]
     return ahead[:1] if ahead and abs(log(tail[-1] / tail[0])) > BENT else []
@@ -196,9 +196,10 @@ LIMITED = (
 
 
 class Settlement(NamedTuple):
-    """points: that can have a number; settled: of these, converged to the precision. timed_share: of wall time, in
-    timed batches. contended_share: of the time in them, beside a busy sibling; None where it is not known. open_s:
-    wall time that each open point still wants, the least first; infinite where between-run variance is wider."""
+    """The convergence of a run. points: that can have a number; settled: points that converged to the precision.
+    timed_share: share of wall time in timed batches. contended_share: share of timed batches beside a busy sibling;
+    None if unknown. open_s: wall time in seconds that each open point still needs, ascending; infinite if
+    between-run variance is wider."""
 
     points: int
     settled: int
@@ -208,7 +209,7 @@ class Settlement(NamedTuple):
 
     @property
     def limited(self) -> int:
-        """Open points that no further visit makes narrower: runs of this machine differ by more."""
+        """Returns the number of open points that no further visit narrows, since between-run variance is wider."""
         return self.open_s.count(inf)
 
 
@@ -230,7 +231,8 @@ def settlement(outcomes: Sequence[Outcome], missing: Missing, known: Known, seco
 
 
 def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], known: Known) -> Missing:
-    """groups: the visits of each point."""
+    """Returns the groups of points that can have a number, each with the number of further visits that it needs.
+    groups: visits of each point."""
     lacking = []
     for group in groups:
         probe = probes[group[0].point.probe]
@@ -242,8 +244,7 @@ def missing(groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe], kn
 
 
 def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dict[Point, float], float | None]:
-    """Nanoseconds in timed batches, by point; and for which share of them, where it is known, the sibling hyperthread
-    was busy."""
+    """Nanoseconds in timed batches by point, and the contended share of them, if known."""
     timed_ns: dict[Point, float] = defaultdict(float)
     contended = seen = 0.0
     for some in parts(outcomes, _SUMMED):
@@ -258,7 +259,7 @@ def _timed_and_contended(outcomes: Sequence[Outcome], known: Known) -> tuple[dic
 
 
 def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds: float) -> str:
-    """How many points have converged, the widest row, and what would narrow it."""
+    """Returns a sentence with the number of converged points, the widest row, and a way to narrow it."""
 
     def relative_width(row: Row) -> float:
         assert row.median and row.low is not None and row.high is not None
@@ -276,7 +277,7 @@ def sentence(summary: Settlement, rows: Sequence[Row], precision: float, seconds
 
 
 def _advice(summary: Settlement, seconds: float) -> str:
-    """A longer budget; or more runs, where no budget settles more."""
+    """A longer budget; or more runs, if no budget makes more points converge."""
     if summary.open_s and summary.limited == len(summary.open_s):
         return LIMITED
     budget, settled = budget_for_most(summary, seconds)
@@ -284,8 +285,8 @@ def _advice(summary: Settlement, seconds: float) -> str:
 
 
 def budget_for_most(summary: Settlement, seconds: float) -> tuple[int, int]:
-    """The shortest usual budget above `seconds` that settles all but a tenth of what any would, and how many points it
-    settles; zeros where no budget settles more."""
+    """Returns the shortest usual budget above `seconds` that converges nine tenths of the points that any budget would,
+    and the number of these points; zeros if no budget converges more."""
     reach = {budget: summary.settled + _settled_in(summary.open_s, budget - seconds) for budget in BUDGETS_S}
     longer = [budget for budget in BUDGETS_S if budget > seconds and reach[budget] > summary.settled]
     most = max((reach[budget] for budget in longer), default=0)
@@ -300,7 +301,7 @@ def budget_beyond(budget_s: float, seconds: float) -> float:
 
 
 def budget_text(seconds: int) -> str:
-    """As --budget takes it."""
+    """Returns a number of seconds in the form that --budget takes."""
     if seconds % 3600 == 0:
         return f"{seconds // 3600}h"
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"

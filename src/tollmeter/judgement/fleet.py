@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of one hardware model whose times and rates lie apart from those of their peers.
+"""Nodes of one hardware model whose times and rates differ from those of their peers.
 
-The logarithm of a row's cost on a node is the mean of its peers, plus a deviation of the whole node, of the node in
-a part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows that it is of, and
+The logarithm of a row's cost on a node is the mean of its peers, plus a deviation of the whole node, of the node in a
+part of the machine, in a probe of that part, and in the row. A deviation is a median over the rows that it is of, and
 each is removed before the next is judged: a node that is 5 % slow in every row is named once, and a slow node with one
 bad memory channel twice. The part is memory where the data are four times the last cache or more, and else the kind of
-the probe: a bad memory channel moves only some rows of each probe, and a median over all of them hides it. Rows without
-a unit of time are not judged. Most nodes agree on them exactly, and half of the rows of a probe are such ones.
+the probe: a bad memory channel moves only some rows of each probe, which a median over all rows hides. Rows without a
+unit of time are not judged. Most nodes agree on them exactly, and half of the rows of a probe are of this kind.
 
 A deviation is judged by the spread of the same deviation over the nodes: the standard deviation of the middle four
 fifths, which contains what runs, visits and layouts add to it. A node whose own intervals are wider than its peers' is
-allowed as much more. One node in ten may be ill in the same way without widening the spread. The tails are Student's
-t; the degrees of freedom are those of the nodes between the two ends, but of a row those of what runs differ by: single
-rows have heavier tails than medians over rows. What remains of a probe or row is only as certain as the median that was
-removed: where most nodes agree on a row exactly, an error of that median looks like a deviation of the row. So each is
-named only if it is as far from its peers before the removal, too. The size of an effect is what remains after the
-removal of those that are named on the same node: to remove others would take a part of a small one away.
+allowed as much more. One node in ten may be ill in the same way without widening the spread. The tails are Student's t;
+the degrees of freedom are those of the nodes between the two ends, but those of the between-run variance for a row:
+single rows have heavier tails than medians over rows. What remains of a probe or row is only as certain as the median
+that was removed: where most nodes agree on a row exactly, an error of that median looks like a deviation of the row. So
+each is named only if it is also as far from its peers before the removal. The size of an effect is what remains after
+the removal of those that are named on the same node: removing other effects would shrink a small one.
 
 The budget for false names is one for each node, and is shared within a level by its tests (Bonferroni). A whole node
 has one test, in which a larger share finds noticeably more; a row has thousands, whose limit hardly depends on their
-share. Nine tenths are for slower nodes, which are what is searched. The budget is a fifth of the 1 node in 1,000 that
-may be named falsely, since the tails of real machines are heavier."""
+share. Nine tenths of it are for slower nodes, which are the purpose of the search. The budget is a fifth of the 1 node
+in 1,000 that may be named falsely, since the tails of real machines are heavier."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ Level = Literal["node", "part", "probe", "row"]
 
 @dataclass(frozen=True)
 class FleetRow:
-    """A row that several nodes have, in one state of the core."""
+    """A row of several nodes, in one state of the core."""
 
     probe: str
     metric: str
@@ -80,7 +80,7 @@ class FleetRow:
 
     @property
     def full_name(self) -> str:
-        """As of a run's row: globs of limits match it."""
+        """Returns the full name of the row as in a run, which globs of limits match."""
         parameters = (f"{name}={value}" for name, value in self.parameters.items())
         return " ".join((self.probe, self.metric, *parameters, self.abi, self.target))
 
@@ -92,7 +92,7 @@ class FleetRow:
 @dataclass(frozen=True)
 class HardwareModel:
     """Nodes of equal CPU model, kernel and caches. values: logarithm of each row (line) on each node (column), NaN
-    where there is none; halves: half-width of its 95 % interval, NaN of a single layout. last_cache: in bytes, 0 where
+    where there is none; halves: half-width of its 95 % interval, NaN of a single layout. last_cache: in bytes, 0 if
     it is unknown."""
 
     name: str
@@ -103,7 +103,7 @@ class HardwareModel:
     last_cache: int = 0
 
     def part(self, row: FleetRow) -> str:
-        """Which part of the machine a row is of: memory, or what its probe's name begins with."""
+        """Returns the part of the machine that a row belongs to: memory, or the family of its probe."""
         size = row.parameters.get("size")
         if isinstance(size, int) and size >= _OF_MEMORY * self.last_cache > 0:
             return MEMORY
@@ -111,8 +111,8 @@ class HardwareModel:
 
 
 class _Level(NamedTuple):
-    """costs: the deviations that are judged, a line for each scope: what remains of `uncorrected` without those of the
-    levels before."""
+    """One level of the analysis. costs: the deviations that are judged, one line for each scope: `uncorrected` minus
+    the deviations of the levels before."""
 
     name: Level
     costs: Floats
@@ -121,11 +121,11 @@ class _Level(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Of each line of a matrix over its columns: how many have a number, their median, the mean and the standard
-    deviation of those without a tenth at each end, and the tenth and ninetieth percentile.
+    """The distribution of each line of a matrix over its columns: count, median, mean and standard deviation without a
+    tenth at each end, and the tenth and ninetieth percentile.
 
-    The mean and not the median is what nodes are compared with: a node near the median of some rows is the median of
-    others, and is closer to its peers than it is; the spread of the nodes between the ends would be too small."""
+    Nodes are compared with the mean and not with the median: a node that is itself the median of some rows would seem
+    closer to its peers, and the spread of the middle nodes would be too small."""
 
     nodes: NDArray[np.int64]
     middle: Floats
@@ -137,8 +137,9 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """How far a node is from its peers. cost: logarithm of the ratio, above 0 is slower or more; half: of the node's
-    95 % interval; sd: of the peers; rows: which show it; others: which do not, of all in its scope."""
+    """The distance of a node from its peers. cost: logarithm of the ratio, above 0 is slower or more; half: half-width
+    of the node's 95 % interval; sd: standard deviation of the peers; rows: rows that show the effect; others: rows
+    of its scope that do not."""
 
     level: Level
     name: str
@@ -152,7 +153,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class NamedNode:
-    """Nodes that are ill in the same way; the effects of the first, the largest first. costs: of the largest effect on
+    """Nodes with a common defect; the effects of the first node, the largest first. costs: of the largest effect on
     each node."""
 
     nodes: tuple[str, ...]
@@ -162,8 +163,9 @@ class NamedNode:
 
 @dataclass(frozen=True)
 class JudgedNode:
-    """spread: of each row over the nodes. costs: of each row on each node its distance from the peers' mean, as a
-    logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row in words."""
+    """The judged nodes of a hardware model. spread: of each row over the nodes. costs: distance of each row on each
+    node from the peers' mean, as a logarithm of cost. broken: nodes with a row beyond an absolute limit, and the row
+    in words."""
 
     model: HardwareModel
     spread: Spread
@@ -183,7 +185,7 @@ def judged(model: HardwareModel) -> JudgedNode:
 
 
 def spreads(matrix: Floats) -> Spread:
-    """Of each line."""
+    """Returns the spread of each line."""
     parts = []
     for begin in range(0, len(matrix), _AT_ONCE):
         ordered = np.sort(np.ascontiguousarray(matrix[begin : begin + _AT_ONCE]), axis=1)  # with NaN at the ends
@@ -194,7 +196,8 @@ def spreads(matrix: Floats) -> Spread:
 
 
 def _centre_and_sd(ordered: Floats, nodes: NDArray[np.int64], middle: Floats) -> tuple[Floats, Floats]:
-    """Of each line without its ends; the sd as that of a normal distribution with them, 0 where nothing is between."""
+    """Returns the mean and the standard deviation of each line without a tenth at each end. The sd is that of a normal
+    distribution with its tails, 0 if nothing remains."""
     places = np.arange(ordered.shape[1])
     ends = np.ceil(_ILL * nodes).astype(int)
     inner = (places >= ends[:, None]) & (places < (nodes - ends)[:, None])
@@ -228,8 +231,8 @@ def _quantile(ordered: Floats, nodes: NDArray[np.int64], share: float) -> Floats
 
 
 def _medians(lines: Floats) -> Floats:
-    """Of each column, each line weighted by how little the nodes differ in it: the median of a few precise rows and
-    some that differ by half would else be one of these on some nodes."""
+    """Returns the median of each column, with each line weighted by how little the nodes differ in it. Without weights,
+    the median of a few precise rows and some that differ by half would be one of the imprecise rows on some nodes."""
     weights = 1 / np.maximum(np.nan_to_num(spreads(lines).sd), LEAST_EFFECT)
     order = np.argsort(lines, axis=0)  # NaN last
     ordered = np.take_along_axis(lines, order, axis=0)
@@ -241,7 +244,7 @@ def _medians(lines: Floats) -> Floats:
 
 
 def _effects(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[tuple[int, Effect]]:
-    """With the node of each."""
+    """Yields effects with the index of their node."""
     typical = spreads(model.halves).middle
     named: dict[int, list[Effect]] = {}
     for level in _levels(model, costs, spread):
@@ -298,12 +301,13 @@ def _levels(model: HardwareModel, costs: Floats, spread: Spread) -> Iterator[_Le
 
 
 def _common(deviations: Floats, otherwise: float | Floats = 0) -> Floats:
-    """What several lines have in common, by column. The middle of two would take half of one for both."""
+    """Returns the common deviation of several lines, by column. A middle of two would attribute half of one line's
+    deviation to both."""
     return _medians(deviations) if len(deviations) >= _SEVERAL else np.full_like(deviations[0], otherwise)
 
 
 def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float]]:
-    """Line and node of what is far from the peers, and from how many standard deviations on it is."""
+    """Yields line and node of each deviation far from the peers, and the limit in standard deviations."""
     share = FALSE_NAMES[level.name] / len(level.costs)
     for sign, part in ((1, SLOWER), (-1, 1 - SLOWER)):
         freedoms = (min(_freedom(int(nodes)), RUNS_FREEDOM if level.name == "row" else inf) for nodes in spread.nodes)
@@ -318,8 +322,8 @@ def _candidates(level: _Level, spread: Spread) -> Iterator[tuple[int, int, float
 
 
 def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats) -> float:
-    """By how much the variance of a node's own rows exceeds that of its peers'. One run's rows err together, so that
-    many are not surer than one."""
+    """Returns by how much the variance of a node's own rows exceeds that of its peers'. Rows of one run have common
+    errors, so that many rows are not more certain than one."""
     own, usual = model.halves[rows, node], typical[rows]
     known = ~np.isnan(own) & ~np.isnan(usual)
     if not known.any():
@@ -328,7 +332,7 @@ def _more(model: HardwareModel, rows: Sequence[int], node: int, typical: Floats)
 
 
 def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) -> tuple[NamedNode, ...]:
-    """Nodes with the same large effects together, the most ill first."""
+    """Returns nodes grouped by equal large effects, the most affected first."""
     of_nodes: dict[int, list[Effect]] = {}
     for node, effect in effects_found:
         of_nodes.setdefault(node, []).append(effect)
@@ -350,5 +354,5 @@ def _alike(model: HardwareModel, effects_found: Sequence[tuple[int, Effect]]) ->
 
 
 def share_of(cost: float, *, is_rate: bool) -> float:
-    """How far a value is from its peers', as a share: a rate falls by as much as a time rises."""
+    """Returns how far a value is from its peers', as a share: a rate falls by as much as a time rises."""
     return exp(-cost if is_rate else cost) - 1

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a build may pass: is any row slower than the reference by more than its limit?
+"""The decision whether a build passes: no row may be slower than the reference by more than its limit.
 
 The budget for false alarms is one for the whole build and not one for each row: with 700 rows and 1 % for each, a build
 without any change would fail seven times. Holm's procedure (1979) over all judged rows keeps the chance that any row of
 a build fails by chance at 1 %. Where few layouts were visited the tails of a row's error are those of Student's t with
 as many degrees of freedom, and not the normal distribution's: a p-value of 1e-5 is far out in the tail.
 
-`decide` takes ratios wherever they are from: of the rows of two stored runs (`of_changes`), or of interleaved pairs."""
+`decide` takes ratios of the rows of two stored runs (`of_changes`), or of interleaved pairs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ Outcome = Literal["slower", "within", "inconclusive"]
 
 
 class GateRow(Record, frozen=True):
-    """One ratio of costs, new over old, in logarithms. error: its standard error; freedom: how well that is known, in
-    degrees of freedom. limit: how much slower it may be, as a share. reason: why it cannot be judged, empty where it
-    can."""
+    """One ratio of costs, new over old, in logarithms. error: its standard error; freedom: degrees of freedom of the
+    error. limit: highest permitted slowdown, as a share. reason: why it cannot be judged, empty if it can."""
 
     name: str
     log_ratio: float
@@ -47,9 +46,9 @@ class GateRow(Record, frozen=True):
 
 
 class Decided(Record, frozen=True):
-    """What becomes of one ratio. p_value: that it is slower by no more than its limit; adjusted: the chance of a false
-    alarm in the build at which it fails. least: the smallest ratio less 1 that would fail, as sure as this one is;
-    infinite where none would."""
+    """The decision on one ratio. p_value: under a ratio at or below its limit; adjusted: the false-alarm chance of the
+    build at which the row fails. least: the smallest ratio less 1 that would fail with this certainty; infinite if
+    none would."""
 
     judged: GateRow
     outcome: Outcome
@@ -59,13 +58,13 @@ class Decided(Record, frozen=True):
 
 
 class Decision(Record, frozen=True):
-    """rows: in the order in which they came. budget: for false alarms, of the whole build."""
+    """The decision on a build. rows: in input order. budget: false-alarm chance of the whole build."""
 
     rows: tuple[Decided, ...]
     budget: float
 
     def of(self, outcome: Outcome) -> tuple[Decided, ...]:
-        """The worst first."""
+        """Rows with this outcome, largest slowdown first."""
         some = (row for row in self.rows if row.outcome == outcome)
         return tuple(sorted(some, key=lambda row: -row.judged.log_ratio))
 
@@ -75,8 +74,8 @@ class Decision(Record, frozen=True):
 
 
 def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
-    """A row fails where Holm's adjusted p-value is within the budget. It is within its limit where the upper end of its
-    95 % interval is."""
+    """Returns the decision on all rows. A row fails if Holm's adjusted p-value is within the budget. It is within its
+    limit if the upper end of its 95 % interval is."""
     known = [row for row in rows if not row.reason]
     p_values = {id(row): _p_value(row) for row in known}
     share = budget / max(1, len(known))
@@ -103,7 +102,7 @@ def decide(rows: Sequence[GateRow], budget: float = FALSE_ALARMS) -> Decision:
 
 
 def _p_value(row: GateRow) -> float:
-    """One-sided: that the row is slower by no more than its limit."""
+    """The one-sided p-value of a row that is slower by no more than its limit."""
     beyond = row.log_ratio - log1p(row.limit)
     if not row.error:
         return float(beyond <= 0)
@@ -113,7 +112,7 @@ def _p_value(row: GateRow) -> float:
 
 @lru_cache(maxsize=4096)
 def tail_reach(freedom: float, share: float) -> float:
-    """The t beyond which Student's t lies with that chance, on one side: by bisection."""
+    """The quantile of Student's t with this one-sided tail probability, by bisection."""
     low, high = 0.0, 1.0
     while student_tails(freedom, high) / 2 > share:
         low, high = high, 2 * high
@@ -136,7 +135,7 @@ def of_change(change: Change, name: str, limit: float) -> GateRow:
 
 
 def of_pair(pair: Opposed, name: str, limit: float) -> GateRow:
-    """Of a pair that was measured interleaved, whose interval is Student's over its blocks."""
+    """Returns the gate row of an interleaved pair, whose interval is Student's over its blocks."""
     freedom = max(1.0, pair.blocks - 1.0)
     error = log(pair.high / pair.low) / 2 / student_reach(freedom)
     return GateRow(name=name, log_ratio=log(pair.ratio), error=error, freedom=freedom, limit=limit)

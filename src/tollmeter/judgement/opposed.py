@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run says of two points whose visits were interleaved: is one slower, and by how much."""
+"""The comparison of two points with interleaved visits: which is slower, and by how much."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ Pair = tuple[int, float, float]
 
 
 class _Side(NamedTuple):
-    """One point's visits by round, and what its batches pay once."""
+    """One point's visits by round, and the time that its batches pay once."""
 
     probe: Probe
     readings: Mapping[int, Reading]
     paid: Overheads
 
     def stated(self, metric: Metric) -> Metric:
-        """As its rows state it: a rate that was counted is instructions for one of its units."""
+        """Returns the metric in the form of the point's rows: a counted rate is instructions for one of its units."""
         return counted(metric) if "instructions" in self.clocks() else metric
 
     def clocks(self) -> set[Clock]:
@@ -73,8 +73,8 @@ def opposed(
     outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known,
     precision: float = RATIO_PRECISION,
 ) -> tuple[Opposed, ...]:  # fmt: skip
-    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. precision: that
-    was asked for."""
+    """One record for each timed metric of each pair that has enough visits, in the order of the pairs. precision: the
+    requested one."""
     sides = _sides(outcomes, pairs, probes, known)
     ratios = [
         (point, other, (same, sides[point].stated(metric)), compared)
@@ -92,8 +92,8 @@ def opposed(
 
 
 def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
-    """The timed metrics of two probes that have one name; else the first of each, where these have one unit: a transfer
-    is held against a load."""
+    """Returns the timed metrics that two probes share by name; else the first metric of each, if these have one unit: a
+    transfer is compared with a load."""
     timed, others = ([metric for metric in each.metrics if is_timed(metric)] for each in (probe, other))
     named_alike = {metric.name: metric for metric in others}
     several = [(metric, named_alike[metric.name]) for metric in timed if metric.name in named_alike]
@@ -103,8 +103,8 @@ def in_common(probe: Probe, other: Probe) -> list[tuple[Metric, Metric]]:
 
 def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe], known: Known,
                   precision: float) -> float:  # fmt: skip
-    """How many visits each of two points wants in all for a ratio as sure as that, by the first point's first metric
-    that is timed."""
+    """Returns how many visits each of two points wants in all for a ratio as sure as that, by the first point's first
+    metric that is timed."""
     sides = _sides(outcomes, [pair], probes, known)
     if len(sides) < len(pair):
         return inf
@@ -118,7 +118,7 @@ def visits_wanted(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes
 def _sides(
     outcomes: Sequence[Outcome], pairs: Collection[Against], probes: Mapping[str, Probe], known: Known
 ) -> dict[Point, _Side]:
-    """Without the points that were wrong once: they have no number."""
+    """Returns the sides of all pairs, without points whose check failed once, which have no number."""
     wrong = {outcome.point for outcome in outcomes if outcome.status == "wrong_answer"}
     points = {point for pair in pairs for point in pair} - wrong
     by_point: dict[Point, list[Outcome]] = {}
@@ -133,8 +133,8 @@ def _sides(
 
 
 def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio | None:
-    """The second over the first, each by its metric; None where too little of it was timed. Pairs of a whole core
-    alone, where these are a third of all."""
+    """Returns the second point over the first, each by its metric; None if too little was timed. Uses only uncontended
+    pairs if they are at least a third of all."""
     if first.paid.bent(metrics[0]) or second.paid.bent(metrics[1]):
         return None
     every = list(_pairs(first, second, metrics, uncontended=False))
@@ -146,7 +146,7 @@ def _ratio(first: _Side, second: _Side, metrics: tuple[Metric, Metric]) -> Ratio
 
 
 def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, uncontended: bool) -> Iterator[Pair]:
-    """Of each round that visited both."""
+    """Yields a pair of costs for each round that visited both points."""
     for round_ in sorted(first.readings.keys() & second.readings.keys()):
         read, other = first.readings[round_], second.readings[round_]
         costs_first = _cost(read, metrics[0], first.paid, uncontended)
@@ -156,7 +156,7 @@ def _pairs(first: _Side, second: _Side, metrics: tuple[Metric, Metric], *, uncon
 
 
 def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> float:
-    """Of one visit; 0 where it has none in the state that is asked for."""
+    """Returns the cost of one visit; 0 if it has no sample in the requested state."""
     if metric.source == "gauge":
         return read.outcome.gauges.get(metric.name, 0.0)
     own_costs = costs(read, metric, paid)
@@ -169,8 +169,8 @@ def _cost(read: Reading, metric: Metric, paid: Overheads, uncontended: bool) -> 
 def _record(
     point: Point, other: Point, metrics: tuple[Metric, Metric], compared: Ratio, verdict: OpposedVerdict
 ) -> Opposed:
-    """Of a rate the ratio of costs is turned round. metrics: the other point's, and that of the point, as it was timed
-    or counted."""
+    """Returns the record of an interleaved pair. For a rate, the ratio of costs is inverted. metrics: the other point's
+    metric, and the point's metric as it was timed or counted."""
     same, metric = metrics
     ends = (compared.estimate.value, compared.estimate.low, compared.estimate.high)
     value, low, high = (1 / ends[0], 1 / ends[2], 1 / ends[1]) if metric.unit in RATES else ends
@@ -182,13 +182,14 @@ def _record(
 
 
 def named(point: Point | Row) -> str:
-    """As `opposed` and `uncompared` name it, or the point of a row."""
+    """Returns the name of a point in `opposed` and `uncompared`."""
     parameters = point.parameters.items() if isinstance(point, Row) else point.parameters
     return " ".join([point.probe, *(f"{name}={value}" for name, value in parameters), point.abi])
 
 
 def differs(compared: Ratio, adjusted: float, precision: float) -> bool:
-    """adjusted: the p-value, adjusted for as many pairs as the run has. precision: at which it ends."""
+    """Returns whether two points differ. adjusted: p-value adjusted for the number of pairs of the run. precision:
+    half-width at which measuring ends."""
     is_precise = blocks_wanted(compared, precision) <= compared.blocks
     most = MOST_P_WHEN_PRECISE if is_precise else MOST_P
     return adjusted <= most and abs(compared.estimate.value - 1) >= LEAST_DIFFERENCE
@@ -203,7 +204,8 @@ def _verdict(compared: Ratio, metric: Metric, adjusted: float, precision: float)
 
 
 def is_same(pair: Opposed, share: float) -> bool:
-    """Whether a pair without a difference is known to differ by less than a share: the whole interval says so."""
+    """Returns whether a pair without a difference is known to differ by less than a share: the whole interval
+    says so."""
     return pair.verdict == "cannot tell" and 1 / (1 + share) <= pair.low and pair.high <= 1 + share
 
 
@@ -216,7 +218,7 @@ def uncompared(
     probes: Mapping[str, Probe],
     compared_pairs: Sequence[Opposed],
 ) -> tuple[Uncompared, ...]:
-    """The pairs without a ratio in any metric. compared_pairs: the ratios that there are."""
+    """The pairs without a ratio in any metric. compared_pairs: the existing ratios."""
     compared = {(done.point, done.against) for done in compared_pairs}
     lacking = []
     for pair in pairs:
@@ -239,7 +241,7 @@ def uncompared(
 
 
 def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mapping[str, Probe]) -> str:
-    """Why no longer run would give a ratio; empty where one may."""
+    """Returns why no longer run would give a ratio; empty if one may."""
     good = {outcome.point for outcome in outcomes if outcome.status == "ok"}
     for outcome in outcomes:
         is_lost = outcome.status == "wrong_answer" or (outcome.status != "interrupted" and outcome.point not in good)
@@ -253,8 +255,8 @@ def _never(outcomes: Sequence[Outcome], pair: tuple[Point, Point], probes: Mappi
 
 
 def seconds_wanted(outcomes: Sequence[Outcome], lacking: Sequence[Uncompared], points: int, run: RunInfo) -> float:
-    """Of measuring, until each pair has the layouts of a ratio, by what the timed batches of this run took and, for
-    each of its layouts, all else; infinite where the run has no visit, or no pair lacks layouts."""
+    """Returns the seconds of measuring until each pair has the layouts that a ratio needs, from this run's time in
+    timed batches and its other time per layout; infinite if the run has no visit, or no pair lacks layouts."""
     visits = [outcome for outcome in outcomes if outcome.status == "ok"]
     if not visits or not any(pair.is_short for pair in lacking):
         return inf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row over the runs of one machine: its change points, each with what differs between the runs around it.
+"""One row over the runs of one machine: its change points, each with the differences between the runs around it.
 
 Two runs are of one machine if the host's name, its CPU (family, model, stepping) and the hypervisor are the same. Rows
 of different clocks, revisions, units or core states are different series. A row that follows the core's clock is a
@@ -34,8 +34,8 @@ MachineKey = tuple[str, ...]
 
 
 class Source(NamedTuple):
-    """A run that rows are of. name: of its folder; tollmeter: the version that measured it. builds: by probe and ABI,
-    read only where something changed."""
+    """A run that contains rows. name: of its folder; tollmeter: version that measured it. builds: by probe and ABI,
+    read only if something changed."""
 
     name: str
     started: datetime
@@ -45,15 +45,15 @@ class Source(NamedTuple):
 
 
 class SeriesPoint(NamedTuple):
-    """One row of one run."""
+    """A row of one run."""
 
     source: Source
     row: Row
 
 
 class SeriesStep(NamedTuple):
-    """A change of level. place: of the first reading of the new level. change: of the levels before and after it.
-    differences: between the runs before and at that place, a sentence's part each."""
+    """A change of level. place: index of the first reading of the new level. change: between the levels before and
+    after it. differences: between the runs before and at that index, each as part of a sentence."""
 
     place: int
     change: Change
@@ -61,8 +61,8 @@ class SeriesStep(NamedTuple):
 
 
 class RowSeries(NamedTuple):
-    """The readings of one row, the oldest first. in_cycles: whether they are compared in cycles of the core. left_out:
-    runs of the machine that have the row without an interval."""
+    """The readings of one row, the oldest first. in_cycles: whether they are compared in core cycles. left_out: runs of
+    the machine that have the row without an interval."""
 
     readings: tuple[SeriesPoint, ...]
     in_cycles: bool
@@ -71,7 +71,7 @@ class RowSeries(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """The last, which stands for what all have in common."""
+        """Returns the last row, as representative of the properties that all rows share."""
         return self.readings[-1].row
 
     @property
@@ -80,13 +80,13 @@ class RowSeries(NamedTuple):
 
 
 def host_key(machine: Machine) -> MachineKey:
-    """Of runs that may be in one series."""
+    """Returns the key of runs that may be in one series."""
     return machine.host, *machine_key(machine)
 
 
 def row_series(readings: Iterable[SeriesPoint]) -> list[RowSeries]:
-    """All series of these readings, in the order in which their first rows come. A row without an interval, or of too
-    few visits or layouts for one, is left out."""
+    """Returns all series of these readings, in the order of their first rows. A row without an interval is left out,
+    and one with too few visits or layouts for an interval."""
     groups: dict[tuple[Any, ...], list[SeriesPoint]] = defaultdict(list)
     left_out: Counter[tuple[Any, ...]] = Counter()
     for reading in readings:
@@ -118,7 +118,7 @@ def _logs(readings: Sequence[SeriesPoint], in_cycles: bool) -> list[float]:
 
 
 def _log_of_clock(reading: SeriesPoint) -> float:
-    """Turns the logarithm of a time into one of cycles, and of a rate into one a cycle; 0 for other units."""
+    """Returns the logarithm that turns a time into cycles, and a rate into one per cycle; 0 for other units."""
     sign = 1 if reading.row.unit == "ns" else -1 if reading.row.unit in RATES else 0
     return sign * log((_clock_hz(reading) or NS_PER_SECOND) / NS_PER_SECOND)
 
@@ -128,7 +128,7 @@ def _clock_hz(reading: SeriesPoint) -> float | None:
 
 
 def cycles(reading: SeriesPoint) -> float | None:
-    """Of a time: the cycles of the core that it takes."""
+    """Returns the core cycles of a time; None for other units."""
     row, clock_hz = reading.row, _clock_hz(reading)
     return row.median * clock_hz / NS_PER_SECOND if row.unit == "ns" and row.median and clock_hz else None
 
@@ -149,7 +149,7 @@ def _steps(readings: Sequence[SeriesPoint], places: Sequence[int], in_cycles: bo
 
 
 def _change(before: Sequence[SeriesPoint], after: Sequence[SeriesPoint], scattered: float) -> Change:
-    """By the rule for two runs, each of which has the level of several."""
+    """Returns the change between two levels, each of several runs, by the rule for two runs."""
     old, new = _level_row(before, scattered), _level_row(after, scattered)
     clocks = [_middle([reading.source.machine.core_clock_hz for reading in part]) for part in (before, after)]
     clock_ratio = clocks[1] / clocks[0] if clocks[0] and clocks[1] else None
@@ -157,7 +157,7 @@ def _change(before: Sequence[SeriesPoint], after: Sequence[SeriesPoint], scatter
 
 
 def _level_row(part: Sequence[SeriesPoint], scattered: float) -> Row:
-    """A row with the level of several: of one that follows the core's clock at the median clock."""
+    """A row with the level of several rows; at the median clock if it follows the core clock."""
     clock_hz = _middle([reading.row.clock_hz for reading in part])
     middle, error = level(_logs(part, clock_hz is not None), [_error(reading.row) for reading in part], scattered)
     row = msgspec.structs.replace(part[-1].row, clock_hz=clock_hz)
@@ -168,14 +168,14 @@ def _level_row(part: Sequence[SeriesPoint], scattered: float) -> Row:
 
 
 def _middle(clocks: Sequence[float | None]) -> float | None:
-    """The median clock, where every run has one."""
+    """The median clock, if every run has one."""
     known = [clock for clock in clocks if clock]
     return median(known) if known and len(known) == len(clocks) else None
 
 
 def differences(old: SeriesPoint, new: SeriesPoint) -> list[str]:
-    """What may explain a change: the kernel and every fact of the machine that both runs have, how the probe was built,
-    and Tollmeter itself."""
+    """Returns the differences that may explain a change: the kernel and every fact of the machine that both runs have,
+    the build of the probe, and Tollmeter's version."""
     facts = facts_that_differ(old.source.machine, new.source.machine)
     others = [*_of_build(old, new), ("Tollmeter", old.source.tollmeter, new.source.tollmeter)]
     several = [*facts, *((name, before, after) for name, before, after in others if before != after)]
@@ -185,7 +185,7 @@ def differences(old: SeriesPoint, new: SeriesPoint) -> list[str]:
 
 
 def _of_build(old: SeriesPoint, new: SeriesPoint) -> list[tuple[str, str, str]]:
-    """The compiler and its flags; the executable where both are the same."""
+    """Returns the compiler and flags that differ; the executable, if compiler and flags are equal."""
     builds = [reading.source.builds().get((reading.row.probe, reading.row.abi)) for reading in (old, new)]
     if builds[0] is None or builds[1] is None:
         return []

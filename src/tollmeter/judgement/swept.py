@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each value of a knob costs, from runs at shuffled values with returns to the first value between them.
+"""The cost at each value of a setting, from runs at shuffled values with returns to the first value between them.
 
-Each run is compared (`compare`) with the return before it and the return after it. A machine that drifts moves the two
-apart. So the ratio of a row is the mean of both, which a steady drift leaves as it is; its interval covers both; and it
-changed only where both comparisons say so, and Benjamini and Hochberg's adjustment over all values still does. Runs are
-compared in time and not in cycles, since a knob may set the clock."""
+Each run is compared (`compare`) with the return before it and the return after it. Drift of the machine separates the
+two returns, so the ratio of a row is the mean of both comparisons, which a steady drift does not change. Its interval
+covers both. The row changed only if both comparisons say so and the adjustment of Benjamini and Hochberg over all
+values confirms it. Runs are compared in time and not in cycles, since a setting may change the clock."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ EffectVerdict = Literal["better", "worse", "same", "cannot tell"]
 
 
 class SweptRun(NamedTuple):
-    """One run of a sweep. made: what it came to, None where it was not measured."""
+    """One run of a sweep. made: its result, None if it was not measured."""
 
     value: str
     made: Index | None
 
 
 class ValueEffect(Record, frozen=True):
-    """What a value changes. cost: geometric mean of the costs of its rows over those at the first value, with an
-    interval as wide as if all rows erred together; None where no row has a number in both. faster, slower: rows."""
+    """The effect of a value. cost: geometric mean of the costs of its rows over those at the first value, with an
+    interval as wide as if all rows had a common error; None if no row has a number in both. faster, slower: rows
+    that changed."""
 
     value: str
     verdict: EffectVerdict = "cannot tell"
@@ -46,27 +47,27 @@ class ValueEffect(Record, frozen=True):
 
 
 def effects(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> tuple[ValueEffect, ...]:
-    """runs: in the order in which they were measured; the first has the value of the returns. Of each other value that
-    was measured its effect, in the order of measuring. least: relative change that matters."""
+    """Returns the effect of each measured value other than the first, in the order of measuring. runs: in the order of
+    measuring; the first has the value of the returns. least: relative change that matters."""
     merged = {run.value: _beside_returns(runs, place, least) for place, run in _others(runs)}
     adjusted = _over_all_values(merged)
     return tuple(_effect(value, [*changes.values()], least) for value, changes in adjusted.items())
 
 
 def drift(runs: Sequence[SweptRun], least: float = LEAST_CHANGE) -> Estimate | None:
-    """Cost of the last return over that of the first; None where there are no two."""
+    """Returns the cost of the last return over that of the first; None for fewer than two returns."""
     returns = [run.made for run in runs if run.value == runs[0].value and run.made is not None]
     return cost_of(compare(returns[0], returns[-1], least, machines=True).changes) if len(returns) > 1 else None
 
 
 def best(several: Sequence[ValueEffect]) -> ValueEffect | None:
-    """The cheapest of the values that are better than the first; None where none is."""
+    """The cheapest of the values that are better than the first; None if none is."""
     better = [effect for effect in several if effect.verdict == "better" and effect.cost is not None]
     return min(better, key=lambda effect: effect.cost.value if effect.cost else inf, default=None)
 
 
 def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tuple[str, ...]:
-    """Other values whose interval meets that of the best."""
+    """Returns the other values whose interval overlaps that of the best."""
     return tuple(
         effect.value for effect in several
         if effect is not chosen and effect.cost and chosen.cost and effect.cost.low <= chosen.cost.high
@@ -74,8 +75,8 @@ def not_resolved_from(chosen: ValueEffect, several: Sequence[ValueEffect]) -> tu
 
 
 def cost_of(changes: Sequence[Change]) -> Estimate | None:
-    """Geometric mean of cost ratios: of times and rates, or of what there is without these; of rows in like states of
-    the core, where there are some."""
+    """Returns the geometric mean of cost ratios: of times and rates if there are any, else of all rows; of rows in
+    equal core states, if there are any."""
     judged = [change for change in changes if change.new.better != "neither"]
     judged = [change for change in judged if is_time(change.new.unit)] or judged
     chosen = [change for change in judged if _is_like(change)] or judged
@@ -95,7 +96,7 @@ _MOST_LOG = 700.0
 
 
 def _log_costs(change: Change) -> tuple[float, float, float]:
-    """Value and ends of a ratio as one of costs: of a rate its reciprocal."""
+    """Returns value and ends of the logarithm of a cost ratio; for a rate, of its reciprocal."""
     ratio = change.ratio
     value, low, high = (log(end) if 0 < end < inf else -inf if end <= 0 else inf for end in
                         (ratio.value, ratio.low, ratio.high))  # fmt: skip
@@ -108,7 +109,7 @@ def _others(runs: Sequence[SweptRun]) -> list[tuple[int, SweptRun]]:
 
 
 def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[Key, Change]:
-    """The rows of a run as compared with the nearest returns, or with the one that there is."""
+    """The changes of a run's rows against the nearest returns, or against the only one."""
     own, first = runs[place].made, runs[0].value
     before = next((run.made for run in reversed(runs[:place]) if run.value == first and run.made), None)
     after = next((run.made for run in runs[place + 1 :] if run.value == first and run.made), None)
@@ -121,7 +122,8 @@ def _beside_returns(runs: Sequence[SweptRun], place: int, least: float) -> dict[
 
 
 def _merged(views: Sequence[Change]) -> Change:
-    """One or two comparisons of one row as one. The ratio is of those that compare like states of the core, if any."""
+    """Returns one or two comparisons of a row as one. The ratio comes from comparisons of equal core states, if there
+    are any."""
     like = [view for view in views if _is_like(view)] or views
     ratio = Estimate(
         value=exp(fmean(log(view.ratio.value) for view in like)),
@@ -137,7 +139,8 @@ def _merged(views: Sequence[Change]) -> Change:
 
 
 def _over_all_values(merged: dict[str, dict[Key, Change]]) -> dict[str, dict[Key, Change]]:
-    """Of twenty values without an effect one would be called changed: each row is adjusted over all values."""
+    """Returns the changes with p-values adjusted over all values: of twenty values without an effect one would
+    otherwise be called changed."""
     for key in dict.fromkeys(key for changes in merged.values() for key in changes):
         values = [value for value, changes in merged.items() if key in changes]
         shares = benjamini_hochberg([merged[value][key].adjusted for value in values])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPUs that are slower than the others of their kind, and those whose core another workload uses too.
+"""CPUs that are slower than others of their kind, and CPUs whose core another workload uses.
 
-A memory node, or the CPUs of one cache, are compared with each other first, then single CPUs. What is compared is the
-logarithm of the cost less the visit's median, so that a drift of the machine is in none of it."""
+The CPUs of each memory node or cache are compared as a set first, then single CPUs. The compared number is the
+logarithm of the cost less the visit's median, which contains no drift of the machine."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Costs = Mapping[tuple[str, str], EachCpu]
 
 
 class UnlikeCpus(NamedTuple):
-    """where: `CPU 17`, or `memory node 1`. cost, low, high: of a step in ns, its own and of most of the others: of a
-    contended core, in cycles. times: how many times as long as the others' median."""
+    """A CPU or set of CPUs that differs. where: `CPU 17`, or `memory node 1`. cost, low, high: ns of one step, of this
+    CPU and of most others; for a contended core, cycles. times: ratio to the median of the others."""
 
     where: str
     cpus: tuple[int, ...]
@@ -57,7 +57,7 @@ class UnlikeCpus(NamedTuple):
 
 
 def costs_of_loops(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], EachCpu]:
-    """outcomes: of one probe, ABI and target."""
+    """Returns the costs of the loops by CPU. outcomes: of one probe, ABI and target."""
     of_points: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         values = outcome.point.values()
@@ -66,8 +66,8 @@ def costs_of_loops(outcomes: Sequence[Outcome]) -> dict[tuple[str, str], EachCpu
 
 
 def unlike_cpus(costs: Costs, topology: Topology | None) -> tuple[list[UnlikeCpus], list[UnlikeCpus]]:
-    """Slow ones, each by the first loop that shows it, and contended ones, which are not called slow: what they are
-    without the other workload is unknown."""
+    """Returns slow CPUs, each by the first loop that shows it, and contended CPUs. A contended CPU is not called slow,
+    since its speed without the other workload is unknown."""
     compared = 2 * len(LOOPS) + len(BESIDES)
     contended = [found for beside in BESIDES for found in _contended(costs, beside, topology, compared)]
     busy = {cpu for found in contended for cpu in found.cpus}
@@ -82,8 +82,8 @@ def unlike_cpus(costs: Costs, topology: Topology | None) -> tuple[list[UnlikeCpu
 
 
 def _contended(costs: Costs, beside: str, topology: Topology | None, compared: int) -> Iterator[UnlikeCpus]:
-    """By independent additions in a second and in a cycle: a throttled core makes as many in a cycle as the others, and
-    one whose clock was disturbed as many in a second."""
+    """Yields contended CPUs, by independent additions per second and per cycle: a throttled core makes as many per
+    cycle as other cores, and a core with a disturbed clock as many per second."""
     wide, clock = costs.get((WIDTH, beside)), costs.get((CLOCK, beside))
     if wide is None or clock is None or wide.cpus != clock.cpus or not len(clock.logs):
         return
@@ -93,7 +93,7 @@ def _contended(costs: Costs, beside: str, topology: Topology | None, compared: i
 
 
 def _slow(each: EachCpu, topology: Topology | None, point: tuple[str, str], compared: int) -> Iterator[UnlikeCpus]:
-    """Sets of CPUs, then CPUs of none of these sets."""
+    """Yields slow sets of CPUs, then slow CPUs outside these sets."""
     if len(each.logs) < _LEAST_VISITS:
         return
     for cpus in _alike(each.cpus, topology, together=point[1] == "all"):
@@ -121,8 +121,8 @@ def _alike(cpus: Sequence[int], topology: Topology | None, *, together: bool) ->
 
 
 def _sets(cpus: Sequence[int], topology: Topology | None) -> Iterator[dict[str, list[int]]]:
-    """Memory nodes, then last-level caches where these are other sets: names and members. Those of one CPU are no
-    sets."""
+    """Yields the sets of CPUs, by name: memory nodes, then last-level caches if these differ from the nodes. A set of
+    one CPU is omitted."""
     if topology is None:
         return
     nodes = {f"memory node {node.node}": numbers(node.cpus) for node in topology.nodes if node.cpus}
@@ -137,7 +137,8 @@ def _sets(cpus: Sequence[int], topology: Topology | None) -> Iterator[dict[str, 
 
 
 def _slower(logs: Array, compared: int) -> list[int]:
-    """Columns that are slower than the others. logs: a row a visit. compared: how many such comparisons name a CPU."""
+    """Returns columns that are slower than the others. logs: one line for each visit. compared: number of comparisons
+    that name a CPU."""
     count = logs.shape[1]
     if count < 2:
         return []
@@ -158,12 +159,12 @@ def _slower(logs: Array, compared: int) -> list[int]:
 
 
 def _centred(logs: Array) -> Array:
-    """Less the median of each visit: a drift of the machine is in it."""
+    """Returns the logarithms minus the median of each visit, which contains a drift of the machine."""
     return np.asarray(logs - np.median(logs, axis=1)[:, None])
 
 
 def usual_costs(logs: Array) -> Array:
-    """Of each column, in the usual visit."""
+    """Returns the cost of each column in the median visit."""
     return np.asarray(np.median(_centred(logs), axis=0) + np.median(np.median(logs, axis=1)))
 
 
@@ -175,8 +176,8 @@ def _of_visits(centred: Array, usual: Array) -> float:
 
 
 def _spread(others: Array, error: float) -> tuple[float, float]:
-    """Standard deviation of CPUs, and its degrees of freedom: by the others' median deviation, shrunk towards what is
-    usual (Smyth 2004)."""
+    """Returns the standard deviation of CPUs and its degrees of freedom: the others' median deviation, shrunk towards
+    the usual value (Smyth 2004)."""
     prior = _USUAL_SD**2 + error**2
     if len(others) < _LEAST_FOR_SPREAD:
         return sqrt(prior), _USUAL_FREEDOM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run as a whole is worth, in one word; and whether the question that it was asked has an answer."""
+"""The verdict of a run in one word, and whether the run answers its question."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ run that is too short, a figure counts if it has an interval."""
 
 
 def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """The gravest verdict that applies. run: with its points, settled, shared_share and stolen_share. A count has no
-    noise, and carries no information about its duration; nor does an emulator's time, which other workloads slow down
-    and do not change."""
+    """Returns the gravest verdict that applies. run: with its points, settled, shared_share and stolen_share. A count
+    has no noise and contains no information about its duration; an emulator's time is not changed by other
+    workloads, only delayed."""
     timed = [row for row in rows if not is_counted(row)]
     if run.status in STOPPED:
         return "interrupted"
@@ -59,18 +59,19 @@ def verdict(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
 
 
 def is_held_back(seen: Surroundings) -> bool:
-    """The system gives this run less than an ordinary program gets: what it measured is that, and not the machine."""
+    """Returns whether the system gives this run less CPU time than an ordinary program, so that its numbers are not the
+    machine's."""
     return seen.nice > 0 or seen.policy in ("idle", "batch") or seen.throttled_s > 0
 
 
 def is_intercepted(seen: Surroundings, rows: Iterable[Row]) -> bool:
-    """Whether a seccomp filter or a tracer stood before system calls that were timed: getppid took 146 ns in place of
-    118 behind one filter that allows all, and 13,100 ns under a tracer."""
+    """Returns whether a seccomp filter or a tracer stood before system calls that were timed: getppid took 146 ns in
+    place of 118 behind one filter that allows all, and 13,100 ns under a tracer."""
     return bool(seen.seccomp_filters or seen.traced) and _times_the_kernel(rows)
 
 
 def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
-    """The verdict by all else, which is what its rows of memory are worth."""
+    """Returns the verdict without interception of system calls, which is the verdict for rows of memory."""
     if run.surroundings is None:
         return run.verdict
     calm = msgspec.structs.replace(run.surroundings, seccomp_filters=None, traced=None)
@@ -78,36 +79,38 @@ def without_interception(run: RunInfo, rows: Sequence[Row]) -> RunVerdict:
 
 
 def _times_the_kernel(rows: Iterable[Row]) -> bool:
-    """Here, and not in a guest or an emulator, which has a kernel of its own or counts instructions."""
+    """Returns whether a row times this machine's kernel. A guest or an emulator has its own kernel or counts
+    instructions."""
     timed = (row for row in rows if row.status == "ok" and row.target == HERE and row.clock in REAL_CLOCKS)
     return any(row.probe.startswith(KERNEL) for row in timed)
 
 
 def unread(seen: Surroundings, rows: Sequence[Row]) -> tuple[str, ...]:
-    """The unreadable sources whose evidence these rows need: a seccomp filter and a tracer slow only system calls, and
-    an emulator's time cannot be disturbed."""
+    """Returns the unreadable sources of evidence that these rows need. A seccomp filter and a tracer slow only system
+    calls, and an emulator's time cannot be disturbed."""
     of_calls = [name for name in seen.unreadable if name == STATUS and _times_the_kernel(rows)]
     others = [name for name in seen.unreadable if name != STATUS and not is_emulated(rows)]
     return (*of_calls, *others)
 
 
 def is_emulated(rows: Sequence[Row]) -> bool:
-    """Nothing that was measured is of this machine's own time."""
+    """Returns whether no row is of this machine's own time."""
     return bool(rows) and all(row.clock in ("virtual", "instructions") for row in rows)
 
 
 def is_contended(run: RunInfo) -> bool:
-    """Whether a run is called quiet since its points converged, or few enough did not, though its core was contended
-    for long."""
+    """Returns whether a run is called quiet since its points converged, or few enough did not, though its core was
+    contended for long."""
     return run.verdict == "quiet" and (run.shared_share or 0.0) > MOST_QUIET_CONTENDED
 
 
 def unanswered(
     run: RunInfo, rows: Sequence[Row], study: Study | None, compared: int = 0, shown: tuple[int, int] = (0, 0)
 ) -> str:
-    """Why the run's question has no answer, as a sentence's part; empty where it has one. run: with its verdict. What
-    this machine cannot do at all is an answer too, and so are programs compared by counts. compared: pairs that have a
-    ratio. shown: numbers of the first screen with an interval, of how many: they are measured before the rest."""
+    """Returns why the run's question has no answer, as part of a sentence; empty if it has one. run: with its verdict.
+    A boundary that this machine does not have is an answer, and so is a comparison of programs by counts. compared:
+    pairs that have a ratio. shown: number of first-screen numbers with an interval, and their total; they are
+    measured first."""
     if not any(row.status == "ok" for row in rows):
         return "no row has a number"
     if len(run.uncompared) > MOST_UNREACHED * (compared + len(run.uncompared)):
@@ -137,19 +140,21 @@ def _without_ratio(run: RunInfo, compared: int) -> str:
 
 
 def has_interval(row: Row) -> bool:
-    """Whether a row has visits enough for an interval. A count needs one; what has no number needs none."""
+    """Returns whether a row has enough visits for an interval. A count needs one visit, and a row without a number
+    needs none."""
     return row.status != "ok" or is_counted(row) or row.visits >= LEAST_VISITS
 
 
 def is_short(rows: Sequence[Row]) -> bool:
-    """Whether the median row rests on too few visits for an interval; without any, unless all was counted."""
+    """Returns whether the median row rests on too few visits for an interval; without any, unless all was counted."""
     timed = [row for row in rows if not is_counted(row)]
     visits = [row.visits for row in timed if row.status == "ok"]
     return median_low(visits) < LEAST_VISITS if visits else len(timed) == len(rows)
 
 
 def discarded_share(rows: Sequence[Row]) -> float:
-    """Share of the samples taken. Rows of one visit share its samples: they are counted alike above and below."""
+    """Returns the discarded share of the samples. Rows of one visit share its samples, which are counted once for each
+    row in both terms."""
     aside = sum(row.set_aside for row in rows)
     taken = aside + sum(row.samples for row in rows)
     return aside / taken if taken else 0.0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work that a probe declares, against what the system counted of it. What was not counted refuses nothing."""
+"""Comparison of the work that a probe declares with the work that the system counted. A missing count refuses no
+row."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ _LEAST_PAGES, _FEW_PAGES = 512, 128
 
 
 def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """Why a point has no number, which no further visit mends: what was counted in one of its visits, or the times of
-    the batches beside the count, contradicts what its probe declares."""
+    """Returns why a point has no number that a further visit could give: a count in one of its visits, or the times of
+    the counted batches, contradict the probe's declaration."""
     for outcome in outcomes:
         for rule in _RULES if outcome.counted else ():
             if outcome.counted and (why := rule(outcome.counted, outcome, probe)):
@@ -51,14 +52,14 @@ def contradicted(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
 
 
 def remarks(outcomes: Sequence[Outcome], probe: Probe, *, counts: bool) -> list[str]:
-    """What a row says beside its number: what its batches do and it does not declare, and whether its work could not be
-    verified. counts: whether this run counts work; one of an old runtime does not, and no row of it says so."""
+    """Returns the remarks of a row: undeclared work of its batches, and whether its work could not be verified. counts:
+    whether this run counts work; rows of an old runtime, which does not, have no remark."""
     made = [remark for outcome in outcomes if outcome.counted for remark in _undeclared(outcome.counted, probe)]
     return [*dict.fromkeys(made), *filter(None, [unverified(outcomes, probe) if counts else None])]
 
 
 def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
-    """A probe that waits for processes declares that it is about the system."""
+    """Yields a contradiction if a probe that waits for processes does not declare that it measures the system."""
     calls = _each(counts.calls, counts) or 0.0
     if calls >= _ONE_IN_TWO and not (probe.calls or probe.enters or probe.switches):
         noun = "system call" if calls == 1 else "system calls"
@@ -70,8 +71,8 @@ def _undeclared(counts: Counted, probe: Probe) -> Iterator[str]:
 
 
 def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
-    """What a row says beside its number where neither a count nor a time shows its work; None where one does. outcomes:
-    of hardware, since an emulator's clock is not for this."""
+    """Returns a remark if neither a count nor a time verifies the row's work; else None. outcomes: of hardware, since
+    an emulator's clock cannot verify work."""
     counts = next((outcome.counted for outcome in outcomes if outcome.counted), None)
     if counts is None:
         return f"{_UNVERIFIED}no visit counted it"
@@ -85,7 +86,7 @@ def unverified(outcomes: Sequence[Outcome], probe: Probe) -> str | None:
 
 
 def _each(pair: tuple[int, int] | None, counts: Counted) -> float | None:
-    """Of one iteration: what both batches do once cancels."""
+    """Returns the count of one iteration, without the work that both batches do once."""
     return (pair[1] - pair[0]) / counts.iterations if pair else None
 
 
@@ -94,7 +95,8 @@ def _means(probe: Probe) -> set[str | None]:
 
 
 def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Of batches with more calls than are counted, what was counted is the least."""
+    """Returns a contradiction in the number of calls. For batches with more calls than the counter's limit, the count
+    is a lower bound."""
     calls, operations = _each(counts.calls, counts), _operations(outcome.work)
     declared = probe.calls or (1 if ENTRY in _means(probe) else 0)
     if calls is None and counts.most_calls > _ITERATIONS * counts.iterations * operations * declared:
@@ -106,7 +108,8 @@ def _calls(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Where calls are declared, none is added. Else one in many iterations may be a device's or a library's own."""
+    """Returns a contradiction in the calls of long batches. A probe that declares calls makes no others. Otherwise a
+    call in one of many iterations may be the device's or library's own."""
     if probe.calls or (_each(counts.calls, counts) or 0.0) >= 1:
         off = 0.0 if probe.calls else _TOLERANCE
         if why := _of_long(counts.calls, counts.long_calls, counts, off, "system calls"):
@@ -117,7 +120,8 @@ def _long_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 def _of_long(
     pair: tuple[int, int] | None, long: tuple[int, int] | None, counts: Counted, off: float, what: str
 ) -> str | None:
-    """A long batch does as much in an iteration as a short one. pair, long: what was counted of both."""
+    """Returns a contradiction if an iteration of a long batch does more or less than one of a short batch. pair, long:
+    counts of both."""
     each = _each(pair, counts)
     if each is None or pair is None or long is None:
         return None
@@ -128,8 +132,8 @@ def _of_long(
 
 
 def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """An entry has few instructions around it, and a function call has two more than its control. Where there were too
-    many to count, the three lengths of the two batches had so many together."""
+    """Returns a contradiction in the instructions around a boundary: an entry has few, and a function call has two more
+    than its control. If they exceed the counter's limit, the three lengths of the two batches together are judged."""
     steps, control = _each(counts.instructions, counts), _each(counts.control_instructions, counts)
     most = counts.most_steps / (_ITERATIONS * counts.iterations) if steps is None and counts.most_steps else steps
     if most is not None and control is not None and most - control > _MOST_AROUND_ENTRY and ENTRY in _means(probe):
@@ -140,9 +144,9 @@ def _around_boundary(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """Less work in a long batch. More in it, or a time that is paid once, is judged by the samples. A CPU that waits
-    for others in turn is idle before each batch, and what else runs on its core empties its caches: short batches then
-    begin with misses."""
+    """Returns a contradiction if a long batch does less work per iteration than a short one. More work, or a time that
+    is paid once, is judged by the samples. A CPU that waits for other processes is idle before each batch, and other
+    work on its core empties its caches: short batches then begin with misses."""
     if any(role.pace == "in turn" for role in probe.roles):
         return None
     for ratios in _short_over_long(counts):
@@ -152,9 +156,9 @@ def _short_batches(counts: Counted, _: Outcome, probe: Probe) -> str | None:
 
 
 def _short_over_long(counts: Counted) -> list[list[float]]:
-    """The cost of one iteration in each of the shorter batches over that in the longest, in each trial, by what longer
-    batches add. The trials of one length are of one time with those of the others, so that a busy machine lengthens
-    all. A batch that adds nothing to a shorter one is judged by the samples."""
+    """Returns the cost of one iteration in each shorter batch over that in the longest, for each trial, by the added
+    time of the longer batch. The trials of all lengths alternate, so that a busy machine lengthens all of them. A
+    batch that adds no time to a shorter one is judged by the samples."""
     steps = [
         [(more - less) / (long - short) for more, less in zip(of_long, of_short, strict=False)]
         for (long, *of_long), (short, *of_short) in pairwise(filter(None, counts.ladder))
@@ -164,8 +168,8 @@ def _short_over_long(counts: Counted) -> list[list[float]]:
 
 
 def _sampled(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """An iteration takes as long in samples as in the batches beside the count, but for what another cache, core or
-    guest adds to one of them."""
+    """Returns a contradiction if an iteration takes longer or shorter in samples than in counted batches, beyond the
+    effect of another cache, core or guest."""
     if not counts.ladder or not outcome.samples or probe.roles or probe.switches or probe.spreads or probe.pauses:
         return None
     (length, *trials), sampled = counts.ladder[0], min(one.body[1] / (2 * one.iterations) for one in outcome.samples)
@@ -180,7 +184,8 @@ def _share_above(ratios: Sequence[float]) -> float:
 
 
 def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Of a buffer that is gone through in order, page by page."""
+    """Returns a contradiction between a buffer's size and the bytes of the pages that an iteration enters, for a buffer
+    that is read in order."""
     size = outcome.point.values().get("size")
     if counts.entered is None or not isinstance(size, int) or not _means(probe) & set(BANDWIDTHS):
         return None
@@ -192,9 +197,10 @@ def _entered(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """A processor starts no more operations than it executes instructions, but for those on vectors, which are counted
-    as bytes or flops; and an instruction moves so many bytes at most, where the kernel moves none. What a probe's own
-    guest executes, or the kernel in its own loop, is not counted: a batch is one call that runs it."""
+    """Returns a contradiction between declared operations and executed instructions: a processor starts at most one
+    operation per instruction, except on vectors, which are counted in bytes or flops, and an instruction moves a
+    limited number of bytes unless the kernel moves them. Instructions of a probe's own guest, or of a loop in the
+    kernel, are not counted: a batch is one call that runs the loop."""
     work, steps, operations = outcome.work, _each(counts.instructions, counts), _operations(outcome.work)
     if steps is None or _means(probe) & {GUEST_EXITS, KERNEL_OPERATION}:
         return None
@@ -206,7 +212,8 @@ def _work_of(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _control(counts: Counted, _: Outcome, probe: Probe) -> str | None:
-    """The control is the body less the boundary, or a boundary of its own, whose calls the probe declares."""
+    """Returns a contradiction in the control, which is the body without the boundary, or a boundary whose calls the
+    probe declares."""
     calls = _each(counts.control_calls, counts)
     if probe.control_calls and calls is not None and abs(calls - probe.control_calls) > _TOLERANCE:
         return (
@@ -239,7 +246,7 @@ def _turns(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """A buffer of a size has that size, and each of its bytes counts once."""
+    """Returns a contradiction in sizes: a buffer has its stated size, and each of its bytes counts once."""
     size, means = outcome.point.values().get("size"), _means(probe)
     if not isinstance(size, int) or not means & {WALK, *BANDWIDTHS}:
         return None
@@ -252,8 +259,8 @@ def _sizes(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
 
 
 def _order(counts: Counted, outcome: Outcome, probe: Probe) -> str | None:
-    """Of a few cells most are neighbours. A cell a line: a second one would be a hit, and a line that has none is not
-    part of the size."""
+    """Returns a contradiction in the order of a walk. Few cells are mostly neighbours. Each line has one cell: a second
+    cell would hit, and a line without a cell is not part of the size."""
     if counts.chase_bytes < _LEAST_ORDERED_BYTES or WALK not in _means(probe):
         return None
     if counts.chase_in_order > _MOST_IN_ORDER:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pairs of CPUs of a matrix, each with an interval of its own, from two visits or a few more.
 
-The visits of all pairs follow each other in random order. So what they have in common at a moment is the state of the
+The visits of all pairs follow each other in random order. So their common deviation at a moment is the state of the
 machine (its clock, other workloads), and is subtracted: the number of a pair is its cost in the usual state of the run.
 Two visits of one pair do not show how much visits scatter; thousands of pairs with two visits each do. Their scatter is
 estimated together, and that of one pair is shrunk towards it (experiment/precision.py)."""
@@ -41,7 +41,8 @@ _OF_NORMAL = 0.6745
 
 
 class PairNumber(NamedTuple):
-    """estimate: in ns; least: of its visits; visits: that have a usable sample."""
+    """The number of a pair of CPUs. estimate: in ns; least: its lowest visit, ns; visits: number of visits with a
+    usable sample."""
 
     estimate: Estimate
     visits: int
@@ -55,8 +56,8 @@ class PairNumber(NamedTuple):
 def pair_numbers(
     outcomes: Sequence[Outcome], probe: Probe, metric: Metric, known: Known = Known()
 ) -> Mapping[Cpus, PairNumber]:
-    """By the pair's CPUs, the lower first; without pairs that have no usable sample. outcomes: of one matrix, whose
-    points differ in the relation of their CPUs alone."""
+    """Returns the numbers by pair of CPUs, the lower CPU first, without pairs that have no usable sample. outcomes: of
+    one matrix, whose points differ only in the relation of their CPUs."""
     good = sorted((outcome for outcome in outcomes if outcome.status == "ok"), key=lambda outcome: outcome.visit)
     readings = known.readings(good, probe)
     series = series_of(readings, metric, Overheads(Paid(0.0), None), {})
@@ -79,7 +80,8 @@ def pair_numbers(
 
 
 def _without_states(logs: Array, owner: NDArray[np.int64]) -> Array:
-    """Less what the visits around each have in common beyond their pairs. owner: the pair of each visit, in order."""
+    """Returns the logarithms minus the common deviation of the visits around each. owner: the pair of each visit, in
+    order."""
     if len(logs) < _LEAST_FOR_STATES:
         return logs
     counts, state, half = np.bincount(owner), np.zeros(len(logs)), _NEIGHBOURS // 2

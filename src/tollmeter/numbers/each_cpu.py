@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The speed of each CPU, from visits whose companions do the same on every CPU: one cost a CPU and visit."""
+"""The speed of each CPU, from visits whose companions run one loop on every CPU: one cost for each CPU and visit."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ own."""
 
 
 class EachCpu(NamedTuple):
-    """cpus: in the order of the columns. logs: of the ns of one step, a row a visit."""
+    """The costs of CPUs. cpus: in the order of the columns. logs: logarithm of the ns of one step, one line for each
+    visit."""
 
     cpus: tuple[int, ...]
     logs: Array
 
     def of(self, cpus: Sequence[int]) -> EachCpu:
-        """Of these CPUs alone."""
+        """Returns the costs of these CPUs alone."""
         return EachCpu(tuple(cpus), self.logs[:, [self.cpus.index(cpu) for cpu in cpus]])
 
 
 def each_cpu(outcomes: Sequence[Outcome]) -> EachCpu:
-    """Of one point's visits, those on the CPUs of the last one."""
+    """Returns the costs of the visits of one point that ran on the CPUs of its last visit."""
     usable = [one for one in outcomes if one.status == "ok" and len(one.samples) and len(set(one.workers)) > 1]
     if not usable:
         return EachCpu((), np.empty((0, 0)))
@@ -41,7 +42,7 @@ def each_cpu(outcomes: Sequence[Outcome]) -> EachCpu:
 
 
 def _of_visit(outcome: Outcome) -> Array | None:
-    """In the order of the CPUs' numbers; None where a companion has no time in a sample."""
+    """Returns the costs of one visit, in the order of CPU numbers; None if a companion lacks a time in a sample."""
     samples = Samples.of(outcome.samples)
     own = samples.column("body_2n") / (2.0 * samples.column("iterations"))
     lanes = np.array(samples.lanes(), dtype=float).reshape(len(own), -1, 2)

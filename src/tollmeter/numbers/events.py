@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of one operation: what the CPU's counters, the kernel's accounts and the traced copy of a first visit count of
-a row's batches. Each is a slope over n and 2n iterations, as a time is, so that what a batch does once cancels."""
+"""Events of one operation: counts by the CPU's counters, the kernel's accounts, and the traced copy of a first visit.
+Each is a slope over n and 2n iterations, as a time is, so that events that a batch causes once cancel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOURCES = ("body", "control", "difference")
 
 
 def event_rates(outcomes: Iterable[Outcome], metric: Metric) -> dict[str, EventRate]:
-    """By event. Instructions are those of the traced copy where no counter counted them."""
+    """Returns the rates by event. Instructions are those of the traced copy if no counter counted them."""
     if metric.source not in _SOURCES:
         return {}
     seen: dict[tuple[str, EventSource], list[float]] = defaultdict(list)
@@ -56,8 +56,8 @@ def _of_copy(counted: Counted | None) -> Iterator[tuple[str, EventSource, float,
 
 
 def without_silent(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows, without the events of the PMU that are 0 in all of them: an emulator, and some hypervisors, let them be
-    opened and count nothing."""
+    """Returns the rows without PMU events that are 0 in all of them: an emulator, and some hypervisors, permit opening
+    the counters and count nothing."""
     counting = {
         (row.target, name)
         for row in rows
@@ -79,7 +79,7 @@ _FEW, _MOST = 0.1, 0.9
 
 def missing_between(rows: Iterable[Row], event: str) -> tuple[int, int] | None:
     """The largest size up to which loads hardly miss, and the smallest one from which nearly all do, of walks by size;
-    None where the event was not counted on both sides."""
+    None if the event was not counted on both sides."""
     sizes = {int(row.parameters["size"]): row.counters[event].value for row in rows if event in row.counters}
     few = [size for size, misses in sizes.items() if misses <= _FEW]
     most = [size for size, misses in sizes.items() if misses >= _MOST]
@@ -87,8 +87,9 @@ def missing_between(rows: Iterable[Row], event: str) -> tuple[int, int] | None:
 
 
 def same_instructions(old: Mapping[str, EventRate], new: Mapping[str, EventRate], least: float) -> bool:
-    """Whether two rows execute as many instructions for one operation, counted in the same way: their visits overlap,
-    and the medians are within `least`. A difference of their times is then the machine's and not the code's."""
+    """Returns whether two rows execute as many instructions for one operation, counted by one method: their visits
+    overlap, and the medians are within `least`. A difference of their times is then due to the machine and not to
+    the code."""
     before, after = old.get(INSTRUCTIONS), new.get(INSTRUCTIONS)
     if before is None or after is None or before.source != after.source or min(before.value, after.value) <= 0:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row needs to know beyond its own visits: from all of its run, and from the machine's earlier runs."""
+"""Knowledge of a row beyond its own visits: from the whole run, and from earlier runs of the machine."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _TARGET = 3
 
 
 class SharedCache(NamedTuple):
-    """The last cache of a guest, which the host's other guests use too. low, high: the data that live in it: more than
-    the last private cache holds, and no more than it."""
+    """The last cache of a guest, which other guests of its host also use. low, high: sizes of data that are in it:
+    above the last private cache's size, up to its own."""
 
     name: str
     low: int
@@ -43,9 +43,9 @@ class SharedCache(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Results of earlier runs of the same machine: the between-run standard deviation of logarithms, by group of rows,
-    and by row where it exceeds its group's; and the widths of its core. private_bytes: data that surely fit into
-    private caches, or 0; shared: the cache beyond them."""
+    """Results of earlier runs of the machine: the between-run standard deviation of logarithms by group of rows, and by
+    row if it exceeds the group's; and the widths of its core. private_bytes: bytes that certainly fit into private
+    caches, or 0; shared: the shared cache beyond them."""
 
     runs_sd: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -57,8 +57,8 @@ class Learned(NamedTuple):
 
 
 class ReadingCache(NamedTuple):
-    """A cache of readings by the identity of their outcome, which lives as long as they do; and of results, each with
-    the objects that it was made of, which scatter, rows and settlement share."""
+    """A cache of readings by the identity of their outcome, with an equal lifetime; and of results with their inputs.
+    Scatter, rows and convergence share it."""
 
     readings: dict[int, Reading]
     results: dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
@@ -73,13 +73,12 @@ def nothing_made() -> ReadingCache:
 
 
 class Known(NamedTuple):
-    """clocks_hz: core clock by target, which times are stated at.
-    widths: of the whole core. alternating: where its sibling is busy and idle in turn within a sample, so that the
-    state of no sample is known.
-    scatter: by probe, metric and state. evidence: by these and the target, that costs follow the core's clock.
-    learned, precision: from earlier runs, and as asked for.
-    made: what was made of visits already; None where nothing is kept. contended: share of the width readings below the
-    full width, where that is known. counts: whether a visit's work was counted at all, which old runtimes do not."""
+    """Knowledge from the whole run. clocks_hz: core clock by target, at which times are stated. widths: of the
+    uncontended core. alternating: where the sibling becomes busy and idle within a sample, so that the state of no
+    sample is known. scatter: by probe, metric and state. evidence: by probe, metric, state and target, that costs
+    follow the core clock. learned, precision: from earlier runs, and as requested. made: cached results; None if
+    nothing is cached. contended: share of the width readings below the full width, if known. counts: whether the
+    runtime counts a visit's work, which old ones do not."""
 
     clocks_hz: Mapping[str, float] = {}
     widths: Mapping[Place, float] = {}
@@ -93,8 +92,8 @@ class Known(NamedTuple):
     counts: bool = False
 
     def is_of_like_machine(self, other: Known) -> bool:
-        """Whether what was made of visits with the one is worth as much with the other: widths and clocks are known no
-        better than that."""
+        """Returns whether results cached with the other knowledge are still valid: widths and clocks agree within their
+        error."""
         return (
             self.made is not None
             and _are_close(self.widths, other.widths)
@@ -103,13 +102,13 @@ class Known(NamedTuple):
         )
 
     def width_for_states(self, outcome: Outcome) -> float:
-        """The width of the whole core that the states of a visit's samples follow from; 0 where it is not known, or
-        does not show them."""
+        """The width of the uncontended core by which a visit's samples are classified; 0 if unknown, or if it does not
+        determine the states."""
         place = outcome.point.target, outcome.point.abi
         return 0.0 if place in self.alternating else self.widths.get(place, 0.0)
 
     def readings(self, outcomes: Sequence[Outcome], probe: Probe) -> list[Reading]:
-        """The readings of visits of one probe, which rows, settlement and pairs share."""
+        """The readings of visits of one probe, which rows, convergence and pairs share."""
         unread = self.unread(outcomes)
         new = self.read(unread, [probe] * len(unread))
         return new if self.made is None else [self.made.readings[id(outcome)] for outcome in outcomes]
@@ -122,15 +121,15 @@ class Known(NamedTuple):
         ]
 
     def read(self, outcomes: Sequence[Outcome], probes: Sequence[Probe]) -> list[Reading]:
-        """The readings of any visits: together they take less time than one by one. probes: of each."""
+        """The readings of any visits: reading them together takes less time than one by one. probes: of each visit."""
         new = readings(outcomes, probes, [self.width_for_states(outcome) for outcome in outcomes])
         if self.made is not None:
             self.made.readings.update((id(read.outcome), read) for read in new)
         return new
 
     def once(self, name: tuple[Any, ...], of: Iterable[Any], make: Callable[[], T]) -> T:
-        """The result of that name; made anew where it is of other objects, or nothing is kept. of: what it is made
-        of."""
+        """Returns the cached result of this name; makes it anew if its inputs are other objects, or if nothing is
+        cached. of: the inputs."""
         if self.made is None:
             return make()
         objects = tuple(of)
@@ -141,27 +140,27 @@ class Known(NamedTuple):
         return cast("T", result)
 
     def overheads(self, readings: Sequence[Reading]) -> Overheads:
-        """Of one point."""
+        """Returns the overheads of one point."""
         if not readings:
             return overheads(readings)
         return self.once(("paid", readings[0].outcome.point), readings, lambda: overheads(readings))
 
     def series(self, readings: Sequence[Reading], metric: Metric, paid: Overheads) -> Series | None:
-        """Of one point and one of its metrics."""
+        """Returns the series of one metric of one point."""
         if not readings or len(readings) > _MOST_KEPT:
             return series_of(readings, metric, paid, self.clocks_hz)
         name = "series", readings[0].outcome.point, metric.name
         return self.once(name, readings, lambda: series_of(readings, metric, paid, self.clocks_hz))
 
     def stated(self, series: Series, point: Point, metric: str) -> Series:
-        """The series at the stated clock if its times consist of core cycles, else as read."""
+        """Returns the series at the stated clock if its times consist of core cycles, else unchanged."""
         cost = series.cost()
         seen = self.evidence.get((point.probe, metric, point.target)) or ClockEvidence([cost], [series.evidence])
         follows = series.clock_hz and cost > 0 and follows_clock(cost, seen)
         return series if follows else series.as_read()
 
     def runs_sd(self, name: str) -> float:
-        """Of the times of a row. name: as `row_name` gives it."""
+        """Returns the between-run standard deviation of a row's times. name: as `row_name` gives it."""
         learned, words = self.learned.runs_sd, name.split(" ")
         place = (words[3], words[2]) if len(words) > _TARGET else ("", "")
         sd = learned.get(name) or learned_sd(
@@ -170,7 +169,7 @@ class Known(NamedTuple):
         return max(sd, USUAL_SHARED) if self.shares(name) and name not in learned else sd
 
     def shares(self, name: str) -> str:
-        """The shared cache that the data of a row live in; empty where they do not. name: as `row_name` gives it."""
+        """The shared cache of a row's data; empty if they are not in one. name: as `row_name` gives it."""
         shared, size = self.learned.shared, size_of(name)
         return shared.name if shared and " local " in name and shared.low < size <= shared.high else ""
 
@@ -180,13 +179,13 @@ def _are_close(first: Mapping[Any, float], second: Mapping[Any, float]) -> bool:
 
 
 def row_name(row: Row, state: StateName | None) -> str:
-    """The name of a row in one state, beginning with its probe, by which the history of earlier runs stores it."""
+    """The name of a row in one state, beginning with its probe, under which the history stores it."""
     parameters = " ".join(f"{name}={value}" for name, value in sorted(row.parameters.items()))
     return " ".join([row.probe, str(row.revision), row.abi, row.target, row.metric, str(state), parameters])
 
 
 def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), precision: float = PRECISION) -> Known:
-    """All but the scatter, which takes the machine's state to be read."""
+    """Returns the knowledge without the scatter, which requires the machine's state."""
     groups: dict[Place, list[Outcome]] = defaultdict(list)
     counts = False
     for outcome in outcomes:
@@ -207,5 +206,5 @@ def machine_known(outcomes: Iterable[Outcome], learned: Learned = Learned(), pre
 
 
 def core_widths(outcomes: Iterable[Outcome]) -> Mapping[Place, float]:
-    """Width of the whole core by target and ABI, whose registers bound it too."""
+    """Returns the width of the uncontended core by target and ABI; an ABI's registers limit it."""
     return machine_known(outcomes).widths

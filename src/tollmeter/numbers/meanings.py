@@ -49,18 +49,19 @@ WORD_FAMILIES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 def is_timed(metric: Metric) -> bool:
-    """Whether it is a time or a rate, of batches or of one run; not a value that a probe reports."""
+    """Returns whether it is a time or a rate, of batches or of one run; not a value that a probe reports."""
     return metric.source != "gauge" or metric.means == PROGRAM
 
 
 def metric_of(row: Row | Toll, probes: Mapping[str, Probe]) -> Metric | None:
-    """The description of this row's metric; None where no description came with the row."""
+    """The description of this row's metric; None if no description came with the row."""
     probe = probes.get(row.probe)
     return next((metric for metric in probe.metrics if metric.name == row.metric), None) if probe else None
 
 
 def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
-    """What analysis may use this row for. Without what a meaning is drawn over, a row has none."""
+    """Returns the meaning by which an analysis selects this row. A row that lacks the parameter of its meaning has
+    none."""
     metric = metric_of(row, probes)
     if metric is None or metric.means is None:
         return None
@@ -69,8 +70,8 @@ def meaning(row: Row | Toll, probes: Mapping[str, Probe]) -> str | None:
 
 
 def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool]) -> Results:
-    """A run's rows that are kept, by probe and parameters, with the numbers of the whole run. What was concluded from
-    all rows goes with the first of them; the levels of memory stay where all latencies do."""
+    """Returns the rows of a run that `is_kept` selects, by probe and parameters, with the numbers of the whole run.
+    Conclusions from all rows stay with the first kept row; the memory levels stay if all latencies do."""
     index = results.index
 
     def kept(records: Iterable[Any]) -> tuple[Any, ...]:
@@ -93,30 +94,31 @@ def part_of(results: Results, is_kept: Callable[[str, Mapping[str, Value]], bool
 
 
 def entries(probes: Mapping[str, Probe]) -> frozenset[str]:
-    """The probes whose cost is the shortest way into the kernel and back."""
+    """Returns the probes whose cost is the shortest entry into the kernel and return."""
     return frozenset(name for name, probe in probes.items() if any(metric.means == "entry" for metric in probe.metrics))
 
 
 def sizes_of(probe: Probe | None) -> frozenset[str]:
-    """The names of a probe's parameters that are numbers of bytes."""
+    """The names of a probe's parameters that are sizes in bytes."""
     parameters = probe.parameters if probe else ()
     return frozenset(parameter.name for parameter in parameters if parameter.kind == "size")
 
 
 def whole_number(row: Row, name: str) -> int:
-    """A parameter that is a size or a count; 0 where there is none."""
+    """A parameter that is a size or a count; 0 if there is none."""
     value = row.parameters.get(name)
     return value if isinstance(value, int) else 0
 
 
 def with_meaning(rows: Iterable[Row], probes: Mapping[str, Probe], *meanings: str) -> list[Row]:
-    """The rows that have a number and mean one of `meanings`, in their order."""
+    """The rows that have a number and one of the meanings, in their order."""
     return [row for row in rows if row.status == "ok" and row.median is not None and meaning(row, probes) in meanings]
 
 
 def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
-    """The rows of one machine by its own clock, and of its main ABI: the ABI that the architecture is named after, or
-    else the one with most numbers (64-bit and plain names first). Emulated rows never pass, nor another machine's."""
+    """Returns the rows of one machine by its own clock and of its main ABI: the ABI named after the architecture, else
+    the one with most numbers (64-bit and plain names first). Rows of an emulator or of another machine are never
+    included."""
     real = [row for row in rows if row.clock == "hardware"]
     place = main_place(row.target for row in real if row.status == "ok")
     abi = main_abi([row for row in real if row.target == place], architecture)
@@ -124,19 +126,20 @@ def native(rows: Sequence[Row], architecture: str = "") -> list[Row]:
 
 
 def main_place(targets: Iterable[str]) -> str | None:
-    """Of places that have a clock of their own, the one that the run is about: this machine, or the first by name."""
+    """Returns the target that the run is about, among targets with their own clock: this machine, or the first by name;
+    None without one."""
     return min(targets, key=lambda target: (target != HERE, target), default=None)
 
 
 def native_outcomes(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The visits to the machine that `native` takes the rows of."""
+    """The visits to the machine whose rows `native` returns."""
     real = [outcome for outcome in outcomes if outcome.clock.kind == "hardware"]
     place = main_place(outcome.point.target for outcome in real if outcome.status == "ok")
     return [outcome for outcome in real if outcome.point.target == place]
 
 
 def main_abi(rows: Sequence[Row], architecture: str = "") -> str | None:
-    """Name of the machine's own ABI; None without rows."""
+    """Returns the name of the machine's own ABI; None without rows."""
     counts = Counter(row.abi for row in rows if row.status == "ok")
     wished = WORD_FAMILIES.get(architecture.lower(), architecture)
     if wished in counts:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of physics. A row that breaks one becomes `unstable`, and the rule's sentence is its reason.
 
-A rule refuses what no machine can do, not what is rare: each leaves a margin for a core clock that moved between the
-control loop and the sample, and compares ends of intervals rather than medians.
-"""
+A rule refuses impossible numbers, not rare ones: each leaves a margin for a core clock that moved between the control
+loop and the sample, and compares ends of intervals rather than medians."""
 
 from __future__ import annotations
 
@@ -52,8 +51,8 @@ LEAST_CYCLES = {
 
 
 def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: int = 1) -> tuple[Row, ...]:
-    """The same rows, in order; those that break a rule without their number. core_clocks_hz: by target. cpus: that a
-    visit had at most."""
+    """Returns the rows in order; a row that breaks a rule has no number. core_clocks_hz: by target. cpus: highest
+    number of CPUs of a visit."""
     broken: Broken = {}
     for row in rows:
         if row.status == "ok" and (why := _broken(row, probes, core_clocks_hz.get(row.target, 0.0), cpus)):
@@ -71,8 +70,8 @@ def judged(rows: Sequence[Row], probes: Probes, core_clocks_hz: Clocks, cpus: in
 
 
 def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
-    """The rule that a row breaks by itself. clock_hz: of its core, 0 where it is not known. A difference of two times
-    may be negative, and what a probe counted may be; a time may not."""
+    """Returns the rule that a row breaks by itself; None if it breaks none. clock_hz: of its core, 0 if unknown. A
+    difference of two times may be negative, and a probe's own count may be; a time may not."""
     metric = metric_of(row, probes)
     source = metric.source if metric else None
     is_real, is_one_core = row.clock in REAL_CLOCKS, source in ("body", "difference", "control")
@@ -94,7 +93,8 @@ def _broken(row: Row, probes: Probes, clock_hz: float, cpus: int) -> str | None:
 
 
 def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
-    """What a row claims at least; of a time the operations. What is left of a difference may be nothing."""
+    """Returns the lowest rate per cycle that a row claims; for a time, its operations. None for a difference that may
+    be zero."""
     if row.low is None or row.high is None:
         return None
     if row.unit not in ("ns", "cycle"):
@@ -106,10 +106,10 @@ def _in_a_cycle(row: Row, source: str | None, clock_hz: float) -> float | None:
 
 
 def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool) -> str | None:
-    """A boundary takes cycles, so an interval that reaches zero states no cost: a difference of two disturbed times. A
-    chain of dependent additions does no more than one a cycle, here or in the control loop. One core loads at most two
-    vectors of 64 bytes a cycle, and stores no more; a byte that is copied or updated is loaded and stored, and counts
-    once."""
+    """Returns the rule of its meaning that a row breaks. A boundary takes cycles, so an interval that reaches zero
+    states no cost: it is a difference of two disturbed times. A chain of dependent additions makes at most one per
+    cycle. One core loads at most two vectors of 64 bytes per cycle, and stores at most two; a byte that is copied or
+    updated is loaded and stored, and counts once."""
     low, high = _ends(row)
     if means in LEAST_CYCLES:
         least, sentence = LEAST_CYCLES[means]
@@ -136,7 +136,7 @@ def _breaks_meaning(row: Row, means: str, clock_hz: float, *, is_one_core: bool)
 
 
 def _ends(row: Row) -> Ends:
-    """Of the row's interval; of all of its states', where it has some."""
+    """Returns the ends of the row's interval; of all of its states' intervals, if it has states."""
     assert row.low is not None
     assert row.high is not None
     return min([row.low, *(state.low for state in row.states)]), max([row.high, *(state.high for state in row.states)])
@@ -156,15 +156,15 @@ def _series(rows: Iterable[Row], axis: str) -> list[list[Row]]:
 
 
 def _latency_falls(rows: Sequence[Row], probes: Probes) -> Broken:
-    """No buffer is clearly faster than a smaller one."""
+    """Returns a violation of: no buffer is clearly faster than a smaller one."""
     sentence = "the latency of a random walk does not fall as its buffer grows"
     several = _series(with_meaning(rows, probes, "latency-of-size"), "size")
     return {id(group[place]): sentence for group in several for place in _odd([_ends(row) for row in group])}
 
 
 def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
-    """k chains keep no more than k loads under way, and each of these waits no shorter for more of them: k times what
-    one load takes does not fall as chains are added."""
+    """Returns a violation of: k chains keep at most k loads in flight, and each load waits at least as long with more
+    chains, so that k times the time of one load does not fall as chains are added."""
     broken: Broken = {}
     for group in _series(with_meaning(rows, probes, "load-of-chains"), "chains"):
         counts = [int(row.parameters["chains"]) for row in group]
@@ -179,8 +179,8 @@ def _chains_wait_shorter(rows: Sequence[Row], probes: Probes) -> Broken:
 
 
 def _odd(series: Sequence[Ends]) -> list[int]:
-    """Places that do not fit into the longest series in which nothing falls, where each interval, with the margin,
-    reaches that of the place before it: where two contradict each other, all the others say which is the odd one."""
+    """Returns the indices that are not in the longest non-falling series, where each interval, with the margin, reaches
+    the previous one: if two points contradict each other, all other points decide which is odd."""
     length, before = [1] * len(series), [-1] * len(series)
     for place, (_, high) in enumerate(series):
         for earlier in range(place):

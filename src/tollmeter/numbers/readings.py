@@ -41,14 +41,14 @@ Names = NDArray[np.object_]
 
 
 def is_time(unit: str) -> bool:
-    """Whether it is a time or a rate, and no count."""
+    """Returns whether it is a time or a rate, and no count."""
     return unit == "ns" or unit in RATES
 
 
 class ReadingColumns(NamedTuple):
-    """Of visits that were read together. Of their usable samples, times in ns: one row a sample, columns t(n) and
-    t(2n). states: of the core during each sample. slowed: its clock as a share of the visit's. waited: how often the
-    worker gave up its CPU in each sample, discarded ones included."""
+    """The usable samples of visits that were read together. Times in ns: one line for each sample, columns t(n) and
+    t(2n). states: of the core during each sample. slowed: its clock as a share of the visit's. waited: voluntary
+    switches of each sample, discarded ones included."""
 
     slowed: Array
     iterations: Array
@@ -60,9 +60,9 @@ class ReadingColumns(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The usable samples of one visit, which its columns are slices of: seven arrays that stay are more than the few
-    samples of most visits. samples, waits_of: where they begin and end. clock_hz: of the core during the visit. waits:
-    it waits for other processes."""
+    """The usable samples of one visit, as slices of shared columns: seven arrays of its own would be larger than the
+    few samples of most visits. samples, waits_of: their begin and end. clock_hz: core clock during the visit. waits:
+    whether it waits for other processes."""
 
     outcome: Outcome
     clock_hz: float | None
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
 
     @property
     def many(self) -> int:
-        """Of its usable samples."""
+        """Returns the number of usable samples."""
         return self.samples[1] - self.samples[0]
 
     @property
@@ -110,13 +110,13 @@ class Reading(NamedTuple):
 
 
 class Overheads(NamedTuple):
-    """What each batch of a point pays once: the body's and the control's."""
+    """The times that each batch of a point pays once: the body's and the control's."""
 
     body: Paid
     control: Paid | None
 
     def bent(self, metric: Metric) -> str | None:
-        """Why the metric has no number: the cost of a batch that it is made of is not linear."""
+        """Returns why the metric has no number: the cost of a batch that it is made of is not linear."""
         control = f"the control: {self.control.bent}" if self.control and self.control.bent else None
         if metric.source == "control":
             return control
@@ -125,7 +125,7 @@ class Overheads(NamedTuple):
 
 def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: Sequence[float]) -> list[Reading]:
     """Reads visits, less the samples that their witness speaks against. probes, full_widths: of each visit, its probe
-    and the whole core's width, 0 where it is not known."""
+    and the whole core's width, 0 if it is not known."""
     if not outcomes:
         return []
     every = Taken(timed.samples for timed in outcomes)
@@ -172,14 +172,15 @@ def readings(outcomes: Sequence[Outcome], probes: Sequence[Probe], full_widths: 
 
 
 def _in_little_room(column: NDArray[Any]) -> NDArray[Any]:
-    """A column of one value as that value: what is held of a point with 40,000 visits is more than the visits."""
+    """Returns a column of one value as that value, to save memory for a point with 40,000 visits."""
     if len(column) and (column == column[0]).all():
         return np.broadcast_to(column[:1].copy(), column.shape)
     return column
 
 
 def overheads(readings: Sequence[Reading]) -> Overheads:
-    """From all visits of one point: what a batch pays once is its code's, and no visit's."""
+    """Returns the overheads from all visits of one point: the time that a batch pays once depends on its code, and not
+    on the visit."""
     timed = [read for read in readings if read.many]
     if not timed:
         return Overheads(Paid(0.0), None)
@@ -192,7 +193,7 @@ def overheads(readings: Sequence[Reading]) -> Overheads:
 
 
 def _paid(timed: Sequence[Reading], names: tuple[str, str], expected_ns: float, tolerance_ns: float) -> Paid:
-    """names: of the times and of the iterations."""
+    """Returns the time paid once by the body or the control. names: columns of times and iterations."""
     tolerance_ns, waits = tolerance_ns or max(ALONE_NS, expected_ns), timed[0].waits
     times, iterations = together(timed, *names)
     visits = np.repeat(np.arange(len(timed)), [read.many for read in timed])
@@ -201,13 +202,14 @@ def _paid(timed: Sequence[Reading], names: tuple[str, str], expected_ns: float, 
 
 
 def costs(read: Reading, metric: Metric, paid: Overheads) -> Array | None:
-    """The costs that each sample gives, a row a sample; None where this visit lacks what the metric is made of."""
+    """Returns the costs that each sample gives, one line for each sample; None if this visit lacks an input of the
+    metric."""
     timed, costs = costs_of([read], metric, paid)
     return costs if timed else None
 
 
 def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tuple[list[Reading], Array]:
-    """The same of all visits of one point: those that have them, and their costs."""
+    """Returns the visits of one point that have costs, and their costs."""
     able = readings
     if metric.source in ("companions", "together"):
         beside = [read for read in readings if read.lane_rates is not None]
@@ -226,7 +228,7 @@ def costs_of(readings: Sequence[Reading], metric: Metric, paid: Overheads) -> tu
 
 
 def whole_cost(read: Reading, metric: Metric, paid: Overheads) -> float:
-    """Median of the body alone in the metric's cost: what a difference is a part of."""
+    """Returns the median of the body alone in the metric's unit: the cost of which a difference is a part."""
     scale = _scale(read, metric)
     return abs(float(np.median(values(read.body, read.iterations, paid.body)))) * (scale or 0.0)
 
@@ -263,8 +265,8 @@ def _per_iteration(timed: Sequence[Reading], metric: Metric, paid: Overheads) ->
 
 
 def together(timed: Sequence[Reading], *names: str) -> list[NDArray[Any]]:
-    """Columns of the usable samples of visits, one after the other, in a fifth of the time that it takes to slice them
-    for each visit."""
+    """Returns columns of the usable samples of visits, concatenated. This is five times as fast as slicing them for
+    each visit."""
     parts: list[list[NDArray[Any]]] = [[] for _ in names]
     for _, group in groupby(timed, key=lambda read: id(read.columns)):
         several = [*group]
@@ -276,8 +278,8 @@ def together(timed: Sequence[Reading], *names: str) -> list[NDArray[Any]]:
 
 
 def _scale(read: Reading, metric: Metric) -> float | None:
-    """What turns nanoseconds of one iteration into the metric's cost; None where the probe did not declare it, or
-    declared what no machine does."""
+    """Returns the factor from nanoseconds of one iteration to the metric's cost; None if the probe declared none, or an
+    impossible one."""
     operations = read.outcome.work.operations or 1.0
     if operations > _MOST_WORK:
         return None

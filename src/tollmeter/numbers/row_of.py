@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row from the visits of one point: the estimate in each state, or the sentence that stands in its place; and rows
-of gauges."""
+"""Makes one row from the visits of one point: the estimate in each state, or the sentence in its place; and rows of
+gauges."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KERNEL_COUNTS = ("B", "fault")
 
 
 class ModeEstimate(NamedTuple):
-    """One state of a row: its name, its samples and what they come to, as a cost. scatter: what was known before."""
+    """The estimate of one state of a row: its name, samples and cost. scatter: prior knowledge."""
 
     name: StateName | None
     part: Part
@@ -47,8 +47,8 @@ class ModeEstimate(NamedTuple):
 
 
 class PointReadings(NamedTuple):
-    """The readings of one point's visits that came back, at least one; what its batches pay once; and what the reasons
-    of its rows say beside a number."""
+    """The readings of one point's completed visits, at least one; the time that its batches pay once; and the remarks
+    of its rows."""
 
     probe: Probe
     readings: Sequence[Reading]
@@ -57,8 +57,8 @@ class PointReadings(NamedTuple):
 
 
 class MetricEstimates(NamedTuple):
-    """The estimates of one metric from its visits, before they become a row. by_mode: the headline first, and the
-    other of two modes; complaint: why there is no number."""
+    """The estimates of one metric before they become a row. by_mode: the headline first, then the other of two modes;
+    complaint: why there is no number."""
 
     metric: Metric
     series: Series | None
@@ -87,7 +87,7 @@ def _metric_estimates(visited: PointReadings, asked: Metric, known: Known) -> Me
 def _estimated(
     mode: tuple[StateName | None, Part], state: StateName | None, visited: PointReadings, metric: Metric, known: Known
 ) -> ModeEstimate:
-    """mode: its name, or the state's, and its values. state: of the core."""
+    """Returns the estimate of a mode. mode: name of the mode or state, and its values. state: of the core."""
     name, part = mode
     probe, first = visited.probe, visited.readings[0].outcome
     # Runs under an emulator do not differ as those of a machine do.
@@ -149,7 +149,7 @@ def bare(outcome: Outcome, probe: Probe, metric: Metric, status: Status, reason:
 
 
 def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
-    """The row, settled where it is. layouts: of each visit that was in its state."""
+    """The row, marked as converged if it is. layouts: of each visit in its state."""
     if row.median is None or row.low is None or row.high is None:
         return row
     converged = has_converged(Estimate(value=row.median, low=row.low, high=row.high), layouts, precision)
@@ -157,30 +157,29 @@ def with_precision(row: Row, layouts: Sequence[int], precision: float) -> Row:
 
 
 def is_counted(row: Row) -> bool:
-    """Whether one visit says all of it: instructions that an emulator counts, of a program or of a board without an
-    operating system, and what the kernel of its guest counts of memory and faults, which differs between visits by a
+    """Returns whether one visit suffices for a row: instructions counted by an emulator, of a program or of a board
+    without an operating system, and its guest kernel's counts of memory and faults, which differ between visits by a
     page or two (decision 16)."""
     of_all = row.unit in KERNEL_COUNTS or row.target.startswith("bare:")
     return row.clock == "instructions" or (row.clock == "virtual" and of_all)
 
 
 def has_converged(estimate: Estimate, layouts: Sequence[int], precision: float) -> bool:
-    """Whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough visits of
-    more than one layout. layouts: of each visit."""
+    """Returns whether the interval is narrow enough, or has no width, as that of a count of 0, and rests on enough
+    visits of more than one layout. layouts: of each visit."""
     is_narrow = estimate.low == estimate.high or estimate.share_half_width() <= precision
     return is_narrow and len(layouts) >= LEAST_VISITS and len(set(layouts)) >= LEAST_LAYOUTS
 
 
 def counted(metric: Metric) -> Metric:
-    """The same metric where the clock counts instructions: what one operation costs of them, and for a rate what one
-    of its units costs, since there is no second that it could be divided by.
-    """
+    """Returns the metric for a clock that counts instructions: the instructions of one operation, and for a rate the
+    instructions of one of its units, since there is no second by which to divide."""
     return msgspec.structs.replace(metric, unit="instruction", better="less")
 
 
 def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None, Part]]:
-    """The headline; or, where its batches fall into two modes, both of these, the commoner first. Two modes are what
-    its visits scatter by: inside each they scatter as the probe's other points do."""
+    """Returns the headline; or both modes, the more frequent first, if its batches have two. The two modes contain the
+    scatter between visits: within each, visits scatter as the probe's other points do."""
     if part.costs.min() <= 0:
         return [(name, part)]
     logs = np.log(np.where(part.values > 0, part.values, np.nan))
@@ -195,7 +194,7 @@ def _by_mode(name: StateName | None, part: Part) -> list[tuple[StateName | None,
 
 
 def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | None) -> str | None:
-    """Why there is no estimate, if so."""
+    """Returns why there is no estimate, if so."""
     samples = sum(read.many for read in readings) if series else 0
     if samples >= LEAST_SAMPLES:
         return None
@@ -212,7 +211,7 @@ def _too_little(readings: Sequence[Reading], metric: Metric, series: Series | No
 
 
 def _breaks_physics(estimate: Estimate, metric: Metric) -> str | None:
-    """Nothing takes no time, and a part takes no longer than the whole."""
+    """Returns a violation of: no operation takes zero time, and a part takes no longer than the whole."""
     if estimate.value > 0:
         if estimate.low > 0 or metric.source == "difference":
             return None
@@ -229,7 +228,7 @@ def _cost_unit(metric: Metric) -> str:
 
 
 def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, object]:
-    """The headline in the metric's unit, and the states. For a rate the ends change places."""
+    """The headline in the metric's unit, and the states. For a rate the ends are exchanged."""
     head = by_mode[0]
     pooled, raw = _in_unit(head.part.values, metric), _in_unit(head.part.raw, metric)
     value, low, high = _ends(head.estimate, metric)
@@ -252,7 +251,7 @@ def _numbers(by_mode: Sequence[ModeEstimate], metric: Metric) -> dict[str, objec
 
 
 def _components(mode: ModeEstimate) -> dict[str, Any]:
-    """What an interval is made of."""
+    """Returns the components of a row's interval."""
     runs_sd = mode.scatter.runs_sd
     return {"error": mode.estimate.own_error(runs_sd), "freedom": mode.estimate.freedom, "runs_sd": runs_sd}
 
@@ -266,7 +265,7 @@ def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float, float]:
 
 
 def _in_unit(values: Array, metric: Metric) -> Array:
-    """A sample without a positive cost has no rate, and is left out."""
+    """Returns values in the metric's unit. A sample without a positive cost has no rate, and is left out."""
     return np.asarray(1e9 / values[values > 0]) if metric.unit in RATES else values
 
 
@@ -321,7 +320,8 @@ def gauge_row(visited: PointReadings, metric: Metric, known: Known) -> Row:
 
 
 def _by_line(outcome: Outcome, metric: Metric) -> float:
-    """The probe's value. It is made by the target's own clock, also where a line's other end times the visit."""
+    """Returns the probe's own value, which it computes by the target's clock, even if the other end of a line times the
+    visit."""
     value, ratio = outcome.gauges[metric.name], (outcome.marks.own_ratio if outcome.marks else None) or 1.0
     if metric.unit == "ns":
         return value / ratio
@@ -329,9 +329,9 @@ def _by_line(outcome: Outcome, metric: Metric) -> float:
 
 
 def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -> Estimate:
-    """Widens the interval to two pages or one fault to either side: the kernel's counts of one program differ by so
-    much between runs, though all visits of one run agree. A visit's value that is not a whole number is a mean, and a
-    probe's own layout is not made of pages: neither has such steps."""
+    """Returns the estimate with its interval widened by two pages or one fault to either side: the kernel's counts of
+    one program differ by so much between runs, though all visits of one run agree. A mean of several values, and a
+    probe's own layout size, have no such steps."""
     counts = metric.means in BY_KERNEL and all(value > 0 and value == round(value) for value in values)
     step = _STEP[metric.unit] if counts else 0.0
     low, high = min(estimate.low, max(0.0, estimate.value - step)), max(estimate.high, estimate.value + step)
@@ -339,8 +339,8 @@ def _within_steps(estimate: Estimate, values: Sequence[float], metric: Metric) -
 
 
 def _of_gauges(values: Sequence[float], layouts: Sequence[int], runs_sd: float, metric: Metric) -> Estimate:
-    """A value that differs does not scatter with the clock, so that only its own visits show its scatter. One that
-    never differs in one run may differ in the next: that is `runs_sd`."""
+    """Returns the estimate of a gauge. A varying gauge does not scatter with the clock, so only its own visits show its
+    scatter. A gauge that is constant in one run may differ in the next: runs_sd is this deviation."""
     if metric.means == WORST:
         return greatest(values, runs_sd)
     if min(values) == max(values):

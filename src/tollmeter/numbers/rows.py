@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes into rows: one row for each metric at each point.
+"""Makes rows from outcomes: one row for each metric at each point.
 
 * A wrong answer in any visit of a point takes the number from all of its rows: what computes wrongly once may have
   measured wrongly each time.
 * Where some visits of a point came back and others did not, the number is made of those that did, and the row's
   reason names what is missing.
-* Where none came back, the row has the status of the gravest visit and its reason.
-* A number that breaks physics is refused: status `unstable`, the broken rule as reason, no value.
-"""
+* If none completed, the row has the status of the gravest visit and its reason.
+* A number that breaks physics is refused: status `unstable`, the broken rule as reason, no value."""
 
 from __future__ import annotations
 
@@ -71,11 +70,11 @@ Key = tuple[str, str, str, str, tuple[tuple[str, Value], ...]]
 
 
 def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known | None = None) -> tuple[Row, ...]:
-    """All rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the probe's order of metrics.
+    """Returns all rows, ordered by probe, parameters (numbers as numbers), target, ABI, and the probe's order of
+    metrics.
 
-    known: what is known of all outcomes together; found here where it is not given. Raises Failure (5) for a visit of a
-    probe that has no description.
-    """
+    known: knowledge from all outcomes together; by default computed here. Raises Failure (5) for a visit of a probe
+    that has no description."""
     groups = by_point(outcomes)
     for group in groups:
         if group[0].point.probe not in probes:
@@ -88,14 +87,14 @@ def rows(outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known 
 def table(
     made: Sequence[Row], outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> tuple[Row, ...]:
-    """The rows of all points, of which one may refute another."""
+    """Returns the rows of all points, checked against each other."""
     return judged(
         without_silent(made), probes, known.clocks_hz, max((len(outcome.cpus) for outcome in outcomes), default=1) or 1
     )
 
 
 def with_choices(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> tuple[Row, ...]:
-    """The rows, each with what its probe chose for a value of its parameters, in a quarter of the visits or more."""
+    """Returns the rows, each with the parameter values that its probe chose in at least a quarter of the visits."""
     chosen: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for outcome in outcomes:
         for name, choice in outcome.chosen.items() if outcome.status == "ok" else ():
@@ -113,8 +112,8 @@ def with_choices(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> tuple[Row,
 
 
 def with_relations(rows: Sequence[Row], outcomes: Sequence[Outcome], topology: Topology | None) -> tuple[Row, ...]:
-    """The rows, each of several workers with the relation of their CPUs. Visits of one point that were made on pairs of
-    several relations have the farthest of these."""
+    """Returns the rows, each of several workers with the relation of their CPUs. A point visited on pairs of several
+    relations gets the farthest."""
     if topology is None:
         return tuple(rows)
     relations: dict[str, list[PlaceRelation]] = defaultdict(list)
@@ -135,8 +134,8 @@ def _named(of: Row | Point) -> str:
 def in_parts(
     outcomes: Sequence[Outcome], probes: Mapping[str, Probe], known: Known
 ) -> Iterator[tuple[list[list[Outcome]], Known]]:
-    """The points of all probes, some of one probe at a time, and what is known with how that probe scatters. `known_of`
-    keeps what it reads of all visits; here it is kept until the next points are asked for."""
+    """Yields the points of all probes in chunks of one probe, with the knowledge of how this probe scatters. `known_of`
+    keeps the columns of all visits in memory; here they are kept until the next chunk."""
     made = nothing_made()
     known = known._replace(made=made)
     for _, groups in groupby(by_point(outcomes), key=lambda group: group[0].point.probe):
@@ -173,9 +172,9 @@ def known_of(
     precision: float = PRECISION,
     before: Known = Known(),
 ) -> Known:
-    """What all outcomes of a run show about scatter and clocks. The scatter of a probe's points is taken over all its
-    timed points. before: the result for fewer outcomes: where the machine's clocks and widths are the same, the
-    readings are kept."""
+    """Returns the knowledge of scatter and clocks from all outcomes of a run. The scatter of a probe's points is taken
+    over all its timed points. before: the result for fewer outcomes, whose readings are reused if the machine's
+    clocks and widths are unchanged."""
     known = machine_known(outcomes, learned, precision)
     known = before if before.is_of_like_machine(known) else known
     groups = by_point(outcomes)
@@ -184,7 +183,7 @@ def known_of(
 
 
 def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str, Probe]) -> None:
-    """In the order in which the visits stand in the journal, and in memory."""
+    """Reads visits in journal order, which is also their order in memory."""
     every = sorted(
         (outcome for group in groups for outcome in group if outcome.status == "ok"), key=attrgetter("visit")
     )
@@ -193,7 +192,8 @@ def _read(known: Known, groups: Sequence[Sequence[Outcome]], probes: Mapping[str
 
 
 def _with_scatter(known: Known, groups: Iterable[Sequence[Outcome]], probes: Mapping[str, Probe]) -> Known:
-    """With which costs follow the clock, and how each metric of a probe scatters over its timed points, by state."""
+    """Returns the knowledge with the costs that follow the clock, and the scatter of each metric of a probe over its
+    timed points, by state."""
     # Of each point its cost, its evidence, and its values at the clock and as read.
     timed: dict[tuple[str, str, str], list[tuple[float, float, tuple[Series, Series]]]] = defaultdict(list)
     for group in groups:
@@ -223,7 +223,7 @@ def row_key(row: Row) -> Key:
 
 
 def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
-    """Outcomes of one point together, points and the visits of each in a fixed order."""
+    """Outcomes grouped by point, with points and visits in a fixed order."""
     groups: dict[Point, list[Outcome]] = {}
     for outcome in outcomes:
         groups.setdefault(outcome.point, []).append(outcome)
@@ -232,7 +232,7 @@ def by_point(outcomes: Iterable[Outcome]) -> list[list[Outcome]]:
 
 
 def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Known()) -> list[Row]:
-    """The rows of one point, one for each metric; outcomes are all of that point and at least one."""
+    """The rows of one point, one for each metric. outcomes: all of that point, at least one."""
     visited = usable_visits(outcomes, probe, known)
     if not isinstance(visited, PointReadings):
         return [bare(outcomes[0], probe, metric, *visited) for metric in probe.metrics]
@@ -251,7 +251,8 @@ def rows_of_point(outcomes: Sequence[Outcome], probe: Probe, known: Known = Know
 
 
 def _row(visited: PointReadings, metric: Metric, known: Known, served: float | None) -> Row:
-    """served: share of the timed batches that a loader took in the kernel's place; None where there is none."""
+    """Returns the row of one metric. served: share of the timed batches for which a loader served system calls in the
+    kernel's place; None without a loader."""
     is_gauge, first = metric.source == "gauge", visited.readings[0].outcome
     if served is not None and (not is_gauge or metric.unit == "ns"):
         if served > _MOST_SERVED:
@@ -262,7 +263,7 @@ def _row(visited: PointReadings, metric: Metric, known: Known, served: float | N
 
 
 def usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> PointReadings | tuple[Status, str]:
-    """The usable visits of one point; or the status of all its rows, and the reason."""
+    """Returns the usable visits of one point; or the status and the reason of all its rows."""
     name = "usable visits", outcomes[0].point
     return known.once(name, outcomes, lambda: _usable_visits(outcomes, probe, known))
 
@@ -295,8 +296,8 @@ def _usable_visits(outcomes: Sequence[Outcome], probe: Probe, known: Known) -> P
 
 
 def _without_evidence(row: Row, lacks: Iterable[str]) -> Row:
-    """Where the system provided no evidence, any half of the batches may have been disturbed: the interval covers at
-    least the middle half, and the row's state is unknown."""
+    """Returns the row with an interval that covers at least the middle half of its batches, and state unknown: without
+    evidence, any half of the batches may have been disturbed."""
     if row.status != "ok" or row.low is None or row.high is None:
         return row
     low, high = min(row.low, *row.quartiles, row.high), max(row.high, *row.quartiles, row.low)

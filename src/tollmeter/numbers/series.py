@@ -28,10 +28,9 @@ Location = Literal["quantile", "median", "mean"]
 
 
 class Part(NamedTuple):
-    """The values of those samples that were taken in one state, of one visit after the other. raw: the same values as
-    read off the clock; counts: values of each visit, none 0; layouts: of each visit; weights: iterations of each value,
-    which make a mean one over time. by: what stands for a visit; costs: that of each visit. share: of all samples.
-    """
+    """The values of samples that were taken in one state, visit after visit. raw: the values as read from the clock;
+    counts: number of values of each visit, never 0; layouts: of each visit; weights: iterations of each value, for a
+    mean over time. by: the statistic of a visit; costs: this statistic of each visit. share: of all samples."""
 
     values: Array
     raw: Array
@@ -43,7 +42,7 @@ class Part(NamedTuple):
     share: float = 1.0
 
     def visits(self, some: Array | None = None) -> list[Array]:
-        """The values of each visit; some: in place of all, as many."""
+        """Returns the values of each visit. some: values to split in place of this part's, equal in number."""
         ends = np.cumsum(self.counts).tolist()
         values = self.values if some is None else some
         return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
@@ -52,7 +51,7 @@ class Part(NamedTuple):
         return self._replace(values=self.raw, costs=_costs(self.raw, self.counts, self.weights, self.by))
 
     def where(self, mask: Mask, by: Location) -> Part:
-        """Some of the values, without the visits that then have none. share: of the values before."""
+        """Returns the values that a mask selects, without visits that become empty. share: of this part's values."""
         ends = np.cumsum(self.counts)
         some = np.diff(np.concatenate([[0], np.cumsum(mask)[ends - 1]])) if len(ends) else self.counts
         kept = some > 0
@@ -63,7 +62,7 @@ class Part(NamedTuple):
         return Part(values, raw, counts, tuple(compress(self.layouts, kept)), weights, by, costs, share)
 
     def of_long_visits(self) -> Part:
-        """Without the visits that have fewer than LEAST_VALUES."""
+        """Returns the part without visits that have fewer than LEAST_VALUES values."""
         return self.where(np.repeat(self.counts >= LEAST_VALUES, self.counts), self.by)
 
 
@@ -77,10 +76,9 @@ def _costs(values: Array, counts: Counts, weights: Array, by: Location) -> Array
 
 
 class Series(NamedTuple):
-    """all: every usable sample; parts: by state of the core, those that were seen often enough. state: of `all`, None
-    where the core's state was not measured. clock_hz: what times are stated at, None where they are as read. evidence:
-    that they consist of core cycles, as `clock_evidence` gives it.
-    """
+    """The values of one metric at one point. all: every usable sample; parts: by core state, if measured often enough.
+    state: of `all`, None if the core's state was not measured. clock_hz: clock at which times are stated, None if
+    they are as read. evidence: that times consist of core cycles, from `clock_evidence`."""
 
     all: Part
     parts: Mapping[StateName, Part]
@@ -89,17 +87,17 @@ class Series(NamedTuple):
     evidence: float = 0.0
 
     def as_read(self) -> Series:
-        """With times of each visit's own clock."""
+        """Returns the series with times by each visit's own clock."""
         parts = {name: part.as_read() for name, part in self.parts.items()}
         return self._replace(all=self.all.as_read(), parts=parts, clock_hz=None)
 
     def cost(self) -> float:
-        """The middle of its visits, as `readings` states costs."""
+        """The median of its visits, in the form in which `readings` states costs."""
         return float(np.median(self.headline()[1].costs))
 
     def by_state(self) -> dict[StateName | None, Part]:
-        """What the row states, the headline first: the cost on an uncontended core where that was seen, the cost as
-        the machine gives it, and that beside a busy sibling."""
+        """Returns the parts that the row states, the headline first: the cost on an uncontended core if measured, the
+        cost over all samples, and the cost beside a busy sibling."""
         several: tuple[tuple[StateName | None, Part | None], ...] = (
             ("whole", self.parts.get("whole")), (self.state, self.all), ("shared", self.parts.get("shared")),
         )  # fmt: skip
@@ -112,7 +110,7 @@ class Series(NamedTuple):
 def series_of(
     readings: Sequence[Reading], metric: Metric, paid: Overheads, clocks_hz: Mapping[str, float]
 ) -> Series | None:
-    """Stated at the clock, where there is one. None where no visit has a usable value."""
+    """Returns the series, stated at the core clock if one is given; None if no visit has a usable value."""
     timed, costs = costs_of(readings, metric, paid)
     if not timed:
         return None

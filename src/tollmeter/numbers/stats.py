@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robust descriptions of values that have long tails to the right. Pure and deterministic."""
+"""Robust statistics of values with long right tails. All functions are pure and deterministic."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MIXED = 0.05
 
 
 def quartiles(values: Sequence[float] | Array) -> tuple[float, float]:
-    """Lower and upper quartile, by linear interpolation."""
+    """Returns lower and upper quartile, by linear interpolation."""
     lower, upper = np.percentile(np.asarray(values, dtype=float), [25, 75])
     return float(lower), float(upper)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for the false discovery rate: for each the least rate at which it counts as a discovery
-    (Benjamini and Hochberg 1995)."""
+    """Returns p-values adjusted for the false discovery rate: for each the lowest rate at which it counts as a
+    discovery (Benjamini and Hochberg 1995)."""
     order = np.argsort(p_values)[::-1]
     ranks = np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))
@@ -46,11 +46,10 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def modes(visits: Sequence[Sequence[float] | Array] | Array) -> tuple[float, ...]:
-    """The medians of two modes, lower first, or nothing where one mode explains the values.
+    """Returns the medians of two modes, lower first, or an empty tuple if one mode explains the values.
 
-    Visits differ from each other, and three visits with little spread inside look like modes. So two modes are seen
-    only where two visits (or the only one) took both, or where the visits' medians fall into two modes themselves.
-    """
+    Three visits with little spread inside each look like modes. So two modes are reported only if two visits (or the
+    only visit) contain both, or if the visits' medians themselves form two modes."""
     filled = [visit for visit in visits if len(visit)]
     if not filled:
         return ()
@@ -62,12 +61,11 @@ def modes(visits: Sequence[Sequence[float] | Array] | Array) -> tuple[float, ...
 
 
 def _two_modes(values: Array) -> tuple[float, ...]:
-    """The best cut in two (least squares on logarithms), where it is one.
+    """Returns the best cut in two (least squares on logarithms), if it separates two modes.
 
-    Each part holds 15 % of the values and five of them, the parts are 5 % apart, they stand further apart than those
-    of a cut uniform distribution (its Ashman's D is 3.5, and scatters more the fewer the values), and the middle third
-    between them is nearly empty.
-    """
+    Each part holds at least 15 % of the values and five of them, the parts are 5 % apart, their distance exceeds that
+    of a cut uniform distribution (whose Ashman's D is 3.5, with more scatter for fewer values), and the middle third
+    between them is nearly empty."""
     ordered = np.sort(values)
     if len(ordered) < LEAST_FOR_MODES or ordered[0] <= 0:
         return ()
@@ -91,24 +89,23 @@ def _two_modes(values: Array) -> tuple[float, ...]:
 
 
 def _visits_with_both(values: Array, counts: NDArray[np.int64], pair: tuple[float, ...]) -> int:
-    """How many visits hold at least 10 % of their values on either side of the middle between two modes. counts: values
-    of each."""
+    """Returns how many visits hold at least 10 % of their values on either side of the middle between two modes.
+    counts: values of each."""
     above = values > sqrt(pair[0] * pair[1])
     shares = np.add.reduceat(above, np.cumsum(counts) - counts, dtype=np.int64) / counts
     return int(((shares >= 0.1) & (shares <= 0.9)).sum())
 
 
 def bimodal_split(visits: Sequence[Array]) -> float | None:
-    """The logarithm between two modes, None where there is one mode. visits: for each visit the logarithms of its
-    batches.
+    """Returns the logarithm between two modes, None for one mode. visits: for each visit the logarithms of its batches.
 
-    Such a point has two costs, and none in between: a cache that keeps the data in some laps and loses it in others, a
-    line whose home is near or far, a branch on the way into the kernel that the core predicts or mispredicts. The test
-    uses batches, not medians of visits: a state may last for some batches or for seconds, and a visit that saw both has
+    A point with two modes has two costs and none in between: a cache that keeps the data in some laps only, a line
+    whose home is near or far, a branch in the kernel's entry path that the core predicts or mispredicts. The test uses
+    batches, not medians of visits: a state may last for a few batches or for seconds, and a visit of both states has
     its median in either mode or between them.
 
-    Each of two modes holds a fifth of all batches and occurs in two visits; they lie 10 % apart, and the greater part
-    between them is nearly empty."""
+    Each mode holds at least a fifth of all batches and occurs in two visits; the modes are 10 % apart, and the greater
+    part of the gap is nearly empty."""
     if len(visits) < _LEAST_VISITS:
         return None
     ordered = np.sort(np.concatenate(visits))
@@ -128,11 +125,9 @@ def bimodal_split(visits: Sequence[Array]) -> float | None:
 
 
 def hodges_lehmann_ratio(old: Sequence[float], new: Sequence[float]) -> Estimate:
-    """Median of all ratios new/old, with the 95 % interval that the Mann-Whitney statistic gives (Lehmann 1963).
+    """Returns the median of all ratios new/old, with the 95 % interval of the Mann-Whitney statistic (Lehmann 1963).
 
-    Positive values only. Where there are too few values for 95 % (fewer than four against four), the interval is
-    everything: 0 to infinity.
-    """
+    Positive values only. With fewer than four values on each side, too few for 95 %, the interval is 0 to infinity."""
     pairs, skipped = len(old) * len(new), _ranks_outside(len(old), len(new))
     ordered, own = np.sort(np.log(np.asarray(new, float))), -np.log(np.asarray(old, float))
     starts = np.zeros(len(own), dtype=np.intp)
@@ -145,7 +140,7 @@ def hodges_lehmann_ratio(old: Sequence[float], new: Sequence[float]) -> Estimate
 
 @lru_cache(maxsize=1024)
 def _ranks_outside(first: int, second: int) -> int:
-    """How many of the least pairwise differences lie outside a 95 % interval; -1 where even all are too few."""
+    """Returns how many of the least pairwise differences lie outside a 95 % interval; -1 if even all are too few."""
     if first * second > EXACT_PAIRS:
         spread = sqrt(first * second * (first + second + 1) / 12)
         return max(int(first * second / 2 - 1.96 * spread), 0)
@@ -155,10 +150,9 @@ def _ranks_outside(first: int, second: int) -> int:
 
 @lru_cache(maxsize=256)
 def _u_distribution(first: int, second: int) -> Array:
-    """Chance of each value 0..first*second of the Mann-Whitney statistic where nothing differs.
+    """Returns the probability of each value 0..first*second of the Mann-Whitney statistic under no difference.
 
-    The counts are the coefficients of the Gaussian binomial: product over i of (1 - q^(second+i)) / (1 - q^i).
-    """
+    The counts are the coefficients of the Gaussian binomial: product over i of (1 - q^(second+i)) / (1 - q^i)."""
     counts = np.zeros(first * second + 1)
     counts[0] = 1
     for i in range(1, first + 1):

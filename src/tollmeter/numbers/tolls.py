@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The toll table: what each boundary costs on this machine, cheapest first."""
+"""The toll table: the cost of each boundary on this machine, cheapest first."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tollmeter.numbers.units import in_percent, short
 
 
 def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[Toll, ...]:
-    """Lines with a number, cheapest first; then those that should be there and have none, with the reason. What this
-    machine cannot do at all is no line."""
+    """Returns the lines with a number, cheapest first, and then the lines that lack one, with the reason. A boundary
+    that this machine does not have has no line."""
     gaps = (
         Toll(
             toll=_label(_template(row, probes), row), probe=row.probe, metric=row.metric, abi=row.abi,
@@ -28,11 +28,11 @@ def tolls(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float
 
 
 def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float | None) -> tuple[tuple[Row, Toll], ...]:
-    """Every row with a number whose metric has a line in the table, by cost, and its line.
+    """Returns every row with a number whose metric has a line in the table, with its line, by cost.
 
     Only rows of the machine's own clock and main ABI. A parameter that the line's template names may have any value;
-    any other that has a typical value must be at it, since the template's words are about that. Where the typical value
-    was not requested, the only value that was has its own name."""
+    any other parameter must be at its typical value, if it has one, since the template's words describe that. If the
+    typical value was not requested, a single requested value has its own name."""
     lines = []
     for row, typical in _chosen(native(rows), probes):
         ns_per_unit = 1.0 if row.unit == "ns" else None
@@ -45,8 +45,9 @@ def paid(rows: Sequence[Row], probes: Mapping[str, Probe], core_clock_hz: float 
 
 
 def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row, bool]]:
-    """The rows of the table, with or without a number, and whether each is at every typical value. Of one metric's
-    rows, those at the typical values; else all, where each parameter has one value only."""
+    """Returns the rows of the table, with or without a number, each with whether it is at every typical value. Of one
+    metric's rows these are the rows at the typical values; if there are none, all rows, provided each parameter has
+    one value."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if _template(row, probes):
@@ -64,7 +65,7 @@ def _chosen(rows: Sequence[Row], probes: Mapping[str, Probe]) -> list[tuple[Row,
 
 
 def _off_typical(row: Row, probes: Mapping[str, Probe]) -> set[str]:
-    """Parameters that the line's words keep silent about, and that are not what the words are about."""
+    """Returns the parameters that the line's words omit although they are not at their typical value."""
     named = _named(_template(row, probes))
     return {
         parameter.name
@@ -85,15 +86,15 @@ def _named(template: str) -> set[str]:
 
 
 def _label(template: str, row: Row) -> str:
-    """The template with {parameter} replaced; underscores of a word that names a choice become blanks. A row of another
-    pair of CPUs than the default one says which."""
+    """The template with {parameter} replaced; underscores in the name of a choice become blanks. A row of a pair of
+    CPUs other than the default names its relation."""
     words = re.sub(r"\{(\w+)\}", lambda match: str(row.parameters.get(match[1], match[0])), template)
     relation = f", {row.parameters[RELATION]}" if RELATION in row.parameters else ""
     return f"{words}{relation}".replace("_", " ")
 
 
 def _own_name(row: Row, probes: Mapping[str, Probe]) -> str:
-    """The probe, and the values in which this point differs from the one that the words describe."""
+    """The probe, and the values in which this point differs from the point that the words describe."""
     shown = _off_typical(row, probes) | _named(_template(row, probes))
     values = (f"{name} {value}".replace("_", " ") for name, value in row.parameters.items() if name in shown)
     return ", ".join((row.probe, *values))

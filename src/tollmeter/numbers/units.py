@@ -10,7 +10,8 @@ from decimal import Decimal
 
 
 def in_percent(share: float, decimals: int = 0, sign: str = "") -> str:
-    """sign: as a format takes it; "+" for a change. Raises nothing: a value that is not finite is printed as it is."""
+    """Returns a share in percent. sign: as in a format specification; "+" for a change. A value that is not finite is
+    printed unchanged."""
     return f"{share:{sign}.{decimals}%}".replace("%", " %")
 
 
@@ -32,20 +33,20 @@ ROUNDED_UP = 0.9995
 
 
 def short(value: float, unit: str) -> str:
-    """Three digits and a unit: 22 µs."""
+    """Returns three digits and a unit: 22 µs."""
     step, name = _multiple(value, unit)
     return f"{three(value / step)} {name}".rstrip()
 
 
 def span(low: float, high: float, unit: str) -> str:
-    """Both ends, the unit once where it is the same: 22 µs to 4.88 ms."""
+    """Returns both ends, with a common unit printed once: 22 µs to 4.88 ms."""
     first, last = short(low, unit), short(high, unit)
     name = _multiple(high, unit)[1]
     return f"{first.removesuffix(f' {name}')} to {last}" if name == _multiple(low, unit)[1] else f"{first} to {last}"
 
 
 def three(value: float) -> str:
-    """Three digits as people write them, without a power of ten."""
+    """Returns three digits in plain notation, without a power of ten."""
     return f"{Decimal(f'{value:.3g}'):,f}"
 
 
